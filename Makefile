@@ -1,0 +1,83 @@
+# The contributor's whole interface: each target works as the first command ever given.
+
+VENV := .venv
+BIN := $(VENV)/bin
+SETUP := sh scripts/setup.sh
+# What is formatted, linted and typed; what does not exist is left out.
+CODE := $(wildcard src tests benchmarks scripts)
+# Programs that tests drive: a real terminal, and another SQLite than ours.
+PROGRAMS := tmux sqlite3
+# Processes that run tests side by side.
+JOBS ?= 2
+# Rounds of `make kill`.
+N ?= 2000
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help chat test check format bench proof kill docs constraints upgrade clean bytecode
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+chat: $(VENV)/.stamp-run bytecode ## set up everything and run clew
+	@$(BIN)/clew
+
+# Tests marked `serial` measure or kill processes, so nothing runs beside them.
+# Exit code 5 of pytest means that there are none.
+test: $(VENV)/.stamp-dev check bytecode ## set up everything, then run all checks and all tests
+	@$(SETUP) programs $(PROGRAMS)
+	@$(BIN)/coverage erase
+	$(BIN)/pytest -m serial --cov --cov-report= --cov-fail-under=0 || [ $$? -eq 5 ]
+	$(BIN)/pytest -m "not serial" -n $(JOBS) --cov --cov-append
+
+check: $(VENV)/.stamp-dev ## format, lint, types and import rules, changing nothing
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/mypy $(CODE)
+	$(BIN)/lint-imports --no-logo
+
+format: $(VENV)/.stamp-dev ## format the code and fix what can be fixed
+	$(BIN)/ruff format $(CODE)
+	$(BIN)/ruff check --fix $(CODE)
+
+bench: $(VENV)/.stamp-dev bytecode ## measure clew against bare SQLite
+	$(BIN)/python -m benchmarks
+
+proof: $(VENV)/.stamp-dev bytecode ## the full-size loops: a million messages, kills, soaks
+	$(BIN)/python -m benchmarks.proof
+
+kill: $(VENV)/.stamp-dev bytecode ## kill a writing process N times (make kill N=2000)
+	$(BIN)/python -m benchmarks.kill --rounds $(N)
+
+docs: $(VENV)/.stamp-dev ## write the generated pages of docs/reference
+	$(BIN)/python scripts/docs.py
+
+# Written without the stamp: a pin that no longer fits must not stop its own repair.
+COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command "make constraints" \
+	--output-file constraints.txt pyproject.toml
+
+constraints: ## pin what pyproject.toml asks for, keeping the pins that still fit
+	@$(SETUP) uv
+	@$(COMPILE)
+
+upgrade: ## pin the newest version of everything
+	@$(SETUP) uv
+	@$(COMPILE) --upgrade
+
+clean: ## remove everything that make and the tests have made
+	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* .hypothesis .import_linter_cache \
+		.mypy_cache .pytest_cache .ruff_cache
+	find $(CODE) -type d -name __pycache__ -prune -exec rm -rf {} +
+
+# An editable install is compiled by nobody else; see scripts/setup.sh.
+bytecode:
+	@$(BIN)/python -m compileall -q src
+
+$(VENV)/.stamp-run $(VENV)/.stamp-dev: pyproject.toml constraints.txt scripts/setup.sh
+	@$(SETUP) $(@:$(VENV)/.stamp-%=%)
+
+# A checkout that was moved or copied takes an environment along that points elsewhere.
+ifneq ($(CURDIR),$(shell cat $(VENV)/.made-in 2>/dev/null))
+.PHONY: $(VENV)/.stamp-run $(VENV)/.stamp-dev
+endif
