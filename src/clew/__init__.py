@@ -1,0 +1,60 @@
+"""clew keeps the thread of every conversation you have with an AI agent.
+
+    store = await clew.open_store("sqlite:///home/me/sessions.db")
+
+The public names are those below; they are loaded when first used, so that a program which needs
+one of them does not pay for all.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from clew.version import __version__
+
+if TYPE_CHECKING:
+    from clew.core.message import Draft, Message, ToolCall
+    from clew.core.search import SearchFilter
+    from clew.core.session import NewSession, Session, SessionEdit, SessionFilter
+    from clew.core.usage import Usage
+    from clew.errors import ClewError
+    from clew.ports import Store
+    from clew.store import open_store
+
+__all__ = [
+    "ClewError",
+    "Draft",
+    "Message",
+    "NewSession",
+    "SearchFilter",
+    "Session",
+    "SessionEdit",
+    "SessionFilter",
+    "Store",
+    "ToolCall",
+    "Usage",
+    "__version__",
+    "open_store",
+]
+
+_HOMES = {
+    "ClewError": "clew.errors",
+    "Draft": "clew.core.message",
+    "Message": "clew.core.message",
+    "NewSession": "clew.core.session",
+    "SearchFilter": "clew.core.search",
+    "Session": "clew.core.session",
+    "SessionEdit": "clew.core.session",
+    "SessionFilter": "clew.core.session",
+    "Store": "clew.ports",
+    "ToolCall": "clew.core.message",
+    "Usage": "clew.core.usage",
+    "open_store": "clew.store",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'clew' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,1 @@
+"""The pure room: values and the functions over them. No I/O, no clock."""

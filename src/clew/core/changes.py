@@ -1,0 +1,158 @@
+"""The small typed changes of which one `record` call is made: all of them happen, or none.
+
+`at` is for imports, which keep the times of old; left out, the store's clock is used.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from clew.core.delivery import NewOutbound
+from clew.core.message import Draft
+from clew.core.notes import Todo
+from clew.core.turn import TurnEnd
+from clew.core.usage import Usage
+
+
+class AddMessage(msgspec.Struct, frozen=True):
+    """The next message of the thread. `from_person` moves the reset clock."""
+
+    draft: Draft
+    turn_id: str | None = None
+    from_person: bool = True
+
+
+class StartTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn begins; `inbound` are the inbox rows that it answers."""
+
+    turn_id: str
+    model: str | None = None
+    reply_to: dict[str, Any] | None = None
+    inbound: tuple[str, ...] = ()
+    at: int | None = None
+
+
+class WaitForApproval(msgspec.Struct, frozen=True, kw_only=True):
+    """The turn asks the owner about a tool call and waits."""
+
+    approval_id: str
+    turn_id: str
+    tool_call_id: str
+    tool_name: str
+    request: dict[str, Any]
+    expires_at: int
+
+
+class ResumeTurn(msgspec.Struct, frozen=True):
+    """The approval is decided and the turn runs on."""
+
+    turn_id: str
+
+
+class EndTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn is over. `partial` is what a failed one had said so far."""
+
+    turn_id: str
+    status: TurnEnd
+    error: str | None = None
+    partial: str | None = None
+    at: int | None = None
+
+
+class AddUsage(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens and money spent: added to the session, and to the turn if there is one."""
+
+    usage: Usage
+    turn_id: str | None = None
+    context_tokens: int | None = None
+
+
+class UndoTurn(msgspec.Struct, frozen=True):
+    """Take a turn back: readers of this thread pass over it. Numbers stay."""
+
+    turn_id: str
+    at: int | None = None
+
+
+class RedoTurn(msgspec.Struct, frozen=True):
+    """Bring a turn back that was undone."""
+
+    turn_id: str
+
+
+class AddCompaction(msgspec.Struct, frozen=True, kw_only=True):
+    """From now on the model reads `summary` instead of what comes before `keep_from`."""
+
+    compaction_id: str
+    keep_from: int
+    summary: str
+    short_summary: str | None = None
+    tokens_before: int | None = None
+    tokens_after: int | None = None
+    at: int | None = None
+
+
+class UndoCompaction(msgspec.Struct, frozen=True):
+    """Take a compaction back; the one before it, if any, counts again."""
+
+    compaction_id: str
+    at: int | None = None
+
+
+class WriteScratch(msgspec.Struct, frozen=True):
+    """Write a scratchpad entry, over an older one of that name."""
+
+    name: str
+    content: str
+    at: int | None = None
+
+
+class DeleteScratch(msgspec.Struct, frozen=True):
+    """Delete a scratchpad entry; one that is not there is fine."""
+
+    name: str
+
+
+class WriteTodos(msgspec.Struct, frozen=True):
+    """The whole todo list anew."""
+
+    todos: tuple[Todo, ...]
+
+
+class Send(msgspec.Struct, frozen=True):
+    """A reply to deliver, durable with everything else in this record."""
+
+    outbound: NewOutbound
+
+
+Change = (
+    AddMessage
+    | StartTurn
+    | WaitForApproval
+    | ResumeTurn
+    | EndTurn
+    | AddUsage
+    | UndoTurn
+    | RedoTurn
+    | AddCompaction
+    | UndoCompaction
+    | WriteScratch
+    | DeleteScratch
+    | WriteTodos
+    | Send
+)
+
+
+class Recorded(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a record did: seqs and rows of its messages, in order, the head after it, and when.
+
+    `repeated` tells that the idempotency key was known and this is the first answer again.
+    """
+
+    seqs: tuple[int, ...]
+    ids: tuple[int, ...]
+    head: int
+    at: int
+    repeated: bool = False

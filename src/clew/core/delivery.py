@@ -1,0 +1,80 @@
+"""Rows of the durable inbox and outbox. When and where to send is decided by the runtime."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+InboundStatus = Literal["queued", "claimed", "done", "dropped"]
+OutboundStatus = Literal["pending", "sending", "sent", "uncertain", "failed", "withheld"]
+OUTBOUND_ENDS: tuple[OutboundStatus, ...] = ("sent", "failed", "withheld")
+
+
+class NewInbound(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A message as it came in. (channel, account, external_id) is its identity.
+
+    Without an `external_id` there is nothing to recognise a second delivery by.
+    """
+
+    id: str
+    channel: str
+    key: str
+    account: str = "default"
+    external_id: str | None = None
+    session_id: str | None = None
+    person: str = "owner"
+    payload: dict[str, Any] = {}
+
+
+class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A message in the inbox. `claimant` runs it, `turn_id` is what became of it."""
+
+    id: str
+    channel: str
+    account: str
+    external_id: str | None
+    key: str
+    session_id: str | None
+    person: str
+    payload: dict[str, Any]
+    status: InboundStatus
+    claimant: str | None
+    claimed_at: int | None
+    turn_id: str | None
+    received_at: int
+
+
+class NewOutbound(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A reply to deliver, committed together with the message that it carries."""
+
+    id: str
+    key: str
+    channel: str
+    address: dict[str, Any] = {}
+    content: str = ""
+    turn_id: str | None = None
+    seq: int | None = None
+    withheld: bool = False
+
+
+class Outbound(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A delivery. `uncertain` means that it may or may not have arrived: people are shown these."""
+
+    id: str
+    session_id: str
+    key: str
+    channel: str
+    address: dict[str, Any]
+    content: str
+    turn_id: str | None
+    seq: int | None
+    status: OutboundStatus
+    attempts: int
+    due_at: int
+    claimant: str | None
+    claimed_at: int | None
+    receipt: dict[str, Any] | None
+    error: str | None
+    created_at: int
+    updated_at: int

@@ -1,0 +1,89 @@
+"""Messages: the durable, numbered, whole rows that a session is made of.
+
+A `Draft` is what a turn wants to say; the store numbers it and it is a `Message`. Deltas and
+progress are signals and never come here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from clew.core.usage import Usage
+
+Role = Literal["user", "assistant", "tool"]
+ROLES: tuple[Role, ...] = ("user", "assistant", "tool")
+
+
+class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A tool the assistant asked for. `arguments` is the JSON text as the provider gave it."""
+
+    id: str
+    name: str
+    arguments: str = "{}"
+
+
+class Draft(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A whole message that has no number yet.
+
+    `parts` holds what the provider needs back beyond the text (thinking signatures, images); a
+    part that stands for stored bytes names them as `{"blob": "<hash>"}`. `at` is for imports;
+    left out, the store's clock is used.
+    """
+
+    role: Role
+    content: str = ""
+    parts: tuple[dict[str, Any], ...] = ()
+    tool_call_id: str | None = None
+    tool_name: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    is_error: bool = False
+    model: str | None = None
+    usage: Usage | None = None
+    at: int | None = None
+
+
+class Message(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A committed message. `seq` orders it in its session; `at` is for people to read.
+
+    `session_id` is where it was said: in a fork, the inherited ones name the older session. `id`
+    is the row in this store and means nothing elsewhere.
+    """
+
+    id: int
+    session_id: str
+    seq: int
+    turn_id: str | None
+    role: Role
+    content: str
+    parts: tuple[dict[str, Any], ...]
+    tool_call_id: str | None
+    tool_name: str | None
+    tool_calls: tuple[ToolCall, ...]
+    is_error: bool
+    model: str | None
+    usage: Usage | None
+    at: int
+
+    @property
+    def draft(self) -> Draft:
+        """What was said, without where: equal for equal messages of different stores."""
+        return Draft(
+            role=self.role,
+            content=self.content,
+            parts=self.parts,
+            tool_call_id=self.tool_call_id,
+            tool_name=self.tool_name,
+            tool_calls=self.tool_calls,
+            is_error=self.is_error,
+            model=self.model,
+            usage=self.usage,
+            at=self.at,
+        )
+
+
+def blob_hashes(parts: tuple[dict[str, Any], ...]) -> tuple[str, ...]:
+    """The blobs that a message's parts stand for, each once, in order."""
+    named = (part.get("blob") for part in parts)
+    return tuple(dict.fromkeys(blob for blob in named if isinstance(blob, str)))

@@ -1,0 +1,86 @@
+"""What people read in place of ids, clocks and raw numbers, and the durations that they type.
+
+Pure wording: the current time and the time zone are arguments, and how a table is laid out is the
+surface's affair.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, tzinfo
+from typing import Final
+
+from clew.core.text import cut, strip_controls
+
+NAME_COLUMNS: Final = 40
+
+_SECOND: Final = 1_000
+_MINUTE: Final = 60 * _SECOND
+_HOUR: Final = 60 * _MINUTE
+_DAY: Final = 24 * _HOUR
+_UNITS: Final = {"s": _SECOND, "m": _MINUTE, "h": _HOUR, "d": _DAY, "w": 7 * _DAY}
+_DURATION: Final = re.compile(r"\s*([0-9]{1,9})\s*([smhdw])\s*", re.IGNORECASE)
+_NANO: Final = 1_000_000_000
+
+
+def recent_name(
+    title: str | None, short_summary: str | None, preview: str | None, session_id: str
+) -> str:
+    """Name a session for a list: its title, else its summary, else how it began, else its id."""
+    for text in (title, short_summary, preview):
+        # Far more than a name needs, since stripping and white space may take the most of it.
+        for line in strip_controls((text or "")[:4096]).split("\n"):
+            words = " ".join(line.split())
+            if words:
+                return cut(words, NAME_COLUMNS)
+    return f"(no messages) {session_id[:8]}"
+
+
+def time_ago(at_ms: int, now_ms: int, tz: tzinfo) -> str:
+    """Say how long ago something was; after six days, on which date. The future is just now."""
+    age = now_ms - at_ms
+    if age < _MINUTE:
+        return "just now"
+    if age < _HOUR:
+        return f"{age // _MINUTE}m ago"
+    if age < _DAY:
+        return f"{age // _HOUR}h ago"
+    if age < 7 * _DAY:
+        return f"{age // _DAY}d ago"
+    return datetime.fromtimestamp(at_ms / 1000, tz).date().isoformat()
+
+
+def format_count(n: int) -> str:
+    return f"{n:,}"
+
+
+def format_bytes(n: int) -> str:
+    """Format a size in binary units: `512 B`, `1.5 KB`, `50 MB`."""
+    size, unit = float(n), "B"
+    for larger in ("KB", "MB", "GB", "TB"):
+        if round(size) < 1024:
+            break
+        size, unit = size / 1024, larger
+    return f"{size:.1f}".removesuffix(".0") + f" {unit}"
+
+
+def format_cost(nano: int | None) -> str:
+    """Format nano-dollars: cents from a dollar on, four decimals below it."""
+    if nano is None:
+        return "cost unknown"
+    if nano == 0:
+        return "$0.00"
+    if nano < _NANO // 10_000:
+        return "<$0.0001"
+    dollars = round(nano / _NANO, 4)
+    return f"${dollars:,.2f}" if dollars >= 1 else f"${dollars:.4f}"
+
+
+def parse_duration(text: str) -> int:
+    """Read `45s`, `30m`, `12h`, `90d` or `2w` as milliseconds."""
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise ValueError(
+            f"{text[:40]!r} is not a duration. Write a number and a unit: 45s, 30m, 12h, 90d or 2w."
+        )
+    return int(match[1]) * _UNITS[match[2].lower()]

@@ -1,0 +1,51 @@
+"""What a session carries beside its messages: scratchpad, todo list, compactions, blobs."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+TodoStatus = Literal["pending", "in_progress", "done", "cancelled"]
+
+
+class ScratchEntry(msgspec.Struct, frozen=True):
+    """A named text of a session. In listings `content` is left out and only `size` (bytes) told."""
+
+    name: str
+    content: str
+    size: int
+    created_at: int
+
+
+class Todo(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One line of a session's todo list; the order of the list is the order that was written."""
+
+    text: str
+    status: TodoStatus = "pending"
+
+
+class Compaction(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A summary that stands for everything before `keep_from` when the model reads the thread.
+
+    Nothing is deleted by it. `made_at_seq` is the head at the time; `undone_at` takes it back.
+    """
+
+    id: str
+    session_id: str
+    keep_from: int
+    made_at_seq: int
+    summary: str
+    short_summary: str | None
+    tokens_before: int | None
+    tokens_after: int | None
+    created_at: int
+    undone_at: int | None = None
+
+
+class Blob(msgspec.Struct, frozen=True):
+    """Stored bytes, named by their SHA-256."""
+
+    hash: str
+    media_type: str
+    data: bytes

@@ -1,0 +1,187 @@
+"""Sessions: what a list shows of a conversation, and what people may change about it.
+
+A session is one straight line of messages with a stable id. Which session a key leads to, and
+how its rows are kept, is the store's business.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from clew.core.usage import Usage
+
+OWNER = "owner"
+"""The person who owns this clew. Guests are `<channel>:<id>`."""
+
+Kind = Literal[
+    "main", "dm", "group", "channel", "thread", "cron", "hook", "node", "cli", "web", "sdk",
+    "subagent",
+]  # fmt: skip
+
+TitleBy = Literal["user", "auto"]
+SendPolicy = Literal["allow", "deny"]
+
+MAX_TITLE = 200
+"""Longest title, in characters."""
+
+
+class NewSession(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What is known of a session before its first message. `id` is for imports."""
+
+    key: str
+    platform: str = "cli"
+    kind: Kind = "cli"
+    agent: str = "main"
+    person: str = OWNER
+    id: str | None = None
+    title: str | None = None
+    title_by: TitleBy | None = None
+    cwd: str | None = None
+    project: str | None = None
+    model: str | None = None
+    provider: str | None = None
+    personality: str | None = None
+    thinking: str | None = None
+    service_tier: str | None = None
+    mode: str | None = None
+    display_name: str | None = None
+    channel: str | None = None
+    subject: str | None = None
+    room: str | None = None
+    space: str | None = None
+    origin: dict[str, Any] = {}
+    send_policy: SendPolicy | None = None
+    reset_reason: str | None = None
+    previous_id: str | None = None
+    transcript_path: str | None = None
+    metadata: dict[str, Any] = {}
+    created_at: int | None = None
+
+
+class Session(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One conversation. Times are milliseconds UTC.
+
+    `revision` goes up only with what a person may edit (it is the ETag). `head` is the last seq.
+    `message_count` counts the thread as it reads: inherited messages in, undone turns out.
+    `content_bytes` counts what this session itself stores, scratchpad included.
+    `last_interaction_at` is the reset clock: only a person's message moves it.
+    """
+
+    id: str
+    key: str
+    agent: str
+    person: str
+    platform: str
+    kind: Kind
+    title: str | None
+    title_by: TitleBy | None
+    revision: int
+    cwd: str | None
+    project: str | None
+    model: str | None
+    provider: str | None
+    personality: str | None
+    thinking: str | None
+    service_tier: str | None
+    mode: str | None
+    parent_id: str | None
+    forked_at_seq: int | None
+    display_name: str | None
+    channel: str | None
+    subject: str | None
+    room: str | None
+    space: str | None
+    origin: dict[str, Any]
+    last_route: dict[str, Any] | None
+    short_summary: str | None
+    send_policy: SendPolicy | None
+    pinned: bool
+    usage: Usage
+    compactions: int
+    context_tokens: int | None
+    message_count: int
+    content_bytes: int
+    preview: str | None
+    head: int
+    created_at: int
+    updated_at: int
+    last_interaction_at: int | None
+    archived_at: int | None
+    deleted_at: int | None
+    reset_reason: str | None
+    previous_id: str | None
+    transcript_path: str | None
+    metadata: dict[str, Any]
+
+
+class SessionEdit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a person changes about a session. Left out: as it is. None: cleared."""
+
+    title: str | UnsetType | None = UNSET
+    pinned: bool | UnsetType = UNSET
+    archived: bool | UnsetType = UNSET
+    personality: str | UnsetType | None = UNSET
+    model: str | UnsetType | None = UNSET
+    provider: str | UnsetType | None = UNSET
+    thinking: str | UnsetType | None = UNSET
+    service_tier: str | UnsetType | None = UNSET
+    mode: str | UnsetType | None = UNSET
+    send_policy: SendPolicy | UnsetType | None = UNSET
+
+
+class SessionFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What clew itself learns about a session. Never raises the revision.
+
+    `title` is an automatic one: it gives way to a title that a person set. `origin` is merged:
+    new non-empty values overwrite, absent ones never erase.
+    """
+
+    title: str | UnsetType = UNSET
+    short_summary: str | UnsetType | None = UNSET
+    context_tokens: int | UnsetType | None = UNSET
+    display_name: str | UnsetType | None = UNSET
+    channel: str | UnsetType | None = UNSET
+    subject: str | UnsetType | None = UNSET
+    room: str | UnsetType | None = UNSET
+    space: str | UnsetType | None = UNSET
+    origin: dict[str, Any] | UnsetType = UNSET
+    last_route: dict[str, Any] | UnsetType | None = UNSET
+    cwd: str | UnsetType | None = UNSET
+    project: str | UnsetType | None = UNSET
+    transcript_path: str | UnsetType | None = UNSET
+    metadata: dict[str, Any] | UnsetType = UNSET
+
+
+class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which sessions a list is about. A list always has a viewer: the person who asks.
+
+    `archived`: False leaves archived sessions out, True shows only those, None both. `trashed`
+    lists the trash instead, most recently deleted first. `text` is a fragment of the title or
+    of the first prompt, whatever its case.
+    """
+
+    viewer: str
+    platform: str | None = None
+    agent: str | None = None
+    kind: Kind | None = None
+    cwd: str | None = None
+    project: str | None = None
+    active_since: int | None = None
+    archived: bool | None = False
+    trashed: bool = False
+    text: str | None = None
+
+
+class SessionPage(msgspec.Struct, frozen=True):
+    """One page of a list; `cursor` asks for the next one, None at the end."""
+
+    sessions: tuple[Session, ...]
+    cursor: str | None = None
+
+
+def may_see(viewer: str, person: str) -> bool:
+    """Whether a viewer may see what belongs to a person: the owner everything, a guest its own."""
+    return viewer in (OWNER, person)

@@ -1,0 +1,269 @@
+"""Text as clew stores, compares, shows and exports it.
+
+Everything here is a function from string to string (or to a number), total over every Python
+`str`. It knows no database, no terminal and no language: the search language is in `query`, what
+a session is called is in `names`.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final, Literal
+
+# --- at the boundary of a store ---------------------------------------------------------------
+
+ESCAPE: Final = "\ufff9"
+"""What `encode_text` puts before what it can't store.
+
+The interlinear annotation anchor: Unicode keeps it for a program's own use, JSON and both databases
+hold it as it is, and full-text search takes it for a gap between words.
+"""
+
+_UNSTORABLE: Final = re.compile(f"[\0{ESCAPE}\ud800-\udfff]")
+_ESCAPED: Final = re.compile(f"{ESCAPE}(?:[ {ESCAPE}]|[(-/][ -/]{{2}})")
+
+
+def encode_text(text: str) -> str:
+    """Return `text` in a form that a database can hold; ordinary text comes back as it is.
+
+    `ESCAPE` doubled stands for itself, followed by a space for NUL, followed by three characters
+    for the lone surrogate U+Dxyz. Those three are the hexadecimal digits x, y and z counted from
+    the space (`0` is a space, `f` is `/`): no letters, so the words on both sides stay words for
+    the full-text index.
+    """
+    if _is_storable(text):
+        return text
+    return _UNSTORABLE.sub(lambda match: _escape(match[0]), text)
+
+
+def decode_text(text: str) -> str:
+    """Undo `encode_text`. What it never wrote is left alone, so any string is accepted."""
+    if ESCAPE not in text:
+        return text
+    return _ESCAPED.sub(lambda match: _unescape(match[0]), text)
+
+
+def _is_storable(text: str) -> bool:
+    if "\0" in text or ESCAPE in text:
+        return False
+    if text.isascii():
+        return True
+    try:
+        text.encode()  # the fastest test for surrogates that Python has
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _escape(character: str) -> str:
+    if character == ESCAPE:
+        return ESCAPE * 2
+    code = ord(character)
+    if code == 0:
+        return ESCAPE + " "
+    return ESCAPE + "".join(chr(0x20 + (code >> shift & 0xF)) for shift in (8, 4, 0))
+
+
+def _unescape(escaped: str) -> str:
+    match escaped[1:]:
+        case "\ufff9":
+            return ESCAPE
+        case " ":
+            return "\0"
+        case digits:
+            x, y, z = (ord(digit) - 0x20 for digit in digits)
+            return chr(0xD000 | x << 8 | y << 4 | z)
+
+
+# --- comparing --------------------------------------------------------------------------------
+
+# The marks of Latin, Greek and Cyrillic. Those of other scripts are letters to their readers:
+# が is not か, and a Thai word without its vowel signs is another word.
+_ACCENTS: Final = re.compile("[\u0300-\u036f\u0483-\u0487\u1ab0-\u1aff\u1dc0-\u1dff]+")
+_MARKS: Final = re.compile(r"([^\w\s]{64})[^\w\s]+")
+
+
+def fold(text: str) -> str:
+    """Return `text` as it compares: one form for width, case and European diacritics."""
+    if text.isascii():
+        return text.lower()
+    # Normalising sorts each run of marks in quadratic time, so a run has an end.
+    text = unicodedata.normalize("NFKC", _MARKS.sub(r"\1", text)).casefold()
+    text = _ACCENTS.sub("", unicodedata.normalize("NFD", text))
+    return unicodedata.normalize("NFKC", text)
+
+
+# --- showing ----------------------------------------------------------------------------------
+
+_INVISIBLE: Final = (
+    "\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f"
+    "\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
+)
+_JOINABLE: Final = rf"[^\0-\x9f\u200c\u200d\u2028\u2029\ud800-\udfff{_INVISIBLE}]"
+_UNPRINTABLE: Final = re.compile(
+    rf"""
+      (?: \x1b\[ | \x9b ) [0-?]* [\ -/]* [@-~]?    # CSI
+      # OSC, DCS, SOS, PM and APC go to their end, or to that of the line; in 8 bits only to their
+      # end, for a \x9e is more often a ž in the wrong code
+    | \x1b[\]PX^_] [^\x07\x1b\x9c\r\n]* (?: \x07 | \x1b\\ | \x9c )?
+    | [\x90\x98\x9d-\x9f] [^\x07\x1b\x90-\x9f\r\n]*+ (?: \x07 | \x1b\\ | \x9c )
+    | \x1b [\ -/]* [0-~]?                          # other escapes
+    | (?P<newline> \r\n? | [\n\x0b\x0c\x85\u2028\u2029] )
+    | (?P<surrogate> [\ud800-\udfff] )
+    | [\0-\x08\x0e-\x1f\x7f-\x9f{_INVISIBLE}]
+    | (?<! {_JOINABLE} ) [\u200c\u200d] | [\u200c\u200d] (?! {_JOINABLE} )
+    """,
+    re.VERBOSE,
+)
+
+
+def strip_controls(text: str, *, keep_newlines: bool = True) -> str:
+    """Return `text` without what could drive a terminal or deceive a reader.
+
+    Escape sequences go whole, then control, bidi and zero-width characters. Tabs stay; every kind
+    of newline becomes a line feed, or a space without `keep_newlines`. Joiners stay between
+    characters beyond ASCII, since Persian, Indic scripts and emoji are written with them. A lone
+    surrogate becomes U+FFFD.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    newline = "\n" if keep_newlines else " "
+
+    def replace(match: re.Match[str]) -> str:
+        match match.lastgroup:
+            case "newline":
+                return newline
+            case "surrogate":
+                return "\ufffd"
+            case _:
+                return ""
+
+    return _UNPRINTABLE.sub(replace, text)
+
+
+def columns(text: str) -> int:
+    """Count the terminal cells of one line of printable text."""
+    if text.isascii():
+        return len(text)
+    width = 0
+    for _, cells in _clusters(text):
+        width += cells
+    return width
+
+
+def cut(text: str, width: int) -> str:
+    """Return `text` in at most `width` columns, with `…` where something was left out."""
+    if text.isascii() and len(text) <= width:
+        return text
+    if width <= 0:
+        return ""
+    used = 0
+    fitting = 0
+    for end, cells in _clusters(text):
+        used += cells
+        if used > width:
+            return text[:fitting].rstrip() + "…"
+        if used < width:
+            fitting = end
+    return text
+
+
+def pad(text: str, width: int, align: Literal["left", "right", "center"] = "left") -> str:
+    """Fill `text` with spaces up to `width` columns; what is wider stays as it is."""
+    gap = max(0, width - columns(text))
+    before = {"left": 0, "right": gap, "center": gap // 2}[align]
+    return " " * before + text + " " * (gap - before)
+
+
+def _clusters(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the end and the columns of each group of characters that a terminal draws as one."""
+    cells = 0
+    joined = False
+    for index, character in enumerate(text):
+        width = _cell_width(character)
+        is_tone = "\U0001f3fb" <= character <= "\U0001f3ff" and cells == 2
+        if index and (joined or width == 0 or is_tone):
+            if character == "\ufe0f" and text[index - 1] > "\x7f" and cells:  # wants the emoji form
+                cells = 2
+        else:
+            if index:
+                yield index, cells
+            cells = width
+        joined = character == "\u200d"
+    if text:
+        yield len(text), cells
+
+
+@lru_cache(maxsize=4096)
+def _cell_width(character: str) -> int:
+    if "\u1160" <= character <= "\u11ff":  # the vowel and the end of a Hangul syllable
+        return 0
+    if unicodedata.category(character) in ("Mn", "Me", "Cf", "Cc"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+# --- exporting --------------------------------------------------------------------------------
+
+_MASK: Final = "[redacted]"
+_NAME: Final = (
+    r"(?: pass(?:word|wd|phrase) | pwd | secret | token | credentials?"
+    r"  | (?:api|access|secret|private|account|auth|encryption|signing)[_-]?key )"
+)
+_ASSIGN: Final = r"""(?: \\?["'`] )? [ \t]{0,4} (?: => | := | [:=] ) [ \t]{0,4}"""
+
+# Each keeps its group `keep` (and `tail`) and masks the rest. All run in linear time: a repeated
+# part either can't start inside its own run or is bounded, and `++` never goes back.
+_SECRETS: Final = tuple(
+    re.compile(pattern, re.VERBOSE)
+    for pattern in (
+        # PEM private keys, whole, or cut off after some lines of base64
+        r"""(?P<keep> -----BEGIN\ (?P<kind>[A-Z0-9 ]{0,24})PRIVATE\ KEY----- )
+            [^-]*+ (?: -(?!----) [^-]*+ )*+ (?P<tail> -----END\ (?P=kind)PRIVATE\ KEY----- )""",
+        r"""(?P<keep> -----BEGIN\ [A-Z0-9 ]{0,24}PRIVATE\ KEY----- )
+            (?: (?: \\[nr] | \s ){1,4} [A-Za-z0-9+/=]{16,}+ )++ (?P<tail>)""",
+        # the password in a URL
+        r"""(?P<keep> ://[^\s/:@"'`]{0,256}: ) [^\s/"'`]{1,1024} (?P<tail> @ )""",
+        # HTTP credentials
+        rf"""(?P<keep> (?i:authorization) {_ASSIGN} (?: \\?["'] )?
+             (?i: bearer | basic | token | digest )[ \t]{{1,4}} )
+             (?!\[redacted\]) [^\s"'`\\]{{4,}}+ (?P<tail>)""",
+        r"""(?P<keep> \b(?i:bearer)[ \t]{1,4} ) [A-Za-z0-9._~+/=-]{20,}+ (?P<tail>)""",
+        # assignments, quoted
+        rf"""(?P<keep> (?i:{_NAME}) {_ASSIGN} (?P<quote> \\?["'`] ) )
+             (?!\[redacted\]) (?: (?!(?P=quote)) \\?+ [^\n] ){{8,}}+ (?P<tail>)""",
+        # and bare, but not a call, a subscript, an attribute or a variable to be filled in
+        rf"""(?P<keep> (?i:{_NAME}) {_ASSIGN} )
+             (?! \[redacted\] | [A-Za-z_][\w.]*+[(\[]\S*[)\]] | (?:self|this|os|process|args)\.
+               | \$\{{ | \$[A-Z_]+\b | [<\{{] )
+             [^\s"'`\\]{{7,}} [^\s"'`\\),;.\}}\]>] (?P<tail>)""",
+        # keys that can be told by their beginning
+        r"""(?<![A-Za-z0-9_-]) (?P<keep> sk- ) (?! (?:ant|proj|or)- )
+            (?=[A-Za-z_-]*+[0-9]) [A-Za-z0-9_-]{16,}+ (?P<tail>)""",
+        r"""(?<![A-Za-z0-9_-])
+            (?P<keep> sk-(?:ant|proj|or)- | [rs]k_(?:live|test)_ | gh[oprsu]_ | github_pat_
+              | glpat- | hf_ | npm_ | xox[abeoprs]- | pypi- | AIza )
+            [A-Za-z0-9_-]{16,}+ (?P<tail>)""",
+        r"""(?<![A-Za-z0-9]) (?P<keep> AKIA | ASIA ) [A-Z0-9]{16} (?![A-Za-z0-9]) (?P<tail>)""",
+        # Telegram bots
+        r"""(?<![A-Za-z0-9]) (?P<keep> [0-9]{8,10}: ) [A-Za-z0-9_-]{35} (?![A-Za-z0-9_-])
+            (?P<tail>)""",
+        # JSON web tokens
+        r"""(?<![A-Za-z0-9_.-]) (?P<keep> eyJ ) [A-Za-z0-9_-]{8,}+ \. [A-Za-z0-9_-]{8,}+
+            (?: \. [A-Za-z0-9_-]*+ )? (?P<tail>)""",
+    )
+)
+
+
+def redact(text: str) -> str:
+    """Return `text` with `[redacted]` in place of what looks like a secret.
+
+    Names and tell-tale beginnings stay (`sk-[redacted]`, `password=[redacted]`), so that a reader
+    sees what was there. It is a net, not a proof: a secret that looks like prose gets through.
+    """
+    for secret in _SECRETS:
+        text = secret.sub(rf"\g<keep>{_MASK}\g<tail>", text)
+    return text

@@ -1,0 +1,289 @@
+"""Every error clew raises on purpose.
+
+    ClewError
+    ├── InvalidInput              bad value from a caller: nothing was changed
+    │   ├── InvalidCursor         a page cursor that this store did not make
+    │   └── InvalidConfig         a config file, variable or flag that can't be used
+    ├── NotFound
+    │   ├── SessionNotFound
+    │   ├── BlobNotFound
+    │   └── RecordNotFound        a turn, approval, inbox or outbox row, compaction, token
+    ├── AmbiguousId               several sessions fit what was typed
+    ├── Conflict                  the thing is not in the state the caller thought
+    │   ├── StaleRevision         somebody edited the session meanwhile
+    │   ├── StaleLease            the lease was taken over: this writer is fenced off
+    │   ├── Diverged              an import whose messages differ from the stored ones
+    │   └── TargetNotEmpty        a restore over a store that has sessions
+    ├── Locked                    held by somebody else
+    │   ├── LeaseHeld             another runner is busy with this session
+    │   ├── SessionAttached       open in another terminal
+    │   ├── StoreInUse            another process has the store open
+    │   └── StoreBusy             writers were in the way for too long
+    ├── NotATranscript            a file that is no clew transcript
+    └── StoreUnusable
+        ├── StoreTooNew           made by a newer clew
+        ├── StoreDamaged          the file is corrupt
+        ├── StoreForeign          a file that is not clew's
+        ├── StoreFull             no space left
+        ├── StoreReadOnly         no permission to write
+        ├── StoreUnavailable      can't be opened or read
+        └── StoreClosed           used after close()
+
+The message says what happened and what to do next. `code` is stable and meant for programs,
+`exit_code` is what the command line ends with. Errors of the drivers never leave the stores.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class ClewError(Exception):
+    """Anything clew refuses to do, or can't."""
+
+    code: ClassVar[str] = "error"
+    exit_code: ClassVar[int] = 1
+
+
+class InvalidInput(ClewError, ValueError):
+    """A value that can't be used. Nothing was changed."""
+
+    code = "invalid_input"
+    exit_code = 2
+
+
+class InvalidCursor(InvalidInput):
+    """A page cursor that did not come from this list."""
+
+    code = "invalid_cursor"
+
+
+class InvalidConfig(InvalidInput):
+    """A configuration value that can't be used."""
+
+    code = "invalid_config"
+
+
+class NotFound(ClewError, LookupError):
+    """Something that is not there."""
+
+    code = "not_found"
+
+
+class SessionNotFound(NotFound):
+    """No such session, or it is in the trash, or the viewer may not see it."""
+
+    code = "session_not_found"
+
+    def __init__(self, session_id: str, advice: str = "`clew list` shows the sessions.") -> None:
+        super().__init__(f'Session "{session_id}" not found. {advice}')
+        self.session_id = session_id
+
+
+class BlobNotFound(NotFound):
+    """No blob with this hash."""
+
+    code = "blob_not_found"
+
+    def __init__(self, blob_hash: str) -> None:
+        super().__init__(f"Blob {blob_hash} not found.")
+        self.blob_hash = blob_hash
+
+
+class RecordNotFound(NotFound):
+    """A turn, approval, inbox or outbox row, compaction or token that is not there."""
+
+    code = "record_not_found"
+
+    def __init__(self, kind: str, record_id: str) -> None:
+        super().__init__(f"No {kind} with the id {record_id}.")
+        self.kind = kind
+        self.record_id = record_id
+
+
+class AmbiguousId(ClewError):
+    """Several sessions fit what was typed; `candidates` are their ids, newest first."""
+
+    code = "ambiguous_id"
+    exit_code = 2
+
+    def __init__(self, typed: str, candidates: tuple[str, ...]) -> None:
+        super().__init__(f'"{typed}" fits {len(candidates)} sessions. Type more of the id.')
+        self.typed = typed
+        self.candidates = candidates
+
+
+class Conflict(ClewError):
+    """The thing is not in the state the caller thought. Nothing was changed."""
+
+    code = "conflict"
+
+
+class StaleRevision(Conflict):
+    """The session was edited since the caller read it."""
+
+    code = "stale_revision"
+
+    def __init__(self, session_id: str, expected: int, actual: int) -> None:
+        super().__init__(
+            f"Session {session_id} was changed meanwhile (revision {actual}, not {expected}). "
+            "Read it again and repeat the change."
+        )
+        self.session_id = session_id
+        self.expected = expected
+        self.actual = actual
+
+
+class StaleLease(Conflict):
+    """The writer's lease is over: it was taken over, released, or never held."""
+
+    code = "stale_lease"
+
+    def __init__(self, session_id: str, epoch: int, current: int) -> None:
+        super().__init__(
+            f"The lease on session {session_id} is no longer yours (epoch {epoch}, now {current}). "
+            "Nothing was written."
+        )
+        self.session_id = session_id
+        self.epoch = epoch
+        self.current = current
+
+
+class Diverged(Conflict):
+    """The stored thread and the imported one differ."""
+
+    code = "diverged"
+
+    def __init__(self, session_id: str, seq: int) -> None:
+        super().__init__(
+            f"Session {session_id} is already here and differs from message {seq} on. "
+            "Nothing was changed; use --as-new to import it as a session of its own."
+        )
+        self.session_id = session_id
+        self.seq = seq
+
+
+class TargetNotEmpty(Conflict):
+    """A restore would go over a store that has sessions."""
+
+    code = "target_not_empty"
+
+    def __init__(self, target: str) -> None:
+        super().__init__(
+            f"{target} already has sessions. Use --replace to put the backup in its place "
+            "(the present store is kept beside it)."
+        )
+        self.target = target
+
+
+class Locked(ClewError):
+    """Somebody else holds it."""
+
+    code = "locked"
+    exit_code = 3
+
+
+class LeaseHeld(Locked):
+    """Another runner is busy with this session."""
+
+    code = "lease_held"
+
+    def __init__(self, session_id: str, holder: str, expires_at: int) -> None:
+        super().__init__(f"Session {session_id} is being worked on by {holder}. Try again shortly.")
+        self.session_id = session_id
+        self.holder = holder
+        self.expires_at = expires_at
+
+
+class SessionAttached(Locked):
+    """The session is open in another, living terminal."""
+
+    code = "session_attached"
+
+    def __init__(
+        self, session_id: str, *, pid: int, host: str, since: int, local_time: str
+    ) -> None:
+        super().__init__(
+            f"Session {session_id} is open in another terminal "
+            f"(pid {pid}, host {host}, since {local_time}). "
+            "Use --fork to branch it, or --read-only to look."
+        )
+        self.session_id = session_id
+        self.pid = pid
+        self.host = host
+        self.since = since
+
+
+class StoreInUse(Locked):
+    """Another process has the store open, and this needs it alone."""
+
+    code = "store_in_use"
+
+    def __init__(self, purpose: str, holders: tuple[str, ...]) -> None:
+        who = "; ".join(holders) or "another process"
+        super().__init__(
+            f"{purpose} needs the store alone, but it is open in: {who}. "
+            "Close that and try again. Nothing was changed."
+        )
+        self.holders = holders
+
+
+class StoreBusy(Locked):
+    """Other writers were in the way for longer than clew waits."""
+
+    code = "store_busy"
+
+
+class NotATranscript(ClewError):
+    """A file that is not a clew transcript."""
+
+    code = "not_a_transcript"
+
+
+class StoreUnusable(ClewError):
+    """The store can't be used."""
+
+    code = "store_unusable"
+    exit_code = 4
+
+
+class StoreTooNew(StoreUnusable):
+    """The store was made by a newer clew. It was not touched."""
+
+    code = "store_too_new"
+
+
+class StoreDamaged(StoreUnusable):
+    """The file is corrupt. It was not touched."""
+
+    code = "store_damaged"
+
+
+class StoreForeign(StoreUnusable):
+    """The file is not a clew store. It was not touched."""
+
+    code = "store_foreign"
+
+
+class StoreFull(StoreUnusable):
+    """There is no space left where the store is."""
+
+    code = "store_full"
+
+
+class StoreReadOnly(StoreUnusable):
+    """The store can't be written to."""
+
+    code = "store_read_only"
+
+
+class StoreUnavailable(StoreUnusable):
+    """The store can't be opened or read."""
+
+    code = "store_unavailable"
+
+
+class StoreClosed(StoreUnusable):
+    """The store was used after it was closed."""
+
+    code = "store_closed"

@@ -1,0 +1,470 @@
+"""Every port on one page. The docstrings are the contract; `clew.testing` checks it.
+
+A store implements all of these together as `Store`. Times are milliseconds UTC from the store's
+own clock. Every method that writes returns after the commit, and a failed one has changed
+nothing. Ids of turns, approvals, compactions, inbox and outbox rows are made by the caller. Text
+comes back exactly as it went in, lone surrogates and NUL included.
+
+Who a method answers: `list_sessions` and `search` always have a viewer; the others take ids, and
+what a person may do with an id is decided above (`core.session.may_see`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from clew.core.changes import Change, Recorded
+from clew.core.delivery import Inbound, NewInbound, Outbound, OutboundStatus
+from clew.core.message import Draft, Message
+from clew.core.notes import Blob, Compaction, ScratchEntry, Todo
+from clew.core.retention import Retained, Retention, RetentionAction
+from clew.core.search import SearchFilter, SearchPage
+from clew.core.session import (
+    NewSession,
+    Session,
+    SessionEdit,
+    SessionFacts,
+    SessionFilter,
+    SessionPage,
+)
+from clew.core.stats import StoreStats
+from clew.core.tokens import Token
+from clew.core.turn import (
+    LEASE_MS,
+    Approval,
+    ApprovalScope,
+    Attachment,
+    Decision,
+    Lease,
+    Turn,
+)
+
+Clock = Callable[[], int]
+"""Milliseconds UTC."""
+
+
+class Sessions(Protocol):
+    """Sessions and the routes that lead to them."""
+
+    async def open_session(self, new: NewSession) -> tuple[Session, bool]:
+        """The session that `new.key` routes to, and whether it had to be made.
+
+        A route whose session is gone (deleted, purged, or never there) is made anew. Two writers
+        that meet a new key at once get one session.
+        """
+        ...
+
+    async def create_session(self, new: NewSession, *, route: str | None = None) -> Session:
+        """A new session, with zero usage; `new.key`, or `route` if given, leads to it from now on.
+
+        The session that the route led to before stays as it is. An id that exists is refused
+        with `Conflict`.
+        """
+        ...
+
+    async def get_session(self, session_id: str) -> Session:
+        """The session, archived or in the trash or not; `SessionNotFound` if there is none."""
+        ...
+
+    async def find_sessions(self, prefix: str, *, limit: int = 10) -> tuple[Session, ...]:
+        """Sessions outside the trash whose id begins so, newest first (`core.ids.id_prefix`)."""
+        ...
+
+    async def find_titles(self, title: str, *, limit: int = 10) -> tuple[Session, ...]:
+        """Sessions outside the trash with exactly this title, whatever its case, newest first."""
+        ...
+
+    async def shorten_ids(self, ids: Sequence[str]) -> dict[str, str]:
+        """For each id the shortest beginning, at least 8 long, that no other session has."""
+        ...
+
+    async def list_sessions(
+        self, where: SessionFilter, *, limit: int = 20, cursor: str | None = None
+    ) -> SessionPage:
+        """A page of sessions: pinned first, then by last update, newest first, then by id.
+
+        A cursor continues where its page ended even if rows changed meanwhile: nothing that stays
+        put is shown twice or left out. `InvalidCursor` for one that this list did not make. The
+        cost does not depend on how many sessions there are.
+        """
+        ...
+
+    async def count_sessions(self, where: SessionFilter) -> int:
+        """How many sessions a list with this filter has in all."""
+        ...
+
+    async def edit_session(
+        self, session_id: str, edit: SessionEdit, *, revision: int | None = None
+    ) -> Session:
+        """A person's change. Raises the revision if anything differs from what was there.
+
+        With `revision`, `StaleRevision` if it is no longer the current one. Titles are trimmed;
+        an empty one clears it. Unarchiving and editing never change `updated_at`.
+        """
+        ...
+
+    async def describe_session(self, session_id: str, facts: SessionFacts) -> Session:
+        """What clew learned about the session. Never raises the revision or `updated_at`."""
+        ...
+
+    async def find_route(self, key: str) -> Session | None:
+        """The session that a key leads to, None when it leads nowhere (any more)."""
+        ...
+
+    async def set_route(self, key: str, session_id: str) -> None:
+        """Let a key lead to a session from now on."""
+        ...
+
+    async def list_routes(self, session_id: str) -> tuple[str, ...]:
+        """The keys that lead to a session, sorted."""
+        ...
+
+    async def fork_session(
+        self, session_id: str, *, at: int | None = None, new_id: str | None = None
+    ) -> Session:
+        """A new session whose thread is this one's up to and with seq `at` (its head if None).
+
+        Nothing is copied but scratchpad, todos, the compaction that holds there and which turns
+        were undone; numbering goes on from the knot. Zero usage, title `<title> (fork)`, key
+        `<key>:fork:<ms>`, no route. What the parent does later, undo and purge included, never
+        changes the fork. `InvalidInput` for an `at` below 0 or beyond the head.
+        """
+        ...
+
+
+class Log(Protocol):
+    """Messages and turns, and the one call that writes them."""
+
+    async def record(
+        self,
+        session_id: str,
+        epoch: int,
+        *changes: Change,
+        idempotency_key: str | None = None,
+    ) -> Recorded:
+        """All of the changes, in order, or none.
+
+        `StaleLease` unless `epoch` is that of the lease that is held now. An idempotency key that
+        this session has seen returns the first answer, whoever holds the lease, and changes
+        nothing; keys are remembered for at least seven days.
+        """
+        ...
+
+    async def append(
+        self,
+        session_id: str,
+        epoch: int,
+        draft: Draft,
+        *,
+        turn_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Message:
+        """One message: `record` with a single `AddMessage`."""
+        ...
+
+    async def get_messages(
+        self,
+        session_id: str,
+        limit: int | None = None,
+        *,
+        offset: int = 0,
+        before: int | None = None,
+        after: int | None = None,
+        undone: bool = False,
+    ) -> tuple[Message, ...]:
+        """The newest `limit` messages of the thread (all if None), in chronological order.
+
+        `offset` skips that many from the newest; `before` and `after` bound the seq, exclusively;
+        with `after` and a limit it is still the newest that fit. `limit=0` is empty, a negative
+        limit or offset a `ValueError`. A fork's inherited messages belong to its thread. Messages
+        of undone turns are passed over unless `undone`.
+        """
+        ...
+
+    async def get_turn(self, turn_id: str) -> Turn:
+        """A turn, or `RecordNotFound`."""
+        ...
+
+    async def list_turns(
+        self, session_id: str, *, limit: int = 20, unfinished: bool = False
+    ) -> tuple[Turn, ...]:
+        """The newest turns that were started in this session, in the order they began."""
+        ...
+
+    async def interrupt_turns(self, session_id: str) -> tuple[Turn, ...]:
+        """Mark unfinished turns as interrupted, if nobody holds the lease any more.
+
+        Returns those that were; with a living lease, none. Open approvals of theirs become a no.
+        """
+        ...
+
+    async def decide_approval(
+        self,
+        approval_id: str,
+        decision: Decision,
+        *,
+        by: str,
+        scope: ApprovalScope = "once",
+    ) -> Approval:
+        """Answer an approval. The first answer stays; after its time it is a no by `expired`.
+
+        Returns the approval as it stands, so that a late answerer sees what was decided.
+        """
+        ...
+
+    async def list_approvals(self, session_id: str | None = None) -> tuple[Approval, ...]:
+        """The approvals that still wait for an answer, oldest first."""
+        ...
+
+
+class Leases(Protocol):
+    """The right to run the next turn."""
+
+    async def acquire_lease(self, session_id: str, holder: str, *, ttl: int = LEASE_MS) -> Lease:
+        """Take the lease; every taking raises the epoch. `LeaseHeld` while another's is alive.
+
+        The holder of a living lease may take it again (a new epoch fences its own older self).
+        """
+        ...
+
+    async def renew_lease(self, lease: Lease, *, ttl: int = LEASE_MS) -> Lease:
+        """The same lease for longer; `StaleLease` if it was taken over or released."""
+        ...
+
+    async def release_lease(self, lease: Lease) -> None:
+        """Give it back; a lease that is no longer held is fine."""
+        ...
+
+    async def find_lease(self, session_id: str) -> Lease | None:
+        """The lease that is alive now, if any."""
+        ...
+
+
+class Attachments(Protocol):
+    """A terminal's exclusive hold on a session, kept by the process that has the store open."""
+
+    async def attach(
+        self, session_id: str, *, terminal: str | None = None
+    ) -> tuple[Attachment, Attachment | None]:
+        """Hold the session for this process. Returns the hold, and the dead one it took over.
+
+        `SessionAttached` if another living process holds it. Alive on this host means that the
+        process still holds its OS lock, on another that its last beat is younger than 30 s.
+        Attaching never changes `updated_at`.
+        """
+        ...
+
+    async def detach(self, session_id: str) -> None:
+        """Let go, if this process holds it."""
+        ...
+
+    async def beat(self) -> None:
+        """Tell other hosts that the attachments of this process are alive."""
+        ...
+
+    async def find_attachment(self, session_id: str) -> Attachment | None:
+        """The living hold on a session, if any."""
+        ...
+
+
+class Search(Protocol):
+    """Full text of every message."""
+
+    async def search(
+        self,
+        query: str,
+        where: SearchFilter,
+        *,
+        limit: int = 20,
+        cursor: str | None = None,
+        typing: bool = False,
+        per_session: bool = False,
+    ) -> SearchPage:
+        """Messages that match, best first: bm25 with recency, higher scores are better.
+
+        Any text is a valid query (see `core.query`); one without a word finds nothing. `typing`
+        takes the last word as a beginning. Very common words are ranked among their newest
+        matches only, and a search that meets its deadline (200 ms) returns what it has: both say
+        `cut`. Filters narrow the candidates themselves. A message that forks share is one hit.
+        Trashed sessions never appear, archived ones do, marked; undone turns do too, for they
+        were said. `per_session` keeps the best hit of each session. A cursor stays within the
+        candidates of its first page.
+        """
+        ...
+
+
+class Trash(Protocol):
+    """Putting sessions away, and getting them back."""
+
+    async def delete_sessions(self, ids: Sequence[str]) -> tuple[str, ...]:
+        """Put sessions in the trash, in one go: gone from lists, search and routes at once.
+
+        Returns those that were put there; ids that are unknown or already there are not.
+        """
+        ...
+
+    async def restore_sessions(self, ids: Sequence[str]) -> tuple[str, ...]:
+        """Bring sessions back from the trash; returns those that were there."""
+        ...
+
+    async def restore_last(self) -> tuple[str, ...]:
+        """Bring back what the latest `delete_sessions` still has in the trash."""
+        ...
+
+    async def purge_sessions(self, ids: Sequence[str]) -> tuple[str, ...]:
+        """Remove trashed sessions for good; returns those that were. Others are left alone.
+
+        `Locked`, and nothing removed, while any of them is attached or leased.
+
+        Messages that a fork still reads stay until the last such fork is purged, unseen but for
+        those forks. Blobs go with the last message that needs them.
+        """
+        ...
+
+    async def purge_trash(self, deleted_before: int) -> tuple[str, ...]:
+        """Purge what was trashed before that time."""
+        ...
+
+    async def prune_old_sessions(
+        self, older_than: int, *, action: RetentionAction = "archive", dry_run: bool = False
+    ) -> tuple[str, ...]:
+        """Archive (or trash) sessions last updated before that time; returns their ids.
+
+        Pinned, attached, leased and the newest session are spared.
+        """
+        ...
+
+    async def retain(self, policy: Retention, *, dry_run: bool = False) -> Retained:
+        """The retention pass: idle sessions, then the oldest until the content fits."""
+        ...
+
+
+class Notes(Protocol):
+    """Scratchpad, todo list, compactions and blobs. Their writes go through `Log.record`."""
+
+    async def list_scratch(self, session_id: str) -> tuple[ScratchEntry, ...]:
+        """Names, sizes and times, without content, by name."""
+        ...
+
+    async def find_scratch(self, session_id: str, name: str) -> ScratchEntry | None:
+        """One entry with its content."""
+        ...
+
+    async def get_todos(self, session_id: str) -> tuple[Todo, ...]:
+        """The todo list, in its order."""
+        ...
+
+    async def find_compaction(self, session_id: str) -> Compaction | None:
+        """The compaction that holds now."""
+        ...
+
+    async def list_compactions(self, session_id: str) -> tuple[Compaction, ...]:
+        """All of them, undone ones too, oldest first."""
+        ...
+
+    async def put_blob(self, data: bytes, media_type: str) -> str:
+        """Keep bytes; the same bytes are kept once. Returns their SHA-256."""
+        ...
+
+    async def get_blob(self, blob_hash: str) -> Blob:
+        """The bytes, or `BlobNotFound`."""
+        ...
+
+
+class Inbox(Protocol):
+    """Messages that came in, until a turn has them."""
+
+    async def accept(self, new: NewInbound) -> tuple[Inbound, bool]:
+        """Keep an inbound message; a second delivery returns the first row and False.
+
+        Identities are remembered for at least seven days.
+        """
+        ...
+
+    async def claim_inbound(
+        self, claimant: str, *, session_id: str | None = None, limit: int = 20
+    ) -> tuple[Inbound, ...]:
+        """Take queued messages of one session, or of any, oldest first: each goes to one."""
+        ...
+
+    async def release_inbound(self, claimant: str) -> int:
+        """Put back in the queue what a dead claimant had taken and no turn has."""
+        ...
+
+    async def drop_inbound(self, ids: Sequence[str]) -> tuple[str, ...]:
+        """Clear queued messages; returns those that were. The rows stay, as `dropped`."""
+        ...
+
+    async def list_inbound(
+        self, session_id: str | None = None, *, limit: int = 100
+    ) -> tuple[Inbound, ...]:
+        """What is queued or claimed, oldest first."""
+        ...
+
+
+class Outbox(Protocol):
+    """Replies, until a receipt says that they arrived. Rows are made by `Log.record`."""
+
+    async def claim_outbound(
+        self, claimant: str, *, channels: Sequence[str] | None = None, limit: int = 20
+    ) -> tuple[Outbound, ...]:
+        """Take due replies, oldest first, as `sending`; per key never one before an earlier one."""
+        ...
+
+    async def settle_outbound(
+        self,
+        outbound_id: str,
+        status: OutboundStatus,
+        *,
+        receipt: dict[str, object] | None = None,
+        error: str | None = None,
+        due_at: int | None = None,
+    ) -> Outbound:
+        """What came of a delivery; `pending` with `due_at` tries again then."""
+        ...
+
+    async def doubt_outbound(self, claimant: str) -> tuple[Outbound, ...]:
+        """What a dead claimant was sending is `uncertain` from now on."""
+        ...
+
+    async def list_outbound(
+        self, *, session_id: str | None = None, status: OutboundStatus | None = None,
+        limit: int = 100,
+    ) -> tuple[Outbound, ...]:  # fmt: skip
+        """Deliveries, newest first."""
+        ...
+
+
+class Tokens(Protocol):
+    """Credentials of the gateway. Only their hashes are kept."""
+
+    async def add_token(self, token: Token, digest: bytes) -> None:
+        """Keep a credential."""
+        ...
+
+    async def find_token(self, digest: bytes) -> Token | None:
+        """The credential with this digest, revoked and expired ones too."""
+        ...
+
+    async def list_tokens(self) -> tuple[Token, ...]:
+        """All credentials, oldest first."""
+        ...
+
+    async def revoke_token(self, token_id: str) -> Token:
+        """End a credential for good; the first revocation's time stays."""
+        ...
+
+
+class Store(
+    Sessions, Log, Leases, Attachments, Search, Trash, Notes, Inbox, Outbox, Tokens, Protocol
+):
+    """A session store. Open one with `clew.open_store(url)`, and use it as `async with`."""
+
+    async def stats(self) -> StoreStats:
+        """Counts and sizes of the whole store."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what is being written and let go. Using the store afterwards is `StoreClosed`."""
+        ...
