@@ -1,0 +1,108 @@
+"""Which processes are alive: each holds the lock on a small file of its own.
+
+The files lie in `processes/` beside the store, so that all who share a store look in one place.
+A reused pid or a reboot can't fool this; pid and command are in the file for people to read.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import uuid
+from pathlib import Path
+
+import msgspec
+
+from clew.store.locks import FileLock
+
+
+class ProcessInfo(msgspec.Struct, frozen=True):
+    """What a process says of itself."""
+
+    process: str
+    host: str
+    pid: int
+    version: str
+    command: str
+    started_at: int
+
+    def __str__(self) -> str:
+        return f"{self.command} (pid {self.pid}, clew {self.version})"
+
+
+class Presence:
+    """This process among those that share a store."""
+
+    def __init__(self, directory: Path, *, version: str, started_at: int) -> None:
+        self.info = ProcessInfo(
+            process=uuid.uuid4().hex,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            version=version,
+            command=_command(sys.argv),
+            started_at=started_at,
+        )
+        self._directory = directory
+        self._path = directory / f"{self.info.process}.json"
+        self._lock: FileLock | None = None
+
+    def announce(self) -> None:
+        """Be alive for the others until `leave` or the end of the process."""
+        self._directory.mkdir(mode=0o700, exist_ok=True)
+        # Locked before it has its name: nobody ever meets it unlocked and takes it for dead.
+        unnamed = self._path.with_suffix(".new")
+        self._lock = FileLock(unnamed)
+        self._lock.acquire()
+        self._lock.write(msgspec.json.encode(self.info))
+        unnamed.rename(self._path)
+
+    def leave(self) -> None:
+        """Be gone."""
+        if self._lock is not None:
+            self._path.unlink(missing_ok=True)
+            self._lock.release()
+            self._lock = None
+
+    def is_alive(self, process: str) -> bool:
+        """Whether that process of this host is still there. Clears away what a dead one left."""
+        if process == self.info.process:
+            return self._lock is not None
+        path = self._directory / f"{process}.json"
+        if not path.exists():
+            return False
+        probe = FileLock(path)
+        if not probe.acquire():
+            return True
+        path.unlink(missing_ok=True)
+        probe.release()
+        return False
+
+    def others(self) -> tuple[ProcessInfo, ...]:
+        """The other living processes, oldest first."""
+        found = []
+        for path in self._directory.glob("*.json"):
+            process = path.stem
+            if process != self.info.process and self.is_alive(process):
+                try:
+                    found.append(msgspec.json.decode(path.read_bytes(), type=ProcessInfo))
+                except (OSError, msgspec.DecodeError):
+                    continue  # it left, or is not one of ours
+        return tuple(sorted(found, key=lambda info: info.started_at))
+
+    def dead(self) -> tuple[str, ...]:
+        """Names of files that dead processes left behind. Only looks; `is_alive` clears."""
+        left = []
+        for path in self._directory.glob("*.json"):
+            probe = FileLock(path)
+            if path.stem != self.info.process and probe.acquire(shared=True):
+                left.append(path.name)
+                probe.release()
+        return tuple(sorted(left))
+
+
+def _command(argv: list[str]) -> str:
+    """What to call this process: its program and first word, never an option that may be secret."""
+    program = Path(argv[0]).stem if argv and argv[0] else "python"
+    word = argv[1] if len(argv) > 1 and not argv[1].startswith("-") else ""
+    return f"{program} {word}".strip()

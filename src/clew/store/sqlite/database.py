@@ -1,0 +1,241 @@
+"""The open store file: its locks, its schema, its threads.
+
+Everything above asks for `read(job)` or `write(job)`; this module sees to it that a write returns
+after its commit, that errors come in clew's words, and that no other process is disturbed.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import apsw
+
+from clew.errors import ClewError, StoreBusy, StoreInUse, StoreUnavailable
+from clew.ports import Clock
+from clew.store.locks import FileLock
+from clew.store.presence import Presence
+from clew.store.sqlite import migrating
+from clew.store.sqlite.connection import (
+    DRIVER_ERRORS,
+    READERS,
+    Crew,
+    Durability,
+    Job,
+    Pending,
+    connect,
+    lock_path,
+)
+from clew.store.sqlite.failures import translate
+from clew.store.sqlite.filesystem import NO_WAL, file_system
+from clew.store.sqlite.migrating import Migration
+from clew.store.sqlite.scoring import register_score
+from clew.store.sqlite.spaceless import index_queued
+
+T = TypeVar("T")
+
+GROUP = 64
+"""Most jobs that share a commit."""
+
+MERGE_EVERY = 100
+CHANGES_PER_PAGE = 6
+"""An append changes about a dozen rows, those of the indexes included, and two pages of merging
+for each of them keep the number of segments low."""
+
+SHARED_PATIENCE = 30.0
+EXCLUSIVE_PATIENCE = 2.0
+"""Seconds: long enough for a `clew list` to end, too short for a chat."""
+
+
+class Database:
+    """One file, open in this process."""
+
+    def __init__(
+        self, path: Path, *, clock: Clock, version: str, durability: Durability = "full"
+    ) -> None:
+        self.path = path
+        self.clock = clock
+        self.presence = Presence(path.parent / "processes", version=version, started_at=clock())
+        self._durability = durability
+        self._unmerged = 0
+        self._first: apsw.Connection | None = None
+        self._lock = FileLock(lock_path(path))
+        self._writer = Crew("writer", 1, self._connect, self._commit, batch=GROUP)
+        self._readers = Crew("reader", READERS, self._connect_reader, self._answer, batch=1)
+
+    def open(self, migrations: Sequence[Migration] | None = None) -> None:
+        """Take the locks and bring the schema up to date. On any error nothing stays held."""
+        steps = migrating.shipped_migrations() if migrations is None else migrations
+        try:
+            self._make_directory()
+            if not _insist(partial(self._lock.acquire, shared=True), SHARED_PATIENCE):
+                who = "; ".join(self._names_of_others()) or "another process"
+                raise StoreBusy(
+                    f"{self.path} is being updated or restored by {who}. Try again in a moment."
+                )
+            self.presence.announce()
+            self._first = self._connect()
+            self._bring_up_to_date(self._first, steps)
+        except DRIVER_ERRORS as error:
+            self._let_go()
+            raise translate(error, self.path) from error
+        except OSError as error:
+            self._let_go()
+            raise StoreUnavailable(f"{self.path} can't be opened: {error}.") from error
+        except ClewError:
+            self._let_go()
+            raise
+
+    async def read(self, job: Job[T]) -> T:
+        """Run a query in a reader thread."""
+        return await self._readers.submit(job)
+
+    async def write(self, job: Job[T]) -> T:
+        """Run a job in the writer thread; returns after its commit."""
+        return await self._writer.submit(job)
+
+    async def close(self) -> None:
+        """Finish, and let go of every lock."""
+        await self._readers.close()
+        await self._writer.close()
+        self._let_go()
+
+    def _connect(self) -> apsw.Connection:
+        return connect(self.path, durability=self._durability)
+
+    def _connect_reader(self) -> apsw.Connection:
+        # The first reader takes over the connection that looked at the schema: opening is dear.
+        first, self._first = self._first, None
+        connection = first or self._connect()
+        register_score(connection)
+        return connection
+
+    def _let_go(self) -> None:
+        if self._first is not None:
+            self._first.close()
+            self._first = None
+        self.presence.leave()
+        self._lock.release()
+
+    def _make_directory(self) -> None:
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        kind = file_system(self.path.parent)
+        if kind in NO_WAL:
+            raise StoreUnavailable(
+                f"{self.path} is on a network file system ({kind}), where SQLite can't be safe. "
+                "Put the store on a local disk with --store or CLEW_HOME, or use PostgreSQL."
+            )
+
+    def _bring_up_to_date(self, connection: apsw.Connection, steps: Sequence[Migration]) -> None:
+        latest = steps[-1].number
+        version = migrating.stored_version(connection, self.path, latest)
+        if version == 0:
+            migrating.use_wal(connection, self.path)
+            migrating.apply(connection, steps)
+        elif version < latest:
+            self._migrate(connection, steps)
+
+    def _migrate(self, connection: apsw.Connection, steps: Sequence[Migration]) -> None:
+        """Update the schema while nobody else has the store open.
+
+        Two that want to at once: one does it, the other sees that it was done and goes on.
+        """
+        latest = steps[-1].number
+
+        def alone_or_done() -> bool:
+            self._lock.release()  # held by both, neither would ever be alone
+            return self._lock.acquire() or connection.pragma("user_version") == latest
+
+        if not _insist(alone_or_done, EXCLUSIVE_PATIENCE):
+            raise StoreInUse(f"Updating {self.path}", self._names_of_others())
+        try:
+            if connection.pragma("user_version") != latest:
+                backup = f"{self.path.name}.before-{latest:04d}"
+                migrating.verified_copy(connection, self.path.with_name(backup))
+                migrating.apply(connection, steps)
+        finally:
+            _insist(partial(self._lock.acquire, shared=True), SHARED_PATIENCE)
+
+    def _names_of_others(self) -> tuple[str, ...]:
+        return tuple(str(info) for info in self.presence.others())
+
+    def _answer(self, connection: apsw.Connection, batch: list[Pending]) -> None:
+        for pending in batch:
+            try:
+                pending.result = pending.job(connection)
+            except DRIVER_ERRORS as error:
+                pending.error = translate(error, self.path)
+                pending.error.__cause__ = error
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    def _commit(self, connection: apsw.Connection, batch: list[Pending]) -> None:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            before = connection.total_changes()
+            for pending in batch:
+                self._do(connection, pending, alone=len(batch) == 1)
+            index_queued(connection)
+            self._merge(connection, connection.total_changes() - before)
+            connection.execute("COMMIT")
+        except DRIVER_ERRORS as error:
+            raise translate(error, self.path) from error
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+
+    def _merge(self, connection: apsw.Connection, changes: int) -> None:
+        """Keep the full-text indexes merged, in steps as large as what was written."""
+        self._unmerged += changes
+        if self._unmerged >= MERGE_EVERY:
+            pages = self._unmerged // CHANGES_PER_PAGE
+            self._unmerged = 0
+            for index in ("messages_fts", "messages_spaceless"):
+                connection.execute(
+                    f"INSERT INTO {index} ({index}, rank) VALUES ('merge', ?)",
+                    (pages,),
+                )
+
+    def _do(self, connection: apsw.Connection, pending: Pending, *, alone: bool) -> None:
+        """One job. Its own error is its own; one that ended the transaction is everybody's."""
+        if alone:
+            pending.result = pending.job(connection)
+            return
+        connection.execute("SAVEPOINT job")
+        try:
+            pending.result = pending.job(connection)
+        except Exception as error:
+            if not connection.in_transaction:
+                raise
+            ours = translate(error, self.path) if isinstance(error, DRIVER_ERRORS) else error
+            pending.error = ours
+            connection.execute("ROLLBACK TO job")
+        connection.execute("RELEASE job")
+
+
+def _insist(attempt: Callable[[], bool], seconds: float) -> bool:
+    """Try until it works or the time is over, with short jittered naps."""
+    deadline = time.monotonic() + seconds
+    while not attempt():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(random.uniform(0.005, 0.03))  # noqa: S311  # jitter, no secret
+    return True
+
+
+def snapshot(job: Callable[[apsw.Connection], T]) -> Job[T]:
+    """A read of several statements that must agree with each other."""
+
+    def run(connection: apsw.Connection) -> T:
+        connection.execute("BEGIN")
+        try:
+            return job(connection)
+        finally:
+            connection.execute("COMMIT")
+
+    return run

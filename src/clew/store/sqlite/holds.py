@@ -1,0 +1,185 @@
+"""Leases and attachments in SQLite: who may run the next turn, whose terminal has it open."""
+
+from __future__ import annotations
+
+import time
+
+import apsw
+
+from clew.core.turn import LEASE_MS, STALE_HEARTBEAT_MS, Attachment, Lease
+from clew.errors import LeaseHeld, SessionAttached, StaleLease
+from clew.store.sqlite.connection import fetch, fetch_one
+from clew.store.sqlite.database import Database
+from clew.store.sqlite.rows import ATTACHMENT_COLUMNS, attachment_from, optional, plain, text
+from clew.store.sqlite.sessions import get
+
+
+class SqliteLeases:
+    """`ports.Leases`."""
+
+    _db: Database
+
+    async def acquire_lease(self, session_id: str, holder: str, *, ttl: int = LEASE_MS) -> Lease:
+        """See `ports.Leases`."""
+
+        def job(connection: apsw.Connection) -> Lease:
+            get(connection, session_id)
+            now = self._db.clock()
+            row = fetch_one(
+                connection,
+                "SELECT holder, epoch, expires_at FROM leases WHERE session_id = ?",
+                (session_id,),
+            )
+            held, epoch, expires_at = row or (None, 0, 0)
+            if held is not None and plain(held) != holder and expires_at > now:
+                raise LeaseHeld(session_id, plain(held) or "", expires_at)
+            lease = Lease(session_id, holder, epoch + 1, now + ttl)
+            connection.execute(
+                "REPLACE INTO leases (session_id, holder, epoch, expires_at) VALUES (?, ?, ?, ?)",
+                (session_id, text(holder), lease.epoch, lease.expires_at),
+            )
+            return lease
+
+        return await self._db.write(job)
+
+    async def renew_lease(self, lease: Lease, *, ttl: int = LEASE_MS) -> Lease:
+        """See `ports.Leases`."""
+
+        def job(connection: apsw.Connection) -> Lease:
+            expires_at = self._db.clock() + ttl
+            connection.execute(
+                """UPDATE leases SET expires_at = ?
+                   WHERE session_id = ? AND epoch = ? AND holder IS NOT NULL""",
+                (expires_at, text(lease.session_id), lease.epoch),
+            )
+            if not connection.changes():
+                current = connection.execute(
+                    "SELECT epoch FROM leases WHERE session_id = ?", (text(lease.session_id),)
+                ).get
+                raise StaleLease(lease.session_id, lease.epoch, current or 0)
+            return Lease(lease.session_id, lease.holder, lease.epoch, expires_at)
+
+        return await self._db.write(job)
+
+    async def release_lease(self, lease: Lease) -> None:
+        """See `ports.Leases`."""
+
+        def job(connection: apsw.Connection) -> None:
+            connection.execute(
+                "UPDATE leases SET holder = NULL WHERE session_id = ? AND epoch = ?",
+                (text(lease.session_id), lease.epoch),
+            )
+
+        await self._db.write(job)
+
+    async def find_lease(self, session_id: str) -> Lease | None:
+        """See `ports.Leases`."""
+
+        def job(connection: apsw.Connection) -> Lease | None:
+            row = fetch_one(
+                connection,
+                """SELECT session_id, holder, epoch, expires_at FROM leases
+                   WHERE session_id = ? AND holder IS NOT NULL AND expires_at > ?""",
+                (text(session_id), self._db.clock()),
+            )
+            return None if row is None else Lease(row[0], plain(row[1]) or "", *row[2:])
+
+        return await self._db.read(job)
+
+
+class SqliteAttachments:
+    """`ports.Attachments`."""
+
+    _db: Database
+
+    async def attach(
+        self, session_id: str, *, terminal: str | None = None
+    ) -> tuple[Attachment, Attachment | None]:
+        """See `ports.Attachments`."""
+
+        def job(connection: apsw.Connection) -> tuple[Attachment, Attachment | None]:
+            get(connection, session_id)
+            before = _held(connection, session_id)
+            me = self._db.presence.info
+            if before is not None and before.process != me.process and is_alive(self._db, before):
+                raise SessionAttached(
+                    session_id,
+                    pid=before.pid,
+                    host=before.host,
+                    since=before.since,
+                    local_time=time.strftime("%H:%M", time.localtime(before.since / 1000)),
+                )
+            now = self._db.clock()
+            mine = Attachment(
+                session_id, me.host, me.process, me.pid, me.started_at, terminal, now, now
+            )
+            connection.execute(
+                f"REPLACE INTO attachments ({ATTACHMENT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    session_id, me.host, me.process, me.pid, me.started_at, optional(terminal),
+                    now, now,
+                ),
+            )  # fmt: skip
+            dead = before if before is not None and before.process != me.process else None
+            return mine, dead
+
+        return await self._db.write(job)
+
+    async def detach(self, session_id: str) -> None:
+        """See `ports.Attachments`."""
+
+        def job(connection: apsw.Connection) -> None:
+            connection.execute(
+                "DELETE FROM attachments WHERE session_id = ? AND process = ?",
+                (text(session_id), self._db.presence.info.process),
+            )
+
+        await self._db.write(job)
+
+    async def beat(self) -> None:
+        """See `ports.Attachments`."""
+
+        def job(connection: apsw.Connection) -> None:
+            connection.execute(
+                "UPDATE attachments SET beat_at = ? WHERE process = ?",
+                (self._db.clock(), self._db.presence.info.process),
+            )
+
+        await self._db.write(job)
+
+    async def find_attachment(self, session_id: str) -> Attachment | None:
+        """See `ports.Attachments`."""
+
+        def job(connection: apsw.Connection) -> Attachment | None:
+            found = _held(connection, session_id)
+            return found if found is not None and is_alive(self._db, found) else None
+
+        return await self._db.read(job)
+
+
+def _held(connection: apsw.Connection, session_id: str) -> Attachment | None:
+    row = fetch_one(
+        connection,
+        f"SELECT {ATTACHMENT_COLUMNS} FROM attachments WHERE session_id = ?",
+        (text(session_id),),
+    )
+    return None if row is None else attachment_from(row)
+
+
+def is_alive(db: Database, attachment: Attachment) -> bool:
+    """Whether the holder is still there: by its lock on this host, by its heartbeat elsewhere."""
+    if attachment.host == db.presence.info.host:
+        return db.presence.is_alive(attachment.process)
+    return attachment.beat_at > db.clock() - STALE_HEARTBEAT_MS
+
+
+def held_sessions(connection: apsw.Connection, db: Database) -> set[str]:
+    """Sessions that are attached or leased by somebody alive."""
+    rows = fetch(connection, f"SELECT {ATTACHMENT_COLUMNS} FROM attachments")
+    attached = {each.session_id for each in map(attachment_from, rows) if is_alive(db, each)}
+    leased = fetch(
+        connection,
+        "SELECT session_id FROM leases WHERE holder IS NOT NULL AND expires_at > ?",
+        (db.clock(),),
+    )
+    return attached | {session_id for (session_id,) in leased}

@@ -1,0 +1,209 @@
+"""Messages, turns and approvals in SQLite. What one record does is in `record`."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import apsw
+
+from clew.core.changes import AddMessage, Change, Recorded
+from clew.core.message import Draft, Message
+from clew.core.text import decode_text
+from clew.core.turn import Approval, ApprovalScope, Decision, Turn
+from clew.errors import InvalidInput, RecordNotFound
+from clew.store.sqlite.connection import fetch, fetch_one
+from clew.store.sqlite.cursors import check_limit
+from clew.store.sqlite.database import Database, snapshot
+from clew.store.sqlite.record import record
+from clew.store.sqlite.rows import (
+    APPROVAL_COLUMNS,
+    TURN_COLUMNS,
+    approval_from,
+    message_from,
+    optional,
+    text,
+    turn_from,
+)
+from clew.store.sqlite.thread import read_thread
+
+
+class SqliteLog:
+    """`ports.Log`."""
+
+    _db: Database
+
+    async def record(
+        self, session_id: str, epoch: int, *changes: Change, idempotency_key: str | None = None
+    ) -> Recorded:
+        """See `ports.Log`."""
+
+        def job(connection: apsw.Connection) -> Recorded:
+            return record(
+                connection,
+                session_id,
+                epoch,
+                changes,
+                now=self._db.clock(),
+                idempotency_key=idempotency_key,
+            )
+
+        return await self._db.write(job)
+
+    async def append(
+        self,
+        session_id: str,
+        epoch: int,
+        draft: Draft,
+        *,
+        turn_id: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Message:
+        """See `ports.Log`."""
+        recorded = await self.record(
+            session_id, epoch, AddMessage(draft, turn_id), idempotency_key=idempotency_key
+        )
+        (seq,) = recorded.seqs
+        if recorded.repeated:
+            (first,) = await self.get_messages(
+                session_id, after=seq - 1, before=seq + 1, undone=True
+            )
+            return first
+        return Message(
+            recorded.ids[0],
+            session_id,
+            seq,
+            turn_id,
+            draft.role,
+            draft.content,
+            draft.parts,
+            draft.tool_call_id,
+            draft.tool_name,
+            draft.tool_calls,
+            draft.is_error,
+            draft.model,
+            draft.usage,
+            recorded.at if draft.at is None else draft.at,
+        )
+
+    async def get_messages(
+        self,
+        session_id: str,
+        limit: int | None = None,
+        *,
+        offset: int = 0,
+        before: int | None = None,
+        after: int | None = None,
+        undone: bool = False,
+    ) -> tuple[Message, ...]:
+        """See `ports.Log`."""
+        if (limit is not None and limit < 0) or offset < 0:
+            raise InvalidInput("A limit or offset can't be negative.")
+
+        def job(connection: apsw.Connection) -> tuple[Message, ...]:
+            rows = read_thread(
+                connection,
+                session_id,
+                limit=limit,
+                offset=offset,
+                before=before,
+                after=after,
+                undone=undone,
+            )
+            rows.reverse()
+            return tuple(map(message_from, rows))
+
+        return await self._db.read(snapshot(job))
+
+    async def get_turn(self, turn_id: str) -> Turn:
+        """See `ports.Log`."""
+        return await self._db.read(partial(_get_turn, turn_id=turn_id))
+
+    async def list_turns(
+        self, session_id: str, *, limit: int = 20, unfinished: bool = False
+    ) -> tuple[Turn, ...]:
+        """See `ports.Log`."""
+        only = "AND status IN ('running', 'waiting')" if unfinished else ""
+        sql = f"""SELECT {TURN_COLUMNS} FROM turns
+            WHERE session_id = ? {only} ORDER BY rowid DESC LIMIT ?"""
+
+        def job(connection: apsw.Connection) -> tuple[Turn, ...]:
+            rows = fetch(connection, sql, (text(session_id), check_limit(limit)))
+            return tuple(map(turn_from, reversed(rows)))
+
+        return await self._db.read(job)
+
+    async def interrupt_turns(self, session_id: str) -> tuple[Turn, ...]:
+        """See `ports.Log`."""
+
+        def job(connection: apsw.Connection) -> tuple[Turn, ...]:
+            now = self._db.clock()
+            held = connection.execute(
+                """SELECT 1 FROM leases
+                   WHERE session_id = ? AND holder IS NOT NULL AND expires_at > ?""",
+                (text(session_id), now),
+            ).get
+            if held:
+                return ()
+            ids = fetch(
+                connection,
+                """UPDATE turns SET status = 'interrupted', ended_at = ?2
+                   WHERE session_id = ?1 AND status IN ('running', 'waiting') RETURNING id""",
+                (text(session_id), now),
+            )
+            connection.execute(
+                """UPDATE approvals SET decision = 'no', decided_by = 'interrupted', decided_at = ?2
+                   WHERE session_id = ?1 AND decision IS NULL""",
+                (text(session_id), now),
+            )
+            return tuple(_get_turn(connection, decode_text(turn_id)) for (turn_id,) in ids)
+
+        return await self._db.write(job)
+
+    async def decide_approval(
+        self, approval_id: str, decision: Decision, *, by: str, scope: ApprovalScope = "once"
+    ) -> Approval:
+        """See `ports.Log`."""
+
+        def job(connection: apsw.Connection) -> Approval:
+            now = self._db.clock()
+            connection.execute(
+                """UPDATE approvals SET decision = 'no', decided_by = 'expired',
+                     decided_at = expires_at
+                   WHERE id = ? AND decision IS NULL AND expires_at <= ?""",
+                (text(approval_id), now),
+            )
+            connection.execute(
+                """UPDATE approvals SET decision = ?, scope = ?, decided_by = ?, decided_at = ?
+                   WHERE id = ? AND decision IS NULL""",
+                (decision, scope, text(by), now, text(approval_id)),
+            )
+            row = fetch_one(
+                connection,
+                f"SELECT {APPROVAL_COLUMNS} FROM approvals WHERE id = ?",
+                (text(approval_id),),
+            )
+            if row is None:
+                raise RecordNotFound("approval", approval_id)
+            return approval_from(row)
+
+        return await self._db.write(job)
+
+    async def list_approvals(self, session_id: str | None = None) -> tuple[Approval, ...]:
+        """See `ports.Log`."""
+        sql = f"""SELECT {APPROVAL_COLUMNS} FROM approvals
+            WHERE decision IS NULL AND expires_at > ? AND (?2 IS NULL OR session_id = ?2)
+            ORDER BY asked_at, rowid"""
+
+        def job(connection: apsw.Connection) -> tuple[Approval, ...]:
+            rows = connection.execute(sql, (self._db.clock(), optional(session_id)))
+            return tuple(map(approval_from, rows))
+
+        return await self._db.read(job)
+
+
+def _get_turn(connection: apsw.Connection, turn_id: str) -> Turn:
+    sql = f"SELECT {TURN_COLUMNS} FROM turns WHERE id = ?"
+    row = fetch_one(connection, sql, (text(turn_id),))
+    if row is None:
+        raise RecordNotFound("turn", turn_id)
+    return turn_from(row)

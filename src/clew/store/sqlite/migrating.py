@@ -1,0 +1,102 @@
+"""Bringing a database file to the schema that this clew knows: forward only, never by guess.
+
+A new file is made whole in one transaction. An older one is backed up and verified first, and
+needs every other process to be gone. A newer, foreign or damaged one is refused untouched.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import apsw
+import msgspec
+
+from clew.errors import StoreDamaged, StoreForeign, StoreTooNew, StoreUnavailable
+from clew.store.sqlite.connection import connect, lock_path
+
+APPLICATION_ID = 0x636C6577
+"""`clew` in ASCII: tells our files from other SQLite databases."""
+
+
+class Migration(msgspec.Struct, frozen=True):
+    """One step of the schema."""
+
+    number: int
+    name: str
+    sql: str
+
+
+def shipped_migrations() -> tuple[Migration, ...]:
+    """The steps that come with this clew, in order."""
+    files = sorted((Path(__file__).parent / "migrations").glob("*.sql"))
+    return tuple(
+        Migration(int(file.stem[:4]), file.stem[5:], file.read_text("utf-8")) for file in files
+    )
+
+
+def stored_version(connection: apsw.Connection, path: Path, latest: int) -> int:
+    """The schema number of the file, 0 for a new one. Refuses what is not ours."""
+    application, version = (
+        connection.pragma("application_id"),
+        connection.pragma("user_version"),
+    )
+    empty = version == 0 and not connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").get
+    if empty:
+        return 0
+    if application != APPLICATION_ID:
+        raise StoreForeign(
+            f"{path} is a database, but not clew's. It was not touched. "
+            "Give another place with --store or CLEW_HOME."
+        )
+    if not isinstance(version, int) or version > latest:
+        raise StoreTooNew(
+            f"{path} was made by a newer clew (schema {version}, this one knows {latest}). "
+            "It was not touched. Update clew."
+        )
+    return version
+
+
+def apply(connection: apsw.Connection, steps: Sequence[Migration]) -> None:
+    """Run the steps that are missing, all in one transaction. Safe for two at once."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        current = connection.pragma("user_version")
+        for step in steps:
+            if step.number > current:
+                connection.execute(step.sql)
+                connection.pragma("user_version", step.number)
+        connection.pragma("application_id", APPLICATION_ID)
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def use_wal(connection: apsw.Connection, path: Path) -> None:
+    """Switch write-ahead logging on, or say that it can't be had here."""
+    if connection.pragma("journal_mode", "wal") != "wal":
+        raise StoreUnavailable(
+            f"Write-ahead logging does not work where {path} is (a network or overlay file "
+            "system?). Put the store on a local disk with --store or CLEW_HOME."
+        )
+
+
+def verified_copy(connection: apsw.Connection, target: Path) -> Path:
+    """A copy of the open database at `target`, made online and checked; no half one is left."""
+    unfinished = target.with_name(target.name + ".part")
+    try:
+        with contextlib.closing(
+            connect(unfinished, lock=lock_path(Path(connection.filename)))
+        ) as copy:
+            with copy.backup("main", connection, "main") as backup:
+                while not backup.done:
+                    backup.step(1000)
+            copy.pragma("journal_mode", "delete")
+            found = copy.pragma("quick_check")
+        if found == "ok":
+            return unfinished.replace(target)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    raise StoreDamaged(f"The copy of {connection.filename} is not sound: {found}.")

@@ -1,0 +1,233 @@
+"""Rows of SQLite as values, and values as bindings: the one place that knows column orders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from clew.core.delivery import Inbound, Outbound
+from clew.core.jsontext import from_json, to_json
+from clew.core.message import Draft, Message, ToolCall
+from clew.core.notes import Compaction
+from clew.core.session import Session
+from clew.core.text import ESCAPE, decode_text, encode_text
+from clew.core.turn import Approval, Attachment, Turn
+from clew.core.usage import Usage
+from clew.errors import InvalidInput
+from clew.store.sqlite.connection import Row
+
+USAGE_COLUMNS = (
+    "input_tokens, output_tokens, cache_read_tokens, cache_creation_tokens, cost, api_calls"
+)
+
+SESSION_COLUMNS = f"""
+  id, key, agent, person, platform, kind, title, title_by, revision, cwd, project, model, provider,
+  personality, thinking, service_tier, mode, parent_id, forked_at_seq, display_name, channel,
+  subject, room, space, origin, last_route, short_summary, send_policy, pinned, {USAGE_COLUMNS},
+  compactions, context_tokens, message_count, content_bytes, preview, head, created_at, updated_at,
+  last_interaction_at, archived_at, deleted_at, reset_reason, previous_id, transcript_path, metadata
+"""
+
+MESSAGE_COLUMNS = f"""
+  id, session_id, seq, turn_id, role, content, parts, tool_call_id, tool_name, tool_calls, is_error,
+  model, {USAGE_COLUMNS}, at
+"""
+
+TURN_COLUMNS = f"""
+  id, session_id, status, reply_to, model, {USAGE_COLUMNS}, error, partial, started_at, ended_at,
+  (SELECT undone_at FROM undone u WHERE u.session_id = turns.session_id AND u.turn_id = turns.id)
+"""
+
+APPROVAL_COLUMNS = """
+  id, session_id, turn_id, tool_call_id, tool_name, request, asked_at, expires_at, decision, scope,
+  decided_by, decided_at
+"""
+
+ATTACHMENT_COLUMNS = "session_id, host, process, pid, started_at, terminal, since, beat_at"
+
+INBOX_COLUMNS = """
+  id, channel, account, external_id, key, session_id, person, payload, status, claimant, claimed_at,
+  turn_id, received_at
+"""
+
+OUTBOX_COLUMNS = """
+  id, session_id, key, channel, address, content, turn_id, seq, status, attempts, due_at, claimant,
+  claimed_at, receipt, error, created_at, updated_at
+"""
+
+COMPACTION_COLUMNS = """
+  id, session_id, keep_from, made_at_seq, summary, short_summary, tokens_before, tokens_after,
+  created_at, undone_at
+"""
+
+_decode_parts = msgspec.json.Decoder(tuple[dict[str, Any], ...]).decode
+_decode_calls = msgspec.json.Decoder(tuple[ToolCall, ...]).decode
+
+
+def text(value: str) -> str:
+    """Text for a TEXT column."""
+    if type(value) is not str:
+        raise InvalidInput(f"Text was expected, not {type(value).__name__}. Nothing was changed.")
+    return encode_text(value)
+
+
+def optional(value: str | None) -> str | None:
+    """Text or NULL for a TEXT column."""
+    return None if value is None else text(value)
+
+
+def check_types(value: msgspec.Struct) -> None:
+    """Refuse a value whose fields are not of their types: a struct itself checks none."""
+    given = {name: getattr(value, name) for name in value.__struct_fields__}
+    try:
+        msgspec.convert({n: v for n, v in given.items() if v is not msgspec.UNSET}, type(value))
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"{error}. Nothing was changed.") from error
+
+
+def plain(value: str | None) -> str | None:
+    """What a TEXT column holds, as it was given."""
+    return value if value is None or ESCAPE not in value else decode_text(value)
+
+
+def byte_length(value: str) -> int:
+    """Bytes of a text as the store keeps it, for accounting."""
+    return len(value) if value.isascii() else len(encode_text(value).encode())
+
+
+def usage_bindings(usage: Usage) -> tuple[int | None, ...]:
+    """In the order of USAGE_COLUMNS."""
+    return msgspec.structs.astuple(usage)
+
+
+def session_from(row: Row) -> Session:
+    """A row of SESSION_COLUMNS."""
+    if ESCAPE in "".join([value for value in row if value.__class__ is str]):
+        row = _unescape(row, json_at=(24, 25, 49))
+    values = (
+        *row[:24],
+        _object(row[24]) or {},
+        _object(row[25]),
+        row[26],
+        row[27],
+        row[28] == 1,
+        Usage(*row[29:35]),
+        *row[35:49],
+        _object(row[49]) or {},
+    )
+    return Session(*values)
+
+
+def _unescape(row: Row, *, json_at: tuple[int, ...]) -> Row:
+    return tuple(
+        decode_text(value) if type(value) is str and index not in json_at else value
+        for index, value in enumerate(row)
+    )
+
+
+def _object(value: str | None) -> dict[str, Any] | None:
+    if value is None or value == "{}":
+        return None if value is None else {}
+    return from_json(value, dict[str, Any])
+
+
+def message_from(row: Row) -> Message:
+    """A row of MESSAGE_COLUMNS. The hottest function of all reads: no loops, no indirection."""
+    (
+        row_id, session_id, seq, turn_id, role, content, parts, call_id, tool, calls, is_error,
+        model, tokens_in, tokens_out, cache_read, cache_made, cost, api_calls, at,
+    ) = row  # fmt: skip
+    return Message(
+        row_id,
+        session_id,
+        seq,
+        turn_id if turn_id is None or ESCAPE not in turn_id else decode_text(turn_id),
+        role,
+        content if ESCAPE not in content else decode_text(content),
+        () if parts is None else _parts(parts),
+        call_id if call_id is None or ESCAPE not in call_id else decode_text(call_id),
+        tool if tool is None or ESCAPE not in tool else decode_text(tool),
+        () if calls is None else _calls(calls),
+        is_error == 1,
+        model if model is None or ESCAPE not in model else decode_text(model),
+        None
+        if tokens_in is None
+        else Usage(tokens_in, tokens_out, cache_read, cache_made, cost, api_calls),
+        at,
+    )
+
+
+def _parts(value: str) -> tuple[dict[str, Any], ...]:
+    if ESCAPE in value:
+        return from_json(value, tuple[dict[str, Any], ...])
+    return _decode_parts(value)
+
+
+def _calls(value: str) -> tuple[ToolCall, ...]:
+    return from_json(value, tuple[ToolCall, ...]) if ESCAPE in value else _decode_calls(value)
+
+
+def message_bindings(draft: Draft) -> tuple[Row, int]:
+    """A draft in the order of MESSAGE_COLUMNS from `role` to `api_calls`, and its size in bytes."""
+    content = text(draft.content)
+    parts = to_json(draft.parts) if draft.parts else None
+    calls = to_json(draft.tool_calls) if draft.tool_calls else None
+    size = byte_length(content) + byte_length(parts or "") + byte_length(calls or "")
+    usage = (None,) * 6 if draft.usage is None else usage_bindings(draft.usage)
+    bindings = (
+        draft.role,
+        content,
+        parts,
+        optional(draft.tool_call_id),
+        optional(draft.tool_name),
+        calls,
+        int(draft.is_error),
+        optional(draft.model),
+        *usage,
+    )
+    return bindings, size
+
+
+def turn_from(row: Row) -> Turn:
+    """A row of TURN_COLUMNS."""
+    values = (
+        decode_text(row[0]),
+        *row[1:3],
+        _object(row[3]),
+        plain(row[4]),
+        Usage(*row[5:11]),
+        plain(row[11]),
+        plain(row[12]),
+        *row[13:16],
+    )
+    return Turn(*values)
+
+
+def approval_from(row: Row) -> Approval:
+    """A row of APPROVAL_COLUMNS."""
+    values = _unescape(row, json_at=(5,))
+    return Approval(*(*values[:5], _object(row[5]) or {}, *values[6:]))
+
+
+def attachment_from(row: Row) -> Attachment:
+    """A row of ATTACHMENT_COLUMNS."""
+    return Attachment(*row)
+
+
+def inbound_from(row: Row) -> Inbound:
+    """A row of INBOX_COLUMNS."""
+    values = _unescape(row, json_at=(7,))
+    return Inbound(*(*values[:7], _object(row[7]) or {}, *values[8:]))
+
+
+def outbound_from(row: Row) -> Outbound:
+    """A row of OUTBOX_COLUMNS."""
+    values = _unescape(row, json_at=(4, 13))
+    middle = (_object(row[4]) or {}, *values[5:13], _object(row[13]))
+    return Outbound(*(*values[:4], *middle, *values[14:]))
+
+
+def compaction_from(row: Row) -> Compaction:
+    """A row of COMPACTION_COLUMNS."""
+    return Compaction(*_unescape(row, json_at=()))
