@@ -29,7 +29,7 @@ WHERE rowid IN (
 RETURNING rowid, {INBOX_COLUMNS}
 """
 
-# A reply waits while an earlier one under its key is still on its way or in doubt.
+# A reply waits while an earlier one under its key is still to be sent or on its way.
 _CLAIM_OUTBOUND = f"""
 UPDATE outbox SET status = 'sending', claimant = ?1, claimed_at = ?2, updated_at = ?2,
   attempts = attempts + 1

@@ -96,9 +96,7 @@ def _has_preview(connection: apsw.Connection, parent: Session, knot: int) -> boo
     return any(
         content.strip()
         for part in reversed(parts)
-        for (content,) in connection.execute(
-            sql, (part.session_id, part.low, min(part.high, knot))
-        )
+        for (content,) in connection.execute(sql, (part.session_id, part.low, min(part.high, knot)))
     )
 
 

@@ -7,7 +7,7 @@ needs every other process to be gone. A newer, foreign or damaged one is refused
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import apsw
@@ -83,20 +83,38 @@ def use_wal(connection: apsw.Connection, path: Path) -> None:
         )
 
 
-def verified_copy(connection: apsw.Connection, target: Path) -> Path:
-    """A copy of the open database at `target`, made online and checked; no half one is left."""
+def verified_copy(
+    connection: apsw.Connection,
+    target: Path,
+    *,
+    lock: Path | None = None,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
+) -> Path:
+    """A copy of the open database at `target`, made online and checked; no half one is left.
+
+    `lock` lends its permissions to the copy (the lock of the copied store if None). In an open
+    transaction the copy is of that moment, whatever others write meanwhile.
+    """
     unfinished = target.with_name(target.name + ".part")
+    discard(unfinished)
     try:
         with contextlib.closing(
-            connect(unfinished, lock=lock_path(Path(connection.filename)))
+            connect(unfinished, lock=lock or lock_path(Path(connection.filename)))
         ) as copy:
             with copy.backup("main", connection, "main") as backup:
                 while not backup.done:
                     backup.step(1000)
+                    progress(backup.page_count - backup.remaining, backup.page_count)
             copy.pragma("journal_mode", "delete")
             found = copy.pragma("quick_check")
         if found == "ok":
             return unfinished.replace(target)
     finally:
-        unfinished.unlink(missing_ok=True)
+        discard(unfinished)
     raise StoreDamaged(f"The copy of {connection.filename} is not sound: {found}.")
+
+
+def discard(path: Path) -> None:
+    """Remove a database file that is not in use, and what SQLite may have left beside it."""
+    for ending in ("", "-journal", "-wal", "-shm"):
+        path.with_name(path.name + ending).unlink(missing_ok=True)

@@ -125,7 +125,9 @@ class Recording:
                 self._preview = text(draft.content.strip()[:PREVIEW])
 
     def _keep_blob(self, row_id: int, blob_hash: str) -> None:
-        known = self.connection.execute("SELECT 1 FROM blobs WHERE hash = ?", (text(blob_hash),)).get
+        known = self.connection.execute(
+            "SELECT 1 FROM blobs WHERE hash = ?", (text(blob_hash),)
+        ).get
         if known is None:
             raise InvalidInput(f"A message needs the blob {blob_hash}, which is not in the store.")
         self.connection.execute(
@@ -134,7 +136,9 @@ class Recording:
 
     def start_turn(self, change: changes.StartTurn) -> None:
         """A turn row, and its inbox rows taken."""
-        taken = self.connection.execute("SELECT 1 FROM turns WHERE id = ?", (text(change.turn_id),)).get
+        taken = self.connection.execute(
+            "SELECT 1 FROM turns WHERE id = ?", (text(change.turn_id),)
+        ).get
         if taken is not None:
             raise Conflict(f"There already is a turn {change.turn_id}.")
         self.connection.execute(

@@ -170,7 +170,9 @@ class SqliteSessions:
         sql = "SELECT key FROM routes WHERE session_id = ? ORDER BY key"
 
         def job(connection: apsw.Connection) -> tuple[str, ...]:
-            return tuple(plain(key) or "" for (key,) in connection.execute(sql, (text(session_id),)))
+            return tuple(
+                plain(key) or "" for (key,) in connection.execute(sql, (text(session_id),))
+            )
 
         return await self._db.read(job)
 

@@ -34,6 +34,8 @@ WHERE s.purged_at IS NOT NULL AND m.seq >
 LIMIT ?
 """
 
+_UNUSED = "NOT EXISTS (SELECT 1 FROM message_blobs b WHERE b.hash = blobs.hash)"
+
 _SCRUB = """
 UPDATE sessions SET purged_at = ?2, title = NULL, title_key = NULL, title_by = NULL,
   preview = NULL, short_summary = NULL, display_name = NULL, subject = NULL, room = NULL,
@@ -126,6 +128,16 @@ class SqliteTrash:
         for session_id in purged:
             for table in _BELONGINGS:
                 connection.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,))
+            # A fork may still undo an inherited turn, and a second delivery must still be known;
+            # what was said in them goes.
+            connection.execute(
+                """UPDATE turns SET partial = NULL, error = NULL, reply_to = NULL
+                   WHERE session_id = ?""",
+                (session_id,),
+            )
+            connection.execute(
+                "UPDATE inbox SET payload = '{}' WHERE session_id = ?", (session_id,)
+            )
         return purged
 
     async def sweep(self) -> None:
@@ -225,7 +237,10 @@ def _restore(connection: apsw.Connection, ids: Sequence[str]) -> tuple[str, ...]
 def _remove_messages(connection: apsw.Connection) -> bool:
     rows = fetch(connection, _NEXT_TO_REMOVE, (_STEP,))
     for row in rows:
+        blobs = fetch(connection, "SELECT hash FROM message_blobs WHERE message_id = ?", row)
         connection.execute("DELETE FROM messages WHERE id = ?", row)
+        for blob in blobs:
+            connection.execute(f"DELETE FROM blobs WHERE hash = ? AND {_UNUSED}", blob)
     return bool(rows)
 
 
@@ -242,8 +257,6 @@ def _remove_husks(connection: apsw.Connection) -> bool:
 def _forget(connection: apsw.Connection, now: int) -> None:
     """Blobs that no message has, and idempotency keys that nobody can repeat any more."""
     connection.execute(
-        """DELETE FROM blobs WHERE created_at < ?
-           AND NOT EXISTS (SELECT 1 FROM message_blobs b WHERE b.hash = blobs.hash)""",
-        (now - KEEP_BLOBS_MS,),
+        f"DELETE FROM blobs WHERE created_at < ? AND {_UNUSED}", (now - KEEP_BLOBS_MS,)
     )
     connection.execute("DELETE FROM idempotency WHERE at < ?", (now - KEEP_KEYS_MS,))

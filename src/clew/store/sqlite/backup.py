@@ -1,0 +1,307 @@
+"""The whole store as one file, and back: online, verified, and never half.
+
+A backup is a plain database file with a manifest beside it. Only SQLite opens the live store; the
+backup file itself is also read as bytes, for its hash. Blocking: meant for a command of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import apsw
+import msgspec
+
+from clew.errors import (
+    Conflict,
+    InvalidInput,
+    NotFound,
+    StoreDamaged,
+    StoreInUse,
+    StoreUnavailable,
+    TargetNotEmpty,
+)
+from clew.store.locks import FileLock
+from clew.store.presence import Presence
+from clew.store.sqlite import migrating
+from clew.store.sqlite.connection import DRIVER_ERRORS, connect, fetch_one, lock_path
+from clew.store.sqlite.failures import translate
+from clew.version import __version__
+
+Progress = Callable[[int, int], None]
+"""Pages done, and pages in all."""
+
+
+def _quiet(_done: int, _total: int) -> None:
+    """Nobody watches."""
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a backup file must be. `schema` is the number of its last migration."""
+
+    sha256: str
+    bytes: int
+    schema: int
+    sessions: int
+    messages: int
+    clew: str
+    made_at: int
+
+
+class Restored(msgspec.Struct, frozen=True, kw_only=True):
+    """What was put in place. `kept` is where the store of before is now, if there was one.
+
+    Without a manifest (`hashed` is False) only the database itself could be checked.
+    """
+
+    sessions: int
+    messages: int
+    hashed: bool
+    kept: Path | None
+
+
+def manifest_path(backup: Path) -> Path:
+    """The manifest beside a backup."""
+    return backup.with_name(f"{backup.name}.manifest.json")
+
+
+def back_up(
+    path: Path, target: Path, *, now: int, force: bool = False, progress: Progress = _quiet
+) -> Manifest:
+    """Copy the store at `path` to `target` as it is at this moment; writers go on meanwhile."""
+    target = target.absolute()
+    if not path.exists():
+        raise NotFound(f"There is no store at {path} yet: nothing to back up.")
+    if target.exists() and target.samefile(path):
+        raise InvalidInput(f"{target} is the store itself. Give the backup another name.")
+    if target.exists() and not force:
+        raise Conflict(f"{target} already exists. Use --force to write over it.")
+    new = target.with_name(f"{target.name}.new")
+    with _holding(path, "Backing up", now=now, alone=False), _in_words(path):
+        try:
+            manifest = _copy(path, new, now=now, progress=progress)
+            _publish(new, target, manifest)
+        finally:
+            migrating.discard(new)
+    return manifest
+
+
+def _copy(path: Path, new: Path, *, now: int, progress: Progress) -> Manifest:
+    with closing(connect(path, mode="rw")) as connection:
+        schema = migrating.stored_version(connection, path, _latest())
+        if schema == 0:
+            raise NotFound(f"{path} is empty: nothing to back up.")
+        # The open read pins this moment: no writer can make the copy begin anew.
+        connection.execute("BEGIN")
+        counts = _counts(connection)
+        migrating.verified_copy(connection, new, lock=lock_path(path), progress=progress)
+        connection.execute("COMMIT")
+    with closing(_open_still(new)) as copy:
+        if _counts(copy) != counts:
+            raise StoreDamaged(f"The copy of {path} has not all that the store has.")
+    return Manifest(
+        sha256=_hash(new),
+        bytes=new.stat().st_size,
+        schema=schema,
+        sessions=counts[0],
+        messages=counts[1],
+        clew=__version__,
+        made_at=now,
+    )
+
+
+def _publish(new: Path, target: Path, manifest: Manifest) -> None:
+    """Give the copy its name. An older manifest goes first: it must never meet the newer file."""
+    unnamed = new.with_name(f"{new.name}.manifest.json")
+    try:
+        with os.fdopen(
+            os.open(unnamed, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb"
+        ) as file:
+            file.write(msgspec.json.format(msgspec.json.encode(manifest), indent=2) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        manifest_path(target).unlink(missing_ok=True)
+        new.replace(target)
+        unnamed.replace(manifest_path(target))
+    finally:
+        unnamed.unlink(missing_ok=True)
+    _sync_directory(target.parent)
+
+
+def restore(
+    path: Path, source: Path, *, now: int, replace: bool = False, progress: Progress = _quiet
+) -> Restored:
+    """Put the backup `source` in the place of the store at `path`.
+
+    `TargetNotEmpty` for a store that has sessions, unless `replace`: then it is kept beside the
+    new one. At every moment either the old store or the whole new one is in place.
+    """
+    source = source.absolute()
+    if not source.is_file():
+        raise NotFound(f"There is no backup file {source}.")
+    if path.exists() and path.samefile(source):
+        raise InvalidInput(f"{source} is the store itself, not a backup of it.")
+    staged = path.with_name(f"{path.name}.restoring")
+    with _in_words(source):
+        manifest = _checked_manifest(source)
+    with _holding(path, "Restoring", now=now, alone=True):
+        try:
+            if path.exists() and not replace:
+                with _in_words(path):
+                    _refuse_sessions(path)
+            with _in_words(source):
+                sessions, messages = _stage(source, staged, path, manifest, progress)
+            with _in_words(path):
+                kept = _put_in_place(staged, path, now=now)
+        finally:
+            migrating.discard(staged)
+    return Restored(sessions=sessions, messages=messages, hashed=manifest is not None, kept=kept)
+
+
+def _checked_manifest(source: Path) -> Manifest | None:
+    """The manifest, if there is one and the file is what it says."""
+    beside = manifest_path(source)
+    try:
+        manifest = msgspec.json.decode(beside.read_bytes(), type=Manifest)
+    except FileNotFoundError:
+        return None
+    except msgspec.MsgspecError as error:
+        raise StoreDamaged(
+            f"The manifest {beside} can't be read. Nothing was changed. "
+            "Take it away to restore without it."
+        ) from error
+    if source.stat().st_size != manifest.bytes or _hash(source) != manifest.sha256:
+        raise StoreDamaged(
+            f"{source} is not the file that its manifest describes: it was changed or damaged. "
+            "Nothing was changed. Use another backup."
+        )
+    return manifest
+
+
+def _refuse_sessions(path: Path) -> None:
+    with closing(connect(path, mode="ro")) as connection:
+        if migrating.stored_version(connection, path, _latest()) == 0:
+            return
+        if _counts(connection)[0]:
+            raise TargetNotEmpty(str(path))
+
+
+def _stage(
+    source: Path, staged: Path, path: Path, manifest: Manifest | None, progress: Progress
+) -> tuple[int, int]:
+    """A sound copy of the backup beside the store, ready to be used as one."""
+    with closing(_open_still(source)) as backup:
+        if migrating.stored_version(backup, source, _latest()) == 0:
+            raise StoreDamaged(f"{source} is empty: no backup of a store. Nothing was changed.")
+        migrating.verified_copy(backup, staged, lock=lock_path(path), progress=progress)
+    with closing(connect(staged, mode="rw")) as copy:
+        if manifest is None and (found := copy.pragma("integrity_check")) != "ok":
+            raise StoreDamaged(f"{source} is damaged ({found}). Nothing was changed.")
+        counts = _counts(copy)
+        migrating.use_wal(copy, path)
+    return counts
+
+
+def _put_in_place(staged: Path, path: Path, *, now: int) -> Path | None:
+    """The swap. The old file gets a second name first: there is always a store in place."""
+    kept = None
+    if path.exists():
+        kept = path.with_name(f"{path.name}.replaced-{_stamp(now)}")
+        _settle(path)
+        for ending in ("-wal", ""):
+            file = path.with_name(path.name + ending)
+            if file.exists():
+                kept.with_name(kept.name + ending).hardlink_to(file)
+    # What a damaged store left in its log must not be taken for the new one's.
+    for ending in ("-wal", "-shm"):
+        path.with_name(path.name + ending).unlink(missing_ok=True)
+    staged.replace(path)
+    _sync_directory(path.parent)
+    return kept
+
+
+def _settle(path: Path) -> None:
+    """Bring the old store's log into its file. One that is damaged stays as it is."""
+    try:
+        # Read-only first: one that may write would throw away the log of a damaged file.
+        with closing(connect(path, mode="ro")) as connection:
+            connection.pragma("schema_version")
+    except (apsw.NotADBError, apsw.CorruptError):
+        return
+    with closing(connect(path, mode="rw")) as connection:
+        connection.set_busy_timeout(1000)  # all that is clew's is gone: no need for patience
+        busy, *_ = fetch_one(connection, "PRAGMA wal_checkpoint(TRUNCATE)") or (0,)
+    log = path.with_name(f"{path.name}-wal")
+    if busy or (log.exists() and log.stat().st_size):
+        raise StoreInUse("Restoring", ("a program that is not clew",))
+
+
+def _open_still(path: Path) -> apsw.Connection:
+    """Open a file that nobody writes to, leaving nothing beside it."""
+    log = path.with_name(f"{path.name}-wal")
+    still = "" if log.exists() and log.stat().st_size else "&immutable=1"
+    flags = apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_READONLY
+    return apsw.Connection(f"{path.as_uri()}?mode=ro{still}", flags=flags)
+
+
+def _counts(connection: apsw.Connection) -> tuple[int, int]:
+    """Sessions and messages, everything counted."""
+    sql = "SELECT (SELECT count(*) FROM sessions), (SELECT count(*) FROM messages)"
+    sessions, messages = fetch_one(connection, sql) or (0, 0)
+    return sessions, messages
+
+
+def _latest() -> int:
+    return migrating.shipped_migrations()[-1].number
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _stamp(now: int) -> str:
+    return datetime.fromtimestamp(now / 1000, UTC).strftime("%Y%m%d-%H%M%S-%f")[:-3]
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make new names durable, where the system can (Windows does it by itself)."""
+    with suppress(OSError):
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def _holding(path: Path, purpose: str, *, now: int, alone: bool) -> Iterator[None]:
+    """Have the store open as far as other processes can tell; `alone`: as the only one."""
+    lock = FileLock(lock_path(path))
+    presence = Presence(path.parent / "processes", version=__version__, started_at=now)
+    try:
+        with _in_words(path):
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not lock.acquire(shared=not alone):
+                raise StoreInUse(purpose, tuple(str(info) for info in presence.others()))
+            presence.announce()
+        yield
+    finally:
+        presence.leave()
+        lock.release()
+
+
+@contextmanager
+def _in_words(path: Path) -> Iterator[None]:
+    """Errors of the driver and the system in clew's words."""
+    try:
+        yield
+    except DRIVER_ERRORS as error:
+        raise translate(error, path) from error
+    except OSError as error:
+        where = error.filename or path
+        raise StoreUnavailable(f"{where} can't be used: {error.strerror or error}.") from error
