@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clew.core.redaction import redact
 from clew.core.text import (
     ESCAPE,
     columns,
@@ -14,7 +15,6 @@ from clew.core.text import (
     encode_text,
     fold,
     pad,
-    redact,
     strip_controls,
 )
 

@@ -9,7 +9,8 @@ are written without spaces. This module runs no SQL and ranks nothing; that is t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Final
 
 import msgspec
@@ -73,7 +74,7 @@ def parse(text: str, *, typing: bool = False) -> Query:
             growing = typing and not negated and match.end() == len(text)
             prefix = (growing or word != match["word"]) and _can_begin(word)
             term = Term(word, prefix=prefix, negated=negated)
-        if PIECE.search(fold(term.text)):
+        if _piece().search(fold(term.text)):
             terms.append(term)
             if len(terms) == MAX_TERMS:
                 break
@@ -82,7 +83,7 @@ def parse(text: str, *, typing: bool = False) -> Query:
 
 def _can_begin(word: str) -> bool:
     """Whether enough is there to look for words that begin with it."""
-    pieces = list(PIECE.finditer(fold(word)))
+    pieces = list(find_pieces(fold(word)))
     return bool(pieces) and (pieces[-1]["run"] is not None or len(pieces[-1][0]) >= 2)
 
 
@@ -104,7 +105,17 @@ SPACELESS_GLOB: Final = f"*[{SPACELESS}{FOLDING}]*"
 """A SQLite GLOB that every content with `spaceless_tokens` matches, and little else."""
 
 _WORD: Final = rf"(?:[^\W_{SPACELESS}]|[\ue000-\uf8ff])+"  # as unicode61 has it: L*, N* and Co
-PIECE: Final = re.compile(rf"(?P<run>[{SPACELESS}]+)|{_WORD}")
+
+
+@cache
+def _piece() -> re.Pattern[str]:
+    """Compiled at first use: its classes take milliseconds that a list should not pay."""
+    return re.compile(rf"(?P<run>[{SPACELESS}]+)|{_WORD}")
+
+
+def find_pieces(text: str) -> Iterator[re.Match[str]]:
+    """The words of a text, and its runs of spaceless characters (group `run`), in order."""
+    return _piece().finditer(text)
 
 
 def spaceless_tokens(content: str) -> str | None:
@@ -118,7 +129,7 @@ def spaceless_tokens(content: str) -> str | None:
         return None
     tokens: list[str] = []
     found = False
-    for piece in PIECE.finditer(fold(content)):
+    for piece in find_pieces(fold(content)):
         if piece["run"] is None:
             tokens.append(piece[0])
         else:
@@ -154,7 +165,7 @@ def _expression(query: Query, render: Callable[[Term], str]) -> str | None:
 
 
 def _words_term(term: Term) -> str:
-    pieces = list(PIECE.finditer(term.text)) if term.prefix else []
+    pieces = list(find_pieces(term.text)) if term.prefix else []
     if not pieces:
         return _quote(term.text)
     return _beginning(term.text[: pieces[-1].end()], fold(pieces[-1][0]))
@@ -162,7 +173,7 @@ def _words_term(term: Term) -> str:
 
 def _spaceless_term(term: Term) -> str:
     """Render the tokens of a term as `spaceless_tokens` would, open at the end."""
-    *first, last = PIECE.finditer(fold(term.text))
+    *first, last = find_pieces(fold(term.text))
     tokens: list[str] = []
     for piece in first:
         tokens += [piece[0]] if piece["run"] is None else _grams(piece[0])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
-from typing import Final, NamedTuple
+from functools import cache, lru_cache
+from typing import NamedTuple
 
 import msgspec
 
-from clew.core.query import FOLDING, MAX_INDEXED, PIECE, SPACELESS, Query, Term
+from clew.core.query import FOLDING, MAX_INDEXED, SPACELESS, Query, Term, find_pieces
 from clew.core.stems import stem, stunting_endings
 from clew.core.text import fold, strip_controls
 
@@ -46,19 +46,21 @@ class _Atom(NamedTuple):
     """Whether it goes on a run."""
 
 
-_ATOM: Final = re.compile(
-    rf"""
-      [\u1100-\u115f][\u1160-\u11a7][\u11a8-\u11ff]?                # one Hangul syllable
-    | [{SPACELESS}{FOLDING}][\u3099\u309a\uff9e\uff9f]?           # one kana with its voice
-    | (?: (?: [^\W_{SPACELESS}{FOLDING}] | [\ue000-\uf8ff] ) [\u0300-\u036f]* )+
-    """,
-    re.VERBOSE,
-)
+@cache
+def _atom() -> re.Pattern[str]:
+    return re.compile(
+        rf"""
+          [\u1100-\u115f][\u1160-\u11a7][\u11a8-\u11ff]?                # one Hangul syllable
+        | [{SPACELESS}{FOLDING}][\u3099\u309a\uff9e\uff9f]?           # one kana with its voice
+        | (?: (?: [^\W_{SPACELESS}{FOLDING}] | [\ue000-\uf8ff] ) [\u0300-\u036f]* )+
+        """,
+        re.VERBOSE,
+    )
 
 
 def _atoms(text: str) -> Iterator[_Atom]:
     run_end = -1
-    for match in _ATOM.finditer(text):
+    for match in _atom().finditer(text):
         start, end = match.span()
         for word, is_run in _fold_character(match[0]) if end - start < 4 else _fold_word(match[0]):
             yield _Atom(word, start, end, is_run and run_end >= start)
@@ -70,7 +72,7 @@ def _fold_word(text: str) -> list[tuple[str, bool]]:
     if text.isascii():
         return [(text.lower(), False)]
     folded: list[tuple[str, bool]] = []
-    for piece in PIECE.finditer(fold(text)):
+    for piece in find_pieces(fold(text)):
         is_run = piece["run"] is not None
         folded += [(part, is_run) for part in (piece[0] if is_run else [piece[0]])]
     return folded

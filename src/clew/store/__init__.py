@@ -40,4 +40,5 @@ def sqlite_path(url: str) -> Path:
         )
     if not rest.startswith("/"):
         raise InvalidInput(f"{url} needs three slashes: sqlite:///absolute/path/sessions.db.")
-    return Path("/" + unquote(rest).lstrip("/"))
+    named = unquote(rest).lstrip("/")
+    return Path(named if Path(named).drive else "/" + named)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import apsw
@@ -138,7 +139,7 @@ class SqliteOutbox:
         self, claimant: str, *, channels: Sequence[str] | None = None, limit: int = 20
     ) -> tuple[Outbound, ...]:
         """See `ports.Outbox`."""
-        allowed = None if channels is None else to_json([text(each) for each in channels])
+        allowed = None if channels is None else json.dumps([text(each) for each in channels])
 
         def job(connection: apsw.Connection) -> tuple[Outbound, ...]:
             bindings = (text(claimant), self._db.clock(), allowed, check_limit(limit))

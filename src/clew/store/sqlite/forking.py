@@ -21,8 +21,8 @@ INSERT INTO sessions (
 SELECT :id, key || ':fork:' || :now, agent, person, platform, kind, :title, :title_key,
        iif(:title IS NULL, NULL, title_by), cwd, project, model, provider, personality, thinking,
        service_tier, mode, id, :at, display_name, channel, subject, room, space, origin, last_route,
-       short_summary, send_policy, :message_count, iif(:has_preview, preview, NULL), :at, :now, :now,
-       metadata
+       short_summary, send_policy, :message_count, iif(:has_preview, preview, NULL), :at, :now,
+       :now, metadata
 FROM sessions WHERE id = :parent
 """
 

@@ -53,11 +53,7 @@ def mend(path: Path, diagnosis: Diagnosis, *, now: int) -> tuple[Mended, ...]:
         "index": lambda: _alone(path, now, lambda: _in_store(path, _rebuild)),
     }
     try:
-        return tuple(
-            Mended(wanted[fix], work())
-            for fix, work in fixes.items()
-            if fix in wanted
-        )
+        return tuple(Mended(wanted[fix], work()) for fix, work in fixes.items() if fix in wanted)
     except DRIVER_ERRORS as error:
         raise translate(error, path) from error
 

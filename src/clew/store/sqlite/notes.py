@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import apsw
 
 from clew.core.notes import Blob, Compaction, ScratchEntry, Todo
@@ -74,6 +72,8 @@ class SqliteNotes:
         """See `ports.Notes`."""
         if not isinstance(data, bytes):
             raise InvalidInput(f"A blob is made of bytes, not {type(data).__name__}.")
+        import hashlib  # noqa: PLC0415  # most runs keep no blob
+
         blob_hash = hashlib.sha256(data).hexdigest()
 
         def job(connection: apsw.Connection) -> str:

@@ -212,7 +212,7 @@ def approval_from(row: Row) -> Approval:
 
 def attachment_from(row: Row) -> Attachment:
     """A row of ATTACHMENT_COLUMNS."""
-    return Attachment(*row)
+    return Attachment(*_unescape(row, json_at=()))
 
 
 def inbound_from(row: Row) -> Inbound:

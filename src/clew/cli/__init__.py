@@ -1,0 +1,142 @@
+"""The command line: `clew`, its global options, and the table of its commands.
+
+A command is imported when it is used, so that `clew list` pays for nothing else; the line of help
+that the overview shows is therefore kept here. What a command does is in the module it names, how
+every one of them ends is in `cli.report`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, Final, NamedTuple
+
+import click
+
+from clew.cli.app import App, json_option
+from clew.cli.report import finish, report
+from clew.version import __version__
+
+
+class Entry(NamedTuple):
+    """Where a command is, and what it is for."""
+
+    target: str
+    help: str
+
+
+COMMANDS: Final = {
+    "Look": {
+        "list": Entry("clew.cli.listing:list_command", "The newest sessions."),
+        "sessions": Entry("clew.cli.listing:sessions_command", "Every session."),
+        "show": Entry("clew.cli.show:show_command", "The transcript of a session."),
+        "search": Entry("clew.cli.search:search_command", "Find words in all messages."),
+        "stats": Entry("clew.cli.stats:stats_command", "Numbers about the store."),
+        "status": Entry("clew.cli.stats:status_command", "Where the store is and how it is."),
+    },
+    "Change": {
+        "rename": Entry("clew.cli.edit:rename_command", "Give a session a title."),
+        "pin": Entry("clew.cli.edit:pin_command", "Keep sessions on top, and out of retention."),
+        "archive": Entry("clew.cli.edit:archive_command", "Take sessions out of the list."),
+        "fork": Entry("clew.cli.edit:fork_command", "Begin a new session inside an old one."),
+        "delete": Entry("clew.cli.trash:delete_command", "Put sessions in the trash."),
+        "undo": Entry("clew.cli.trash:undo_command", "Take back the latest delete."),
+        "trash": Entry("clew.cli.trash:trash_group", "List, restore or empty the trash."),
+        "prune": Entry("clew.cli.prune:prune_command", "Put old sessions away."),
+    },
+    "Keep": {
+        "export": Entry("clew.cli.transfer:export_command", "Write a session to a file."),
+        "import": Entry("clew.cli.transfer:import_command", "Read sessions from a file."),
+        "backup": Entry("clew.cli.backup:backup_command", "Copy the whole store, verified."),
+        "restore": Entry("clew.cli.backup:restore_command", "Put a backup in place."),
+        "doctor": Entry("clew.cli.doctor:doctor_command", "Check that everything is sound."),
+    },
+    "Set up": {
+        "config": Entry("clew.cli.config:config_group", "Show and change the configuration."),
+        "completion": Entry("clew.cli.completion:completion_command", "Completion for your shell."),
+        "demo": Entry("clew.cli.demo:demo_command", "Make sessions to look at."),
+    },
+}
+
+
+class Clew(click.Group):
+    """The group of all commands; the one place where errors become messages and exit codes."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
+        """Every command, in the order of the table."""
+        return [name for entries in COMMANDS.values() for name in entries]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # click's signature
+        """Import a command."""
+        for entries in COMMANDS.values():
+            if cmd_name in entries:
+                module, _, attribute = entries[cmd_name].target.partition(":")
+                command: click.Command = getattr(import_module(module), attribute)
+                return command
+        return None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or name the nearest ones."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:
+            known = self.list_commands(ctx)
+            raise click.NoSuchCommand(error.command_name, possibilities=known, ctx=ctx) from None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # click's signature
+        """The overview, without importing anything."""
+        for heading, entries in COMMANDS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, entry.help) for name, entry in entries.items()])
+
+    def main(  # type: ignore[override]  # click's overloads tell two modes apart that are one here
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        **extra: Any,
+    ) -> None:
+        """Run a command line to its end, and exit."""
+        app = App()
+        try:
+            code = super().main(args, prog_name, standalone_mode=False, obj=app, **extra)
+            finish()
+        except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001  # the border of the command line
+            code = report(app, error)
+        sys.exit(code or 0)
+
+
+@click.group(
+    cls=Clew,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.option("--home", metavar="DIR", help="Keep everything in this directory (CLEW_HOME).")
+@click.option("--store", metavar="URL", help="Use this store (CLEW_STORE).")
+@click.option("--config", "file", metavar="FILE", help="Use this config file.")
+@json_option
+@click.option("-v", "--verbose", is_flag=True, help="Show tracebacks of what goes wrong.")
+@click.version_option(__version__, message="clew %(version)s")
+@click.pass_context
+def main(
+    ctx: click.Context, home: str | None, store: str | None, file: str | None, verbose: bool
+) -> None:
+    """Durable sessions for AI agents: list, read, search and keep them.
+
+    An ID may be shortened to any beginning that is unique, or be a whole title.
+
+    \b
+    Examples:
+      clew                      what is there, and what to do next
+      clew list --here          sessions of this directory
+      clew show 550e            read one
+      clew search login error   find where it was said
+    """
+    app = ctx.ensure_object(App)
+    app.configure(home=home, store=store, file=file, verbose=verbose)
+    if ctx.invoked_subcommand is None:
+        from clew.cli.home import show_home
+
+        show_home(app)

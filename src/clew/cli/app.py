@@ -1,0 +1,189 @@
+"""What every command gets: the configuration, the store for as long as it works, and two streams.
+
+Answers go to stdout, everything else to stderr. Commands parse, make one call through `run` and
+render; they open nothing themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime, tzinfo
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from clew import config as configuration
+from clew.config import Config, Places
+from clew.core.names import time_ago
+
+if TYPE_CHECKING:
+    from clew.cli.progress import Progress
+    from clew.ports import Store
+
+T = TypeVar("T")
+
+STYLES: Final[dict[str, dict[str, Any]]] = {
+    "bold": {"bold": True},
+    "dim": {"dim": True},
+    "id": {"fg": "yellow"},
+    "match": {"fg": "red", "bold": True},
+    "user": {"fg": "cyan", "bold": True},
+    "assistant": {"fg": "green", "bold": True},
+    "tool": {"fg": "magenta"},
+    "good": {"fg": "green"},
+    "warning": {"fg": "yellow"},
+    "error": {"fg": "red"},
+}
+DEFAULT_WIDTH: Final = 80
+
+
+class App:
+    """One run of the command line."""
+
+    def __init__(self) -> None:
+        self.json = False
+        self.verbose = False
+        self._home: str | None = None
+        self._store: str | None = None
+        self._file: str | None = None
+
+    def configure(
+        self, *, home: str | None, store: str | None, file: str | None, verbose: bool
+    ) -> None:
+        """Take the global flags."""
+        self._home, self._store, self._file = home, store, file
+        self.verbose = verbose
+
+    @cached_property
+    def config(self) -> Config:
+        """The configuration, read when it is first asked for; `InvalidConfig` if it is broken."""
+        return configuration.load(home=self._home, store=self._store, file=self._file)
+
+    @cached_property
+    def places(self) -> Places:
+        """Where the files are, even if what they say is broken."""
+        return configuration.locate(home=self._home, file=self._file)
+
+    def run(self, work: Callable[[Store], Awaitable[T]]) -> T:
+        """Open the store, do the work, close it."""
+        return asyncio.run(self._with_store(work))
+
+    async def _with_store(self, work: Callable[[Store], Awaitable[T]]) -> T:
+        from clew.wiring import open_configured_store
+
+        store = await open_configured_store(self.config)
+        try:
+            return await work(store)
+        finally:
+            await store.close()
+
+    # --- output -------------------------------------------------------------------------------
+
+    def say(self, text: str = "") -> None:
+        """A line of the answer."""
+        click.echo(text)
+
+    def note(self, text: str) -> None:
+        """A line beside the answer."""
+        click.echo(text, err=True)
+
+    def emit(self, value: object) -> None:
+        """The answer as one JSON document, indented for a terminal."""
+        from clew.cli.jsonout import encode
+
+        click.echo(encode(value, indent=sys.stdout.isatty()))
+
+    def answer(self, value: object, text: str) -> None:
+        """What a command has done, for programs or for people."""
+        if self.json:
+            self.emit(value)
+        else:
+            self.say(text)
+
+    def colour(self, text: str, style: str) -> str:
+        """Text in one of the `STYLES` (or a colour's name), if stdout is a terminal that may."""
+        if not self._coloured:
+            return text
+        return click.style(text, **STYLES.get(style, {"fg": style}))
+
+    @cached_property
+    def _coloured(self) -> bool:
+        return sys.stdout.isatty() and configuration.wants_colour()
+
+    @property
+    def width(self) -> int | None:
+        """Columns of the terminal; None where lines may have any length."""
+        if not sys.stdout.isatty():
+            return None
+        try:
+            return os.get_terminal_size(sys.stdout.fileno()).columns or DEFAULT_WIDTH
+        except OSError:
+            return DEFAULT_WIDTH
+
+    def progress(self, label: str, total: int | None = None) -> AbstractContextManager[Progress]:
+        """A bar on stderr for work that takes more than about a second."""
+        from clew.cli.progress import Progress
+
+        return Progress(label, total, shown=sys.stderr.isatty())
+
+    def confirm(self, question: str) -> bool:
+        """Ask; anything but yes is a no. Where nobody can answer, it is wrong usage."""
+        if not sys.stdin.isatty():
+            raise click.UsageError(f"{question} Nobody is here to answer: say --yes.")
+        click.echo(f"{question} [y/N] ", err=True, nl=False)
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+    # --- time ---------------------------------------------------------------------------------
+
+    @cached_property
+    def now(self) -> int:
+        """When this run began, in milliseconds UTC."""
+        return time.time_ns() // 1_000_000
+
+    def zone(self, at: int) -> tzinfo:
+        """The person's time zone: the configured one, else the host's as it was at that moment."""
+        name = self.config.session.timezone
+        if name is not None:
+            from zoneinfo import ZoneInfo
+
+            return ZoneInfo(name)
+        return datetime.fromtimestamp(at / 1000, UTC).astimezone().tzinfo or UTC
+
+    def ago(self, at: int) -> str:
+        """How long ago that was."""
+        try:
+            return time_ago(at, self.now, self.zone(at))
+        except (ValueError, OverflowError, OSError):
+            return "unknown"  # an import may claim any number
+
+    def local_time(self, at: int) -> str:
+        """Date and minute where the person is."""
+        try:
+            return datetime.fromtimestamp(at / 1000, self.zone(at)).strftime("%Y-%m-%d %H:%M")
+        except (ValueError, OverflowError, OSError):
+            return "unknown time"
+
+
+pass_app = click.make_pass_decorator(App)
+
+
+def _print_json(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.ensure_object(App).json = True
+
+
+# Eager, so that errors in other options are JSON too.
+json_option = click.option(
+    "--json",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_json,
+    help="Print JSON, errors too.",
+)

@@ -1,0 +1,84 @@
+"""`clew backup` and `clew restore`: the whole store as one verified file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from clew.cli.app import App, json_option, pass_app
+from clew.core.names import format_count
+
+if TYPE_CHECKING:
+    from clew.cli.progress import Progress
+
+
+@click.command("backup")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--force", is_flag=True, help="Write over an older file of that name.")
+@json_option
+@pass_app
+def backup_command(app: App, file: Path, force: bool) -> None:
+    """Copy the whole store to FILE while others go on using it.
+
+    The copy is checked, and FILE.manifest.json says what it must be: `clew restore` compares.
+
+    \b
+    Examples:
+      clew backup ~/clew-monday.db
+      clew backup --force /media/stick/clew.db
+    """
+    from clew.wiring import back_up_store
+
+    with app.progress("Backing up") as bar:
+        manifest = back_up_store(app.config, file, now=app.now, force=force, progress=_pages(bar))
+    what = _contents(manifest.sessions, manifest.messages)
+    app.answer({"file": str(file)} | msgspec.to_builtins(manifest), f"Backed up to {file}: {what}.")
+
+
+@click.command("restore")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--replace", is_flag=True, help="Take the place of a store that has sessions.")
+@json_option
+@pass_app
+def restore_command(app: App, file: Path, replace: bool) -> None:
+    """Put a backup in the place of the store.
+
+    Nobody else may have the store open. A store that has sessions is only replaced with --replace,
+    and then kept beside the new one.
+
+    \b
+    Examples:
+      clew restore ~/clew-monday.db
+      clew restore --replace ~/clew-monday.db
+    """
+    from clew.wiring import restore_store
+
+    with app.progress("Restoring") as bar:
+        restored = restore_store(
+            app.config, file, now=app.now, replace=replace, progress=_pages(bar)
+        )
+    if not restored.hashed:
+        app.note(f"{file} has no manifest: only the database itself was checked.")
+    what = f"Restored: {_contents(restored.sessions, restored.messages)}."
+    if restored.kept:
+        what += f"\nThe store of before is kept as {restored.kept}."
+    app.answer(msgspec.to_builtins(restored, enc_hook=str), what)
+
+
+def _pages(bar: Progress) -> Callable[[int, int], None]:
+    def show(done: int, total: int) -> None:
+        bar.total = total
+        bar.advance(done - bar.done)
+
+    return show
+
+
+def _contents(sessions: int, messages: int) -> str:
+    return ", ".join(
+        f"{format_count(count)} {noun}{'' if count == 1 else 's'}"
+        for count, noun in ((sessions, "session"), (messages, "message"))
+    )

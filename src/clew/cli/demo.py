@@ -1,0 +1,125 @@
+"""`clew demo`: a scratch home full of believable sessions, and what to try in it."""
+
+from __future__ import annotations
+
+import shlex
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+import msgspec
+
+from clew import config as configuration
+from clew.cli.app import App, json_option, pass_app
+from clew.core.names import format_count
+from clew.core.search import SearchFilter
+from clew.core.session import OWNER, SessionFilter
+from clew.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from clew.ports import Store
+
+# Of each line, the first that this demo happens to have is shown as an example.
+QUERIES: Final = (
+    ("refund", "backup", "recipe", "chapter", "album", "trip"),
+    ('"is that"', '"the server"', '"the parser"'),
+    ("データベース", "数据库", "데이터베이스", "ฐานข้อมูล", "база", "größe"),
+)
+
+
+class Demo(msgspec.Struct, frozen=True):
+    """What was made, and commands that show something there."""
+
+    home: str
+    sessions: int
+    messages: int
+    commands: tuple[str, ...]
+
+
+@click.command("demo")
+@click.option("--home", metavar="DIR", help="Make it there. [default: a new temporary directory]")
+@click.option("--sessions", type=click.IntRange(1, 1_000_000), default=40, show_default=True)
+@click.option("--messages", type=click.IntRange(1, 10_000_000), help="In all sessions together.")
+@click.option("--seed", type=int, default=7, show_default=True, help="Another seed, other stories.")
+@json_option
+@click.pass_context
+@pass_app
+def demo_command(
+    app: App,
+    ctx: click.Context,
+    *,
+    home: str | None,
+    sessions: int,
+    messages: int | None,
+    seed: int,
+) -> None:
+    """Make sessions to look at, in a scratch home. Your own sessions are not touched.
+
+    \b
+    Examples:
+      clew demo
+      clew demo --home ./try --sessions 500
+      clew demo --sessions 5000 --messages 100000
+    """
+    from clew.testing.corpus import USUAL_LENGTH, Corpus, load
+
+    outer: str | None = (
+        ctx.parent.params.get("home") if ctx.parent else None
+    )  # `clew --home X demo`
+    place = _scratch_home(home or outer)
+    scratch = _app_at(place, verbose=app.verbose)
+
+    async def fill(store: Store) -> Demo:
+        before = await store.stats()
+        if before.sessions or before.archived or before.trashed:
+            raise InvalidInput(f"{place} already has sessions. Give another directory with --home.")
+        corpus = Corpus(now=app.now, seed=seed)
+        total = sessions * USUAL_LENGTH if messages is None else messages
+        with app.progress("Making messages", total) as bar:
+            await load(store, corpus.conversations(sessions, total), progress=bar.advance)
+        after = await store.stats()
+        commands = await _examples(store, f"clew --home {shlex.quote(str(place))}")
+        return Demo(str(place), after.sessions + after.archived, after.messages, commands)
+
+    demo = scratch.run(fill)
+    made = f"{format_count(demo.sessions)} sessions with {format_count(demo.messages)} messages"
+    lines = [f"Made {made} in {demo.home}. Try:", "", *(f"  {each}" for each in demo.commands)]
+    app.answer(demo, "\n".join([*lines, "", "It is yours to delete: nothing else uses it."]))
+
+
+def _scratch_home(given: str | None) -> Path:
+    """The directory to fill; never the one where clew keeps the person's own sessions."""
+    if given is None:
+        return Path(tempfile.mkdtemp(prefix="clew-demo-"))
+    place = Path(given).expanduser().absolute()
+    if place.resolve() == configuration.locate().data_dir.resolve():
+        raise InvalidInput(f"{place} is your own home. Give another directory with --home.")
+    return place
+
+
+def _app_at(place: Path, *, verbose: bool) -> App:
+    """An app whose store is in the scratch home, whatever the environment says."""
+    url = configuration.load(home=str(place), environ={}).store.url
+    app = App()
+    app.configure(home=str(place), store=url, file=None, verbose=verbose)
+    return app
+
+
+async def _examples(store: Store, clew: str) -> tuple[str, ...]:
+    """Commands that find something in this very store."""
+    newest = await store.list_sessions(SessionFilter(viewer=OWNER, archived=None), limit=1)
+    short = await store.shorten_ids([session.id for session in newest.sessions])
+    commands = [f"{clew} list", *(f"{clew} show {each}" for each in short.values())]
+    for queries in QUERIES:
+        for query in queries:
+            page = await store.search(query, SearchFilter(viewer=OWNER), limit=1)
+            if page.hits:
+                commands.append(f"{clew} search {_quoted(query)}")
+                break
+    return (*commands, f"{clew} stats")
+
+
+def _quoted(query: str) -> str:
+    """As a shell takes it; `shlex` would put quotes around every word that is not ASCII."""
+    return query if query.isalnum() else shlex.quote(query)

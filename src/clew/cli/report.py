@@ -1,0 +1,78 @@
+"""How a command line ends: every error as one message on stderr and an exit code.
+
+0 done, 1 failed or nothing found, 2 wrong usage or ambiguous, 3 locked by another, 4 store
+unusable, 130 interrupted. No traceback unless it is a bug and somebody asked with -v.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import traceback
+from typing import Any
+
+import click
+
+from clew.cli.app import App
+from clew.core.text import strip_controls
+from clew.errors import AmbiguousId, ClewError
+
+INTERRUPTED = 130
+
+
+def finish() -> None:
+    """Let the last of the answer go out, while a failure can still be reported."""
+    sys.stdout.flush()
+
+
+def report(app: App, error: BaseException) -> int:
+    """Tell what went wrong; returns the exit code."""
+    match error:
+        case BrokenPipeError():
+            # Whoever reads has had enough. The interpreter's own last flush must not fail again.
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+        case click.Abort() | KeyboardInterrupt():
+            return INTERRUPTED
+        case ClewError():
+            _tell(app, error.code, str(error), **_candidates(app, error))
+            return error.exit_code
+        case click.ClickException() if not app.json:
+            error.show()
+            return error.exit_code
+        case click.ClickException():
+            _tell(app, "usage" if error.exit_code == 2 else "error", error.format_message())
+            return error.exit_code
+        case _:
+            if app.verbose:
+                traceback.print_exception(error)
+            advice = "" if app.verbose else "; run with -v for the traceback"
+            what = f"{type(error).__name__}: {error}"
+            _tell(app, "internal", f"{what} (this is a bug{advice})")
+            return 1
+
+
+def _tell(app: App, code: str, message: str, **details: Any) -> None:
+    clean = strip_controls(message)
+    if app.json:
+        from clew.cli.jsonout import encode
+
+        app.note(encode({"error": code, "message": clean} | details))
+    else:
+        app.note("\n".join([f"clew: {clean}", *details.get("lines", ())]))
+
+
+def _candidates(app: App, error: ClewError) -> dict[str, Any]:
+    """What else to show of an ambiguous id."""
+    if not isinstance(error, AmbiguousId):
+        return {}
+    if app.json:
+        return {"candidates": error.candidates}
+    from clew.cli.resolve import AmbiguousSession
+    from clew.cli.tables import candidate_lines
+
+    if isinstance(error, AmbiguousSession):
+        return {"lines": candidate_lines(app, error.sessions, error.short_ids)}
+    return {"lines": [f"  {each}" for each in error.candidates]}

@@ -1,0 +1,182 @@
+"""`clew search`: where it was said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+import msgspec
+
+from clew.cli.app import App, json_option
+from clew.cli.listing import here
+from clew.cli.resolve import complete_session, resolve
+from clew.cli.when import parse_moment
+from clew.core.message import ROLES
+from clew.core.names import recent_name
+from clew.core.search import SearchFilter, SearchHit, SearchPage
+from clew.core.session import OWNER
+from clew.core.text import columns, cut, strip_controls
+
+if TYPE_CHECKING:
+    from clew.ports import Store
+
+NOTHING_FOUND: Final = 1
+LEAST_NAME: Final = 8
+"""Columns that a session's name keeps beside where in it something was said."""
+_UNWANTED: Final = re.compile(r"-(?!n\d)[^\W\d]\w")
+
+
+class SearchCommand(click.Command):
+    """Takes `-staging` for an unwanted word, not for a row of options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Words that begin with a hyphen go behind the options."""
+        options = args[: args.index("--")] if "--" in args else args
+        words = args[len(options) + 1 :]
+        unwanted = [each for each in options if _UNWANTED.match(each)]
+        rest = [each for each in options if each not in unwanted]
+        return super().parse_args(ctx, [*rest, "--", *unwanted, *words])
+
+
+@click.command("search", cls=SearchCommand)
+@click.argument("words", nargs=-1, required=True)
+@click.option(
+    "--session",
+    "typed",
+    metavar="ID",
+    shell_complete=complete_session,
+    help="Only in this session, with what it inherited.",
+)
+@click.option("--platform", metavar="NAME", help="Only on this platform.")
+@click.option("--here", "only_here", is_flag=True, help="Only in sessions of this directory.")
+@click.option("--role", type=click.Choice(ROLES), help="Only what this role said.")
+@click.option("--since", metavar="WHEN", help="Not before: a date, a time, or a duration like 7d.")
+@click.option("--until", metavar="WHEN", help="Not after.")
+@click.option(
+    "-n",
+    "limit",
+    metavar="N",
+    type=click.IntRange(0),
+    default=20,
+    show_default=True,
+    help="How many messages.",
+)
+@click.option("--cursor", metavar="CURSOR", help="Go on where the JSON of this search ended.")
+@json_option
+@click.pass_context
+def search_command(
+    ctx: click.Context,
+    /,
+    words: tuple[str, ...],
+    typed: str | None,
+    limit: int,
+    cursor: str | None,
+    **filters: Any,
+) -> None:
+    """Find messages in which all the words occur, best first.
+
+    Words match other forms of themselves ("tests" finds "testing"). Put "exact phrases" in double
+    quotes inside single ones, a hyphen before what you do not want, and a star after the beginning
+    of a word. Exit code 1 when nothing is found.
+
+    \b
+    Examples:
+      clew search login redirect
+      clew search '"connection refused"' -staging
+      clew search deploy* --since 7d --role user
+    """
+    app = ctx.ensure_object(App)
+    where = _filter(app, **filters)
+
+    async def find(store: Store) -> tuple[SearchPage, dict[str, str]]:
+        narrowed = where
+        if typed is not None:
+            session = await resolve(store, typed)
+            narrowed = msgspec.structs.replace(where, session=session.id)
+        page = await store.search(" ".join(words), narrowed, limit=limit, cursor=cursor)
+        return page, await store.shorten_ids(list({hit.session_id for hit in page.hits}))
+
+    page, short_ids = app.run(find)
+    if app.json:
+        hits = [msgspec.to_builtins(h) | {"short_id": short_ids[h.session_id]} for h in page.hits]
+        app.emit({"hits": hits, "cursor": page.cursor, "cut": page.cut})
+    else:
+        app.say("\n".join(render(app, page, short_ids)))
+    if not page.hits:
+        ctx.exit(NOTHING_FOUND)
+
+
+def _filter(
+    app: App,
+    *,
+    platform: str | None,
+    only_here: bool,
+    role: Any,
+    since: str | None,
+    until: str | None,
+) -> SearchFilter:
+    def moment(option: str, text: str | None) -> int | None:
+        if text is None:
+            return None
+        end_of_day = option == "--until"
+        try:
+            return parse_moment(text, now=app.now, zone=app.zone, end_of_day=end_of_day)
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint=option) from error
+
+    return SearchFilter(
+        viewer=OWNER,
+        platform=platform,
+        cwd=here() if only_here else None,
+        role=role,
+        since=moment("--since", since),
+        until=moment("--until", until),
+    )
+
+
+def render(app: App, page: SearchPage, short_ids: dict[str, str]) -> Iterator[str]:
+    """Two lines for each hit: where, and what."""
+    if not page.hits:
+        yield "Nothing found."
+    for index, hit in enumerate(page.hits):
+        if index:
+            yield ""
+        yield _where(app, hit, short_ids[hit.session_id])
+        yield _what(app, hit)
+    if page.cut:
+        yield ""
+        yield app.colour(
+            "There were more matches than were looked at. Add a word, --since or --session.", "dim"
+        )
+    elif page.cursor is not None:
+        yield ""
+        yield app.colour("… and more: -n shows more of them", "dim")
+
+
+def _where(app: App, hit: SearchHit, short_id: str) -> str:
+    marks = [f"#{hit.seq}", hit.role, app.ago(hit.at)]
+    marks += [hit.platform] if hit.platform != "cli" else []
+    marks += ["archived"] if hit.archived else []
+    place = " · ".join(strip_controls(mark, keep_newlines=False) for mark in marks)
+    name = recent_name(hit.title, None, hit.preview, hit.session_id)
+    if app.width is not None:
+        room = app.width - len(short_id) - 4
+        place = cut(place, room - LEAST_NAME)
+        name = cut(name, room - columns(place))
+    return f"{app.colour(short_id, 'id')}  {app.colour(name, 'bold')}  {app.colour(place, 'dim')}"
+
+
+def _what(app: App, hit: SearchHit) -> str:
+    """The snippet with its match marked, in one line of the terminal."""
+    text, start, end = hit.snippet.text, hit.snippet.start, hit.snippet.end
+    if app.width is not None:
+        room = app.width - 2
+        if columns(text[:end]) > room:
+            begin = start
+            while begin and columns(text[begin:start]) < room // 3:
+                begin -= 1
+            text, start, end = f"…{text[begin:]}", start - begin + 1, end - begin + 1
+        text = cut(text, room)
+    return f"  {text[:start]}{app.colour(text[start:end], 'match') if end else ''}{text[end:]}"

@@ -1,0 +1,165 @@
+"""`clew show`: a session as a transcript."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import click
+import msgspec
+
+from clew.cli.app import App, json_option, pass_app
+from clew.cli.jsonout import session_value
+from clew.cli.resolve import resolve, session_argument
+from clew.cli.tables import fit, home_relative, session_name
+from clew.core.names import format_cost, format_count
+from clew.core.text import columns, cut, strip_controls
+
+if TYPE_CHECKING:
+    from clew.core.message import Message, ToolCall
+    from clew.core.session import Session
+    from clew.ports import Store
+
+RESULT_LINES: Final = 4
+"""Lines of a tool's result that a transcript shows."""
+CALL_COLUMNS: Final = 100
+"""Columns of a tool call where the terminal doesn't say."""
+
+
+class Transcript(msgspec.Struct, frozen=True):
+    """What is shown of a session; `undone` are the seqs that were taken back."""
+
+    session: Session
+    short_ids: dict[str, str]
+    messages: tuple[Message, ...]
+    undone: tuple[int, ...] = ()
+
+
+@click.command("show")
+@session_argument
+@click.option(
+    "-n", "limit", metavar="N", type=click.IntRange(0), help="Only the newest N messages."
+)
+@click.option("--undone", "with_undone", is_flag=True, help="Also what was taken back with /undo.")
+@json_option
+@pass_app
+def show_command(app: App, typed: str, limit: int | None, with_undone: bool) -> None:
+    """Show the transcript of a session.
+
+    Results of tools are shortened; `clew export` and --json have them whole.
+
+    \b
+    Examples:
+      clew show 550e8400
+      clew show "Fix the login redirect" -n 10
+      clew show 550e --json
+    """
+
+    async def read(store: Store) -> Transcript:
+        session = await resolve(store, typed)
+        short_ids = await store.shorten_ids([session.id])
+        messages = await store.get_messages(session.id, limit, undone=with_undone)
+        if not with_undone or not messages:
+            return Transcript(session, short_ids, messages)
+        kept = await store.get_messages(session.id, after=messages[0].seq - 1)
+        gone = {message.seq for message in messages} - {message.seq for message in kept}
+        return Transcript(session, short_ids, messages, tuple(sorted(gone)))
+
+    transcript = app.run(read)
+    if app.json:
+        session = session_value(transcript.session, transcript.short_ids)
+        app.emit({
+            "session": session,
+            "messages": transcript.messages,
+            "undone": transcript.undone,
+        })  # fmt: skip
+    else:
+        app.say("\n".join(render(app, transcript)))
+
+
+def render(app: App, transcript: Transcript) -> Iterator[str]:
+    """The lines of a transcript."""
+    session = transcript.session
+    yield app.colour(session_name(session), "bold")
+    yield app.colour(session.id, "id")
+    for line in (_place(session), _numbers(app, session)):
+        yield app.colour(fit(app, " · ".join(line)), "dim")
+    earlier = session.message_count + len(transcript.undone) - len(transcript.messages)
+    if transcript.messages and earlier > 0:
+        yield ""
+        yield app.colour(f"… {format_count(earlier)} earlier messages", "dim")
+    for message in transcript.messages:
+        yield ""
+        yield from _message(app, message, undone=message.seq in transcript.undone)
+    if not session.message_count:
+        yield ""
+        yield "No messages yet."
+
+
+def _place(session: Session) -> Iterator[str]:
+    for part in (session.platform, session.model, home_relative(session.cwd)):
+        if part:
+            yield strip_controls(part, keep_newlines=False)
+
+
+def _numbers(app: App, session: Session) -> Iterator[str]:
+    yield f"{format_count(session.message_count)} messages"
+    yield f"updated {app.ago(session.updated_at)}"
+    tokens = session.usage.input_tokens + session.usage.output_tokens
+    if tokens:
+        yield f"{format_count(tokens)} tokens"
+        yield format_cost(session.usage.cost)
+    if session.pinned:
+        yield "pinned"
+    if session.archived_at is not None:
+        yield "archived"
+
+
+def _message(app: App, message: Message, *, undone: bool) -> Iterator[str]:
+    who = message.role if message.tool_name is None else f"{message.role} {message.tool_name}"
+    marks = [f"#{message.seq}", app.local_time(message.at)]
+    marks += ["failed"] if message.is_error else []
+    marks += ["undone"] if undone else []
+    head = app.colour(strip_controls(who, keep_newlines=False), message.role)
+    yield f"{head}  {app.colour(' · '.join(marks), 'dim')}"
+    text = strip_controls(message.content).rstrip("\n")
+    if message.role == "tool":
+        yield from _result(app, text)
+    elif text:
+        yield text if app.width is None else "\n".join(_wrapped(text, app.width))
+    attachments = sum("blob" in part for part in message.parts)
+    if attachments:
+        yield app.colour(f"  + {attachments} attached", "dim")
+    for call in message.tool_calls:
+        yield _call(app, call)
+
+
+def _wrapped(text: str, width: int) -> Iterator[str]:
+    """Long lines of prose broken between words; code stays as it is."""
+    in_code = False
+    for line in text.split("\n"):
+        in_code ^= line.lstrip().startswith(("```", "~~~"))
+        while not in_code and columns(line) > width:
+            room = len(cut(line, width + 1)) - 1
+            space = line.rfind(" ", 1, room + 1)
+            if space <= len(line) - len(line.lstrip()):
+                break
+            yield line[:space]
+            line = line[space + 1 :]  # noqa: PLW2901  # what is left of it
+        yield line
+
+
+def _result(app: App, text: str) -> Iterator[str]:
+    lines = text.splitlines() or ["(nothing)"]
+    width = (app.width or CALL_COLUMNS) - 2
+    for line in lines[:RESULT_LINES]:
+        yield app.colour(f"  {cut(line.expandtabs(4), width)}", "dim")
+    if len(lines) > RESULT_LINES:
+        left = format_count(len(lines) - RESULT_LINES)
+        yield app.colour(f"  … {left} more lines", "dim")
+
+
+def _call(app: App, call: ToolCall) -> str:
+    width = (app.width or CALL_COLUMNS) - 4
+    text = strip_controls(f"{call.name} {call.arguments}", keep_newlines=False)
+    return f"  {app.colour('→ ' + cut(text, width), 'tool')}"

@@ -1,0 +1,171 @@
+"""Rows of text in columns that fit the terminal, and sessions as such rows.
+
+Only layout: it is given values and gives back lines. Text from sessions is stripped of whatever
+could drive a terminal before it gets here or on the way in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from clew.core.names import format_count, recent_name
+from clew.core.text import columns as columns_of
+from clew.core.text import cut, pad, strip_controls
+
+if TYPE_CHECKING:
+    from clew.cli.app import App
+    from clew.core.session import Session
+
+GAP: Final = "  "
+WIDE: Final = 100
+"""Columns from which on a list has room for directories."""
+
+
+class Column(NamedTuple):
+    """One column of a table, and what a narrow terminal may do to it.
+
+    It is cut down to `least` columns (None: never), the ones with the highest `optional` first;
+    where that is not enough, they are dropped in the same order (0: never). `keep_end` cuts it at
+    its beginning.
+    """
+
+    title: str
+    style: str | None = None
+    align: Literal["left", "right"] = "left"
+    least: int | None = None
+    optional: int = 0
+    keep_end: bool = False
+
+
+def table(
+    app: App, columns: Sequence[Column], rows: Sequence[Sequence[str]], *, whole: bool = False
+) -> list[str]:
+    """Lines of a table with a heading; columns without any content are left out.
+
+    A `whole` table is never cut: the terminal may break its lines.
+    """
+    cells = [[strip_controls(cell, keep_newlines=False) for cell in row] for row in rows]
+    shown = [index for index in range(len(columns)) if any(row[index] for row in cells)]
+    widths = {
+        index: max(columns_of(columns[index].title), *(columns_of(row[index]) for row in cells))
+        for index in shown
+    }
+    shown = _fit(columns, shown, widths, None if whole else app.width)
+    heading = [column.title for column in columns]
+    lines = []
+    for row, style in [(heading, "dim"), *((row, None) for row in cells)]:
+        parts = []
+        for index in shown:
+            column = columns[index]
+            shorten = _cut_beginning if column.keep_end else cut
+            text = pad(shorten(row[index], widths[index]), widths[index], column.align)
+            if index == shown[-1]:
+                text = text.rstrip()
+            chosen = style or column.style
+            parts.append(app.colour(text, chosen) if chosen and text else text)
+        lines.append(GAP.join(parts))
+    return lines
+
+
+def _fit(
+    columns: Sequence[Column], shown: list[int], widths: dict[int, int], width: int | None
+) -> list[int]:
+    """Which columns to show; narrows the widths of those."""
+    if width is None or not shown:
+        return shown
+    yielding = sorted(shown, key=lambda index: -columns[index].optional)
+    least = {index: min(widths[index], columns[index].least or widths[index]) for index in shown}
+
+    def excess(widths: dict[int, int]) -> int:
+        return sum(widths[index] + len(GAP) for index in shown) - len(GAP) - width
+
+    for index in yielding:
+        if columns[index].optional and excess(least) > 0:
+            shown = [each for each in shown if each != index]
+    for index in yielding:
+        if index in shown:
+            widths[index] -= max(0, min(excess(widths), widths[index] - least[index]))
+    # Narrower than anybody's terminal: what is left of the last column.
+    widths[shown[-1]] = max(1, widths[shown[-1]] - max(0, excess(widths)))
+    return shown
+
+
+def _cut_beginning(text: str, width: int) -> str:
+    if columns_of(text) <= width:
+        return text
+    while text and columns_of(text) > width - 1:
+        text = text[1:]
+    return f"…{text}"
+
+
+def fit(app: App, line: str) -> str:
+    """A line that the terminal need not break."""
+    return line if app.width is None else cut(line, app.width)
+
+
+def facts(app: App, pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """Lines of names and values."""
+    listed = list(pairs)
+    width = max((columns_of(name) for name, _ in listed), default=0)
+    return [f"{app.colour(pad(name, width), 'dim')}{GAP}{value}" for name, value in listed]
+
+
+def session_table(
+    app: App,
+    sessions: Sequence[Session],
+    short_ids: dict[str, str],
+    *,
+    time: Literal["updated", "deleted"] = "updated",
+) -> list[str]:
+    """Sessions as a list shows them."""
+    several = len({session.platform for session in sessions}) > 1
+    columns = (
+        Column("ID", "id"),
+        Column(time.upper(), optional=1),
+        Column("MESSAGES", align="right", optional=2),
+        Column("PLATFORM", optional=3),
+        Column("TITLE", least=16),
+        Column("DIRECTORY", "dim", least=16, optional=4, keep_end=True),
+    )
+    rows = [
+        (
+            short_ids[session.id],
+            app.ago((session.deleted_at if time == "deleted" else None) or session.updated_at),
+            format_count(session.message_count),
+            session.platform if several else "",
+            ("★ " if session.pinned else "") + session_name(session),
+            home_relative(session.cwd) if (app.width or 0) >= WIDE else "",
+        )
+        for session in sessions
+    ]
+    return table(app, columns, rows)
+
+
+def candidate_lines(app: App, sessions: Sequence[Session], short_ids: dict[str, str]) -> list[str]:
+    """Sessions to choose from, as lines under a message."""
+    columns = (
+        Column("ID"),
+        Column("UPDATED"),
+        Column("TITLE", least=16),
+        Column("DIRECTORY", least=16, optional=1, keep_end=True),
+    )
+    rows = [
+        (short_ids[each.id], app.ago(each.updated_at), session_name(each), home_relative(each.cwd))
+        for each in sessions
+    ]
+    return [f"  {line}" for line in table(app, columns, rows)[1:]]
+
+
+def session_name(session: Session) -> str:
+    """What a session is called in a list."""
+    return recent_name(session.title, session.short_summary, session.preview, session.id)
+
+
+def home_relative(path: str | None) -> str:
+    """A directory as people write it."""
+    if path is None:
+        return ""
+    home = str(Path.home())
+    return f"~{path[len(home) :]}" if path == home or path.startswith(f"{home}/") else path

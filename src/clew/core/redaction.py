@@ -1,0 +1,69 @@
+"""Masking what looks like a secret, for text that leaves the store.
+
+It is a net, not a proof: a secret that looks like prose gets through.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_MASK: Final = "[redacted]"
+_NAME: Final = (
+    r"(?: pass(?:word|wd|phrase) | pwd | secret | token | credentials?"
+    r"  | (?:api|access|secret|private|account|auth|encryption|signing)[_-]?key )"
+)
+_ASSIGN: Final = r"""(?: \\?["'`] )? [ \t]{0,4} (?: => | := | [:=] ) [ \t]{0,4}"""
+
+# Each keeps its group `keep` (and `tail`) and masks the rest. All run in linear time: a repeated
+# part either can't start inside its own run or is bounded, and `++` never goes back.
+_SECRETS: Final = tuple(
+    re.compile(pattern, re.VERBOSE)
+    for pattern in (
+        # PEM private keys, whole, or cut off after some lines of base64
+        r"""(?P<keep> -----BEGIN\ (?P<kind>[A-Z0-9 ]{0,24})PRIVATE\ KEY----- )
+            [^-]*+ (?: -(?!----) [^-]*+ )*+ (?P<tail> -----END\ (?P=kind)PRIVATE\ KEY----- )""",
+        r"""(?P<keep> -----BEGIN\ [A-Z0-9 ]{0,24}PRIVATE\ KEY----- )
+            (?: (?: \\[nr] | \s ){1,4} [A-Za-z0-9+/=]{16,}+ )++ (?P<tail>)""",
+        # the password in a URL
+        r"""(?P<keep> ://[^\s/:@"'`]{0,256}: ) [^\s/"'`]{1,1024} (?P<tail> @ )""",
+        # HTTP credentials
+        rf"""(?P<keep> (?i:authorization) {_ASSIGN} (?: \\?["'] )?
+             (?i: bearer | basic | token | digest )[ \t]{{1,4}} )
+             (?!\[redacted\]) [^\s"'`\\]{{4,}}+ (?P<tail>)""",
+        r"""(?P<keep> \b(?i:bearer)[ \t]{1,4} ) [A-Za-z0-9._~+/=-]{20,}+ (?P<tail>)""",
+        # assignments, quoted
+        rf"""(?P<keep> (?i:{_NAME}) {_ASSIGN} (?P<quote> \\?["'`] ) )
+             (?!\[redacted\]) (?: (?!(?P=quote)) \\?+ [^\n] ){{8,}}+ (?P<tail>)""",
+        # and bare, but not a call, a subscript, an attribute or a variable to be filled in
+        rf"""(?P<keep> (?i:{_NAME}) {_ASSIGN} )
+             (?! \[redacted\] | [A-Za-z_][\w.]*+[(\[]\S*[)\]] | (?:self|this|os|process|args)\.
+               | \$\{{ | \$[A-Z_]+\b | [<\{{] )
+             [^\s"'`\\]{{7,}} [^\s"'`\\),;.\}}\]>] (?P<tail>)""",
+        # keys that can be told by their beginning
+        r"""(?<![A-Za-z0-9_-]) (?P<keep> sk- ) (?! (?:ant|proj|or)- )
+            (?=[A-Za-z_-]*+[0-9]) [A-Za-z0-9_-]{16,}+ (?P<tail>)""",
+        r"""(?<![A-Za-z0-9_-])
+            (?P<keep> sk-(?:ant|proj|or)- | [rs]k_(?:live|test)_ | gh[oprsu]_ | github_pat_
+              | glpat- | hf_ | npm_ | xox[abeoprs]- | pypi- | AIza )
+            [A-Za-z0-9_-]{16,}+ (?P<tail>)""",
+        r"""(?<![A-Za-z0-9]) (?P<keep> AKIA | ASIA ) [A-Z0-9]{16} (?![A-Za-z0-9]) (?P<tail>)""",
+        # Telegram bots
+        r"""(?<![A-Za-z0-9]) (?P<keep> [0-9]{8,10}: ) [A-Za-z0-9_-]{35} (?![A-Za-z0-9_-])
+            (?P<tail>)""",
+        # JSON web tokens
+        r"""(?<![A-Za-z0-9_.-]) (?P<keep> eyJ ) [A-Za-z0-9_-]{8,}+ \. [A-Za-z0-9_-]{8,}+
+            (?: \. [A-Za-z0-9_-]*+ )? (?P<tail>)""",
+    )
+)
+
+
+def redact(text: str) -> str:
+    """Return `text` with `[redacted]` in place of what looks like a secret.
+
+    Names and tell-tale beginnings stay (`sk-[redacted]`, `password=[redacted]`), so that a reader
+    sees what was there.
+    """
+    for secret in _SECRETS:
+        text = secret.sub(rf"\g<keep>{_MASK}\g<tail>", text)
+    return text

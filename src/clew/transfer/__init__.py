@@ -1,0 +1,19 @@
+"""Sessions as files: written for people (Markdown, HTML) or to be read back (JSON lines).
+
+Everything here goes through the ports, so any store can be exported and imported into.
+"""
+
+from __future__ import annotations
+
+from clew.transfer.exporting import FORMATS, Format, export_session, guess_format, write_file
+from clew.transfer.importing import Imported, import_transcript
+
+__all__ = [
+    "FORMATS",
+    "Format",
+    "Imported",
+    "export_session",
+    "guess_format",
+    "import_transcript",
+    "write_file",
+]

@@ -1,0 +1,376 @@
+"""Reading a transcript into a store: through the ports, in chunks, never past what differs.
+
+A session that is already there must be the beginning of the one in the file; then only the rest
+is added. So a second import changes nothing, and one that was killed goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any, Literal, TypeAlias, cast
+
+import msgspec
+
+from clew.core.changes import (
+    AddCompaction,
+    AddMessage,
+    AddUsage,
+    EndTurn,
+    StartTurn,
+    UndoCompaction,
+    UndoTurn,
+    WriteScratch,
+    WriteTodos,
+)
+from clew.core.ids import new_id
+from clew.core.message import Draft, Message, blob_hashes
+from clew.core.notes import Compaction, ScratchEntry, Todo
+from clew.core.session import NewSession, Session, SessionEdit, SessionFacts
+from clew.core.text import encode_text
+from clew.core.turn import Turn, TurnEnd
+from clew.core.usage import Usage
+from clew.errors import BlobNotFound, Conflict, Diverged, RecordNotFound, SessionNotFound
+from clew.ports import Store
+from clew.transfer.chunks import Chunks
+from clew.transfer.jsonl import (
+    IMPORT_ROUTE,
+    BlobLine,
+    CompactionLine,
+    EndLine,
+    Line,
+    MessageLine,
+    ScratchLine,
+    SessionLine,
+    TodosLine,
+    TurnLine,
+    parse_first_line,
+    parse_line,
+)
+from clew.transfer.thread import pages
+
+Outcome: TypeAlias = Literal["created", "extended", "unchanged"]
+
+
+class Imported(msgspec.Struct, frozen=True):
+    """What an import did, or would do.
+
+    `skipped` are the numbers of lines that could not be read. `whole` is False for a file that
+    has fewer messages than its last line says, or was cut off before that line. A cut file gives
+    all its messages but the last, and the whole one can still add the rest.
+    """
+
+    session_id: str
+    outcome: Outcome
+    messages: int
+    skipped: tuple[int, ...] = ()
+    whole: bool = True
+
+
+async def import_transcript(
+    store: Store,
+    lines: Iterable[bytes],
+    *,
+    as_new: bool = False,
+    dry_run: bool = False,
+    advance: Callable[[int], None] = lambda _: None,
+) -> Imported:
+    """Bring the session of a transcript into the store; `lines` are those of the file, as bytes.
+
+    `NotATranscript` if it is none, `Diverged` if the store has other messages under that id,
+    `Conflict` if the session is in the trash: nothing is changed by any of them.
+    """
+    reading = iter(lines)
+    raw = next(reading, b"")
+    first = parse_first_line(raw)
+    advance(len(raw))
+    target = None if as_new else await _find_target(store, first.session.id)
+    work = _Import(store, first, target, as_new=as_new, dry_run=dry_run)
+    try:
+        await work.begin()
+        for number, raw in enumerate(reading, 2):
+            await work.take(parse_line(raw), number, len(raw))
+            advance(len(raw))
+        return await work.finish()
+    finally:
+        await work.release()
+
+
+async def _find_target(store: Store, session_id: str) -> Session | None:
+    try:
+        found = await store.get_session(session_id)
+    except SessionNotFound:
+        return None
+    if found.deleted_at is not None:
+        raise Conflict(
+            f"Session {session_id} is in the trash. Nothing was changed; `clew trash restore "
+            f"{session_id}` brings it back, --as-new imports it as a session of its own."
+        )
+    return found
+
+
+class _Import:
+    """One transcript on its way into a store."""
+
+    def __init__(
+        self,
+        store: Store,
+        first: SessionLine,
+        target: Session | None,
+        *,
+        as_new: bool,
+        dry_run: bool,
+    ) -> None:
+        self._store = store
+        self._first = first
+        self._source = first.session
+        self._target = target
+        self._renamed = as_new
+        self._dry_run = dry_run
+        self._id = new_id() if as_new else first.session.id
+        self._stored = _thread(store, target)
+        self._left = 0 if target is None else target.head
+        self._compactions: dict[str, Compaction] = {}
+        head = 0 if target is None else target.head
+        self._chunks = Chunks(store, self._id, head=head, dry_run=dry_run)
+        self._messages = 0
+        self._names: dict[str, str] = {}
+        self._undone: dict[str, int] = {}
+        self._blobs: set[str] = set()
+        self._gaps: list[int] = []
+        self._usage = Usage() if target is None else target.usage
+        self._skipped: list[int] = []
+        self._end: EndLine | None = None
+
+    async def begin(self) -> None:
+        """Make the session, if it is not there."""
+        if self._target is not None:
+            stored = await self._store.list_compactions(self._id)
+            self._compactions = {each.id: each for each in stored}
+        elif not self._dry_run:
+            fields = {name: getattr(self._source, name) for name in NewSession.__struct_fields__}
+            new = NewSession(**(fields | {"id": self._id}))
+            await self._store.create_session(new, route=f"{IMPORT_ROUTE}{self._id}")
+            await self._take_free_routes()
+
+    async def _take_free_routes(self) -> None:
+        """Keys that led to the session lead to it here too, unless they lead elsewhere."""
+        for key in () if self._renamed else self._first.routes:
+            if await self._store.find_route(key) is None:
+                await self._store.set_route(key, self._id)
+
+    async def take(self, line: Line | None, number: int, size: int) -> None:
+        """The next line; None is one that could not be read."""
+        # Room is only made for a message: so the last one, and all that comes after the thread,
+        # go into one record, and a thread that is whole has its notes.
+        if isinstance(line, MessageLine):
+            await self._chunks.make_room(size)
+        match line:
+            case MessageLine(seq, turn_id, draft):
+                await self._take_message(seq, turn_id, await self._without_lost_blobs(draft))
+            case TurnLine(turn):
+                await self._take_turn(turn)
+            case BlobLine():
+                await self._take_blob(line, number)
+            case CompactionLine(compaction):
+                self._take_compaction(compaction)
+            case ScratchLine(entry):
+                await self._take_scratch(entry)
+            case TodosLine(todos):
+                await self._take_todos(todos)
+            case EndLine():
+                self._end = line
+            case _:
+                self._skipped.append(number)
+
+    async def finish(self) -> Imported:
+        """Write what is left, and what can only be said at the end."""
+        created = self._target is None
+        if self._end is None:
+            # The last message of a cut file is left to the whole one, which then has more to say.
+            self._chunks.hold_back()
+            await self._chunks.flush()
+        elif created or self._chunks.messages:
+            self._chunks.add(*(UndoTurn(name, at) for name, at in self._undone.items()))
+            self._spend(_rest(self._source.usage, self._usage))
+            await self._chunks.flush()
+            if not self._dry_run:
+                await self._describe()
+        added = self._chunks.messages
+        outcome: Outcome = "created" if created else "extended" if added else "unchanged"
+        whole = self._end is not None and self._end.messages == self._messages
+        return Imported(self._id, outcome, added, tuple(self._skipped), whole)
+
+    async def release(self) -> None:
+        """Let go of the session."""
+        await self._chunks.release()
+
+    async def _describe(self) -> None:
+        source = self._source
+        facts = SessionFacts(
+            short_summary=source.short_summary,
+            context_tokens=source.context_tokens,
+            last_route=source.last_route,
+        )
+        await self._store.describe_session(self._id, facts)
+        marks: dict[str, Any] = {"pinned": True} if source.pinned else {}
+        marks |= {"archived": True} if source.archived_at is not None else {}
+        if marks:
+            await self._store.edit_session(self._id, SessionEdit(**marks))
+
+    async def _take_message(self, seq: int, turn_id: str | None, draft: Draft) -> None:
+        self._messages += 1
+        place = self._messages + len(self._gaps)
+        self._gaps.extend(range(place, min(seq, place + len(self._skipped))))
+        if self._left:
+            self._left -= 1
+            theirs = await anext(self._stored)
+            if theirs.draft != draft:
+                raise Diverged(self._id, theirs.seq)
+            return
+        # The reset clock stood at one message; the others leave it alone.
+        moved_clock = draft.role == "user" and draft.at == self._source.last_interaction_at
+        name = None if turn_id is None else self._name(turn_id)
+        self._chunks.add(AddMessage(draft, name, from_person=moved_clock))
+
+    async def _without_lost_blobs(self, draft: Draft) -> Draft:
+        """The message without the blobs that neither file nor store has; their names stay."""
+        lost = {each for each in blob_hashes(draft.parts) if not await self._has_blob(each)}
+        if not lost:
+            return draft
+        parts = tuple(
+            {"lost_blob" if name == "blob" and part["blob"] in lost else name: value
+             for name, value in part.items()}
+            for part in draft.parts
+        )  # fmt: skip
+        return msgspec.structs.replace(draft, parts=parts)
+
+    async def _has_blob(self, blob_hash: str) -> bool:
+        if blob_hash not in self._blobs:
+            try:
+                await self._store.get_blob(blob_hash)
+            except BlobNotFound:
+                return False
+            self._blobs.add(blob_hash)
+        return True
+
+    async def _take_blob(self, line: BlobLine, number: int) -> None:
+        if hashlib.sha256(line.data).hexdigest() != line.hash:
+            self._skipped.append(number)
+            return
+        if not self._left and not self._dry_run:
+            await self._store.put_blob(line.data, line.media_type)
+        self._blobs.add(line.hash)
+
+    async def _take_turn(self, turn: Turn) -> None:
+        if turn.id in self._names:
+            return
+        stored = await self._find_turn(turn.id)
+        name = self._name(turn.id)
+        # What an inherited turn spent was never part of this session's total.
+        usage = turn.usage if turn.session_id == self._source.id else Usage()
+        if stored is None:
+            if self._left:
+                return  # a turn of the stored part that this store knows nothing of
+            start = StartTurn(
+                turn_id=name, model=turn.model, reply_to=turn.reply_to, at=turn.started_at
+            )
+            self._chunks.add(start)
+        else:
+            usage = _rest(usage, stored.usage)
+        if stored is None or stored.ended_at is None:
+            self._spend(usage, name)
+            self._end_turn(name, turn)
+        if turn.undone_at is not None:
+            self._undone[name] = turn.undone_at
+
+    async def _find_turn(self, turn_id: str) -> Turn | None:
+        """The turn as this session has it; one that another session has gets a new name."""
+        for name in dict.fromkeys((self._name(turn_id), self._new_name(turn_id))):
+            self._names[turn_id] = name
+            try:
+                stored = await self._store.get_turn(name)
+            except RecordNotFound:
+                return None
+            if stored.session_id == self._id:
+                return stored
+        return None
+
+    def _spend(self, usage: Usage, name: str | None = None) -> None:
+        if usage != Usage():
+            self._chunks.add(AddUsage(usage=usage, turn_id=name))
+            self._usage += usage
+
+    def _end_turn(self, name: str, turn: Turn) -> None:
+        if turn.status in ("running", "waiting"):
+            return  # nobody runs it here: whoever opens the session finds it interrupted
+        self._chunks.add(
+            EndTurn(
+                turn_id=name,
+                status=cast("TurnEnd", turn.status),
+                error=turn.error,
+                partial=turn.partial,
+                at=turn.ended_at,
+            )
+        )
+
+    def _take_compaction(self, compaction: Compaction) -> None:
+        name = self._new_name(compaction.id) if self._renamed else compaction.id
+        stored = self._compactions.get(name)
+        if stored is None:
+            if self._left:
+                return
+            missing = sum(gap < compaction.keep_from for gap in self._gaps)
+            self._compactions[name] = compaction
+            self._chunks.add(
+                AddCompaction(
+                    compaction_id=name,
+                    keep_from=max(1, min(compaction.keep_from - missing, self._messages + 1)),
+                    summary=compaction.summary,
+                    short_summary=compaction.short_summary,
+                    tokens_before=compaction.tokens_before,
+                    tokens_after=compaction.tokens_after,
+                    at=compaction.created_at,
+                )
+            )
+        if compaction.undone_at is not None and (stored is None or stored.undone_at is None):
+            self._chunks.add(UndoCompaction(name, compaction.undone_at))
+
+    async def _take_scratch(self, entry: ScratchEntry) -> None:
+        if self._target is None or entry != await self._store.find_scratch(self._id, entry.name):
+            self._chunks.add(WriteScratch(entry.name, entry.content, entry.created_at))
+
+    async def _take_todos(self, todos: tuple[Todo, ...]) -> None:
+        if self._target is None or todos != await self._store.get_todos(self._id):
+            self._chunks.add(WriteTodos(todos))
+
+    def _name(self, turn_id: str) -> str:
+        """What a turn of the file is called in the store."""
+        return self._names.get(turn_id) or (self._new_name(turn_id) if self._renamed else turn_id)
+
+    def _new_name(self, old: str) -> str:
+        """A name that only this session has for it, the same in every import."""
+        return str(uuid.uuid5(uuid.UUID(self._id), encode_text(old)))
+
+
+async def _thread(store: Store, session: Session | None) -> AsyncIterator[Message]:
+    if session is not None:
+        async for page in pages(store, session, undone=True):
+            for message in page:
+                yield message
+
+
+def _rest(total: Usage, part: Usage) -> Usage:
+    """What is missing from a part to the total; nothing where it has more already."""
+    cost = None if total.cost is None else max(0, total.cost - (part.cost or 0))
+    if part.cost is None:
+        cost = 0  # unknown stays unknown, whatever is added
+    return Usage(
+        input_tokens=max(0, total.input_tokens - part.input_tokens),
+        output_tokens=max(0, total.output_tokens - part.output_tokens),
+        cache_read_tokens=max(0, total.cache_read_tokens - part.cache_read_tokens),
+        cache_creation_tokens=max(0, total.cache_creation_tokens - part.cache_creation_tokens),
+        cost=cost,
+        api_calls=max(0, total.api_calls - part.api_calls),
+    )

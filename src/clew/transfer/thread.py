@@ -1,0 +1,122 @@
+"""A thread as people read it: pages of messages, and the blocks that a message is shown as.
+
+Markdown and HTML are two ways to draw these blocks; this module knows neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import msgspec
+
+from clew.core.message import Message
+from clew.core.session import Session
+from clew.core.text import cut, strip_controls
+from clew.core.usage import Usage
+from clew.ports import Log
+
+PAGE = 100
+"""Messages that are in memory at once."""
+
+Clean = Callable[[str], str]
+"""What is done to every text before it is shown: masking secrets, or nothing."""
+
+
+class Block(msgspec.Struct, frozen=True):
+    """A piece of a message. `text` is what was said, `details` folds away under its title."""
+
+    kind: Literal["text", "details", "note"]
+    body: str
+    title: str = ""
+    language: str = ""
+
+
+async def pages(
+    log: Log, session: Session, *, undone: bool = False
+) -> AsyncIterator[tuple[Message, ...]]:
+    """The thread up to the session's head, oldest first, a page at a time."""
+    for low in range(0, session.head, PAGE):
+        high = min(low + PAGE, session.head)
+        yield await log.get_messages(session.id, after=low, before=high + 1, undone=undone)
+
+
+def title_of(session: Session, clean: Clean) -> str:
+    """What a page about the session is called, on one line."""
+    # The preview may be of a turn that was taken back.
+    preview = session.preview if session.message_count == session.head else None
+    name = session.title or session.short_summary or preview or f"Session {session.id}"
+    return cut(_line(clean(name)), 100)
+
+
+def header(session: Session, clean: Clean) -> list[tuple[str, str]]:
+    """What stands above a transcript, as names and values of one line each."""
+    rows = [
+        ("Session", session.id),
+        ("Started", _time(session.created_at)),
+        ("Updated", _time(session.updated_at)),
+        ("Model", session.model),
+        ("Directory", session.cwd and _line(clean(session.cwd))),
+        ("Messages", f"{session.message_count:,}"),
+        ("Usage", _spent(session.usage)),
+    ]
+    return [(name, value) for name, value in rows if value]
+
+
+def speaker(message: Message) -> str:
+    """Under whose name a message stands: what tools answer is part of the assistant's work."""
+    return "User" if message.role == "user" else "Assistant"
+
+
+def blocks(message: Message, clean: Clean, *, thinking: bool = False) -> Iterator[Block]:
+    """A message in the order in which it is read."""
+    if thinking:
+        for thought in _thoughts(message.parts):
+            yield Block("details", _text(clean(thought)), "Thinking")
+    content = _text(clean(message.content))
+    if message.role == "tool":
+        name = message.tool_name or "tool"
+        yield Block(
+            "details", content, _line(f"{'Error' if message.is_error else 'Result'}: {name}")
+        )
+    elif content.strip():
+        yield Block("text", content)
+    for part in message.parts:
+        if isinstance(part.get("blob"), str):
+            kind = part.get("media_type") or "attachment"
+            yield Block("note", _line(f"{kind}, sha256 {part['blob']}"))
+    for call in message.tool_calls:
+        arguments = _text(clean(call.arguments))
+        yield Block("details", arguments, _line(f"Tool: {call.name}"), "json")
+
+
+def _thoughts(parts: tuple[dict[str, Any], ...]) -> Iterator[str]:
+    for part in parts:
+        if "thinking" in (part.get("type"), part.get("kind"), part.get("part_kind")):
+            texts = (part.get(name) for name in ("thinking", "content", "text"))
+            yield from (text for text in texts if isinstance(text, str) and text.strip())
+
+
+def _text(text: str) -> str:
+    return strip_controls(text).strip("\n")
+
+
+def _line(text: str) -> str:
+    return strip_controls(text, keep_newlines=False).strip()
+
+
+def _time(at: int) -> str:
+    try:
+        return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (OverflowError, OSError, ValueError):
+        return f"{at} ms"  # an import may bring any number
+
+
+def _spent(usage: Usage) -> str:
+    if usage == Usage():
+        return ""
+    cached = usage.cache_read_tokens + usage.cache_creation_tokens
+    cost = "cost unknown" if usage.cost is None else f"${usage.cost / 1e9:.4f}"
+    tokens = f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out"
+    return ", ".join([tokens, *([f"{cached:,} cached"] if cached else []), cost])

@@ -1,0 +1,98 @@
+"""Every command: its help, and what it does with nonsense."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from clew.cli import COMMANDS, main
+from tests.cli.conftest import Home
+
+NONSENSE = [
+    "",
+    " ",
+    "nope",
+    "\x1b[31mred",
+    "'; DROP TABLE sessions",
+    "g" * 5000,
+    "\udcff",
+    "💥",
+    "*",
+]
+
+
+def walk(context: click.Context) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    command = context.command
+    names = tuple(context.command_path.split()[1:])
+    if not isinstance(command, click.Group):
+        yield names, command
+        return
+    for name in command.list_commands(context):
+        child = command.get_command(context, name)
+        assert child is not None
+        yield from walk(click.Context(child, info_name=name, parent=context))
+
+
+def every_command() -> list[tuple[tuple[str, ...], click.Command]]:
+    return list(walk(click.Context(main, info_name="clew")))
+
+
+PATHS = [names for names, _ in every_command()]
+TAKING_IDS = [
+    names
+    for names, command in every_command()
+    if any(parameter.name in ("typed", "typed_ids") for parameter in command.params)
+]
+each_command = pytest.mark.parametrize("path", PATHS, ids=" ".join)
+
+
+def test_the_overview_has_a_line_for_each_command_and_imports_none(home: Home) -> None:
+    result = home.clew("--help")
+    assert result.exit_code == 0
+    for entries in COMMANDS.values():
+        for name, entry in entries.items():
+            assert re.search(rf"^  {name} +{re.escape(entry.help)}$", result.stdout, re.MULTILINE)
+
+
+@each_command
+def test_each_command_has_a_help_with_an_example(home: Home, path: tuple[str, ...]) -> None:
+    result = home.clew(*path, "--help")
+    assert result.exit_code == 0
+    assert "Example" in result.stdout
+    assert f"clew {' '.join(path)}" in result.stdout
+
+
+@each_command
+def test_each_command_refuses_an_unknown_option(home: Home, path: tuple[str, ...]) -> None:
+    result = home.clew(*path, "--nonsense")
+    assert result.exit_code == 2
+    assert "nonsense" in result.stderr
+    assert not home.path.exists()
+
+
+@pytest.mark.parametrize("typed", NONSENSE)
+@pytest.mark.parametrize("path", TAKING_IDS, ids=" ".join)
+def test_ids_that_fit_nothing_are_not_found(home: Home, path: tuple[str, ...], typed: str) -> None:
+    words = ["A title"] if path == ("rename",) else []
+    option = ["word", "--session"] if path == ("search",) else []
+    result = home.clew(*path, *option, typed, *words)
+    assert result.exit_code == 1, result.output
+    assert "not found" in result.stderr
+    assert "\x1b" not in result.stderr
+    assert "bug" not in result.stderr
+
+
+@pytest.mark.parametrize("name", ["lst", "serach", "sesions"])
+def test_an_unknown_command_names_the_nearest(home: Home, name: str) -> None:
+    result = home.clew(name)
+    assert result.exit_code == 2
+    assert "Did you mean" in result.stderr
+
+
+def test_the_version_is_one_line(home: Home) -> None:
+    result = home.clew("--version")
+    assert result.exit_code == 0
+    assert re.fullmatch(r"clew \d+\.\d+\.\d+\n", result.stdout)
