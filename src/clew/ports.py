@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from msgspec import UNSET, UnsetType
+
 from clew.core.changes import Change, Recorded
 from clew.core.delivery import Inbound, NewInbound, Outbound, OutboundStatus
 from clew.core.message import Draft, Message
@@ -55,11 +57,13 @@ class Sessions(Protocol):
         """
         ...
 
-    async def create_session(self, new: NewSession, *, route: str | None = None) -> Session:
+    async def create_session(
+        self, new: NewSession, *, route: str | UnsetType | None = UNSET
+    ) -> Session:
         """A new session, with zero usage; `new.key`, or `route` if given, leads to it from now on.
 
-        The session that the route led to before stays as it is. An id that exists is refused
-        with `Conflict`.
+        With `route=None` no key does. The session that the route led to before stays as it is. An
+        id that exists is refused with `Conflict`.
         """
         ...
 

@@ -54,6 +54,11 @@ def format_count(n: int) -> str:
     return f"{n:,}"
 
 
+def counted(n: int, noun: str) -> str:
+    """Say how many: `1 session`, `1,234 sessions`."""
+    return f"{format_count(n)} {noun}{'' if n == 1 else 's'}"
+
+
 def format_bytes(n: int) -> str:
     """Format a size in binary units: `512 B`, `1.5 KB`, `50 MB`."""
     size, unit = float(n), "B"

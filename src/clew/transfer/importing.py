@@ -35,7 +35,6 @@ from clew.errors import BlobNotFound, Conflict, Diverged, RecordNotFound, Sessio
 from clew.ports import Store
 from clew.transfer.chunks import Chunks
 from clew.transfer.jsonl import (
-    IMPORT_ROUTE,
     BlobLine,
     CompactionLine,
     EndLine,
@@ -151,7 +150,7 @@ class _Import:
         elif not self._dry_run:
             fields = {name: getattr(self._source, name) for name in NewSession.__struct_fields__}
             new = NewSession(**(fields | {"id": self._id}))
-            await self._store.create_session(new, route=f"{IMPORT_ROUTE}{self._id}")
+            await self._store.create_session(new, route=None)
             await self._take_free_routes()
 
     async def _take_free_routes(self) -> None:

@@ -28,8 +28,6 @@ from clew.transfer.thread import pages
 FORMAT: Final = "clew"
 VERSION: Final = 1
 
-IMPORT_ROUTE: Final = "import:"
-"""Keys that begin so were made up by an import and lead nowhere else."""
 
 _ALL = 1_000_000_000
 """More turns than a session has."""
@@ -168,9 +166,7 @@ async def write_jsonl(
 
 
 async def _lines(store: Store, session: Session) -> AsyncIterator[Line]:
-    keys = await store.list_routes(session.id)
-    routes = tuple(key for key in keys if not key.startswith(IMPORT_ROUTE))
-    yield SessionLine(session=session, routes=routes)
+    yield SessionLine(session=session, routes=await store.list_routes(session.id))
     turns = _Turns(store, session, await store.list_turns(session.id, limit=_ALL))
     compactions = deque(await store.list_compactions(session.id))
     written: set[str] = set()

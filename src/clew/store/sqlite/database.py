@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -33,7 +34,7 @@ from clew.store.sqlite.connection import (
 from clew.store.sqlite.failures import translate
 from clew.store.sqlite.filesystem import NO_WAL, file_system
 from clew.store.sqlite.migrating import Migration
-from clew.store.sqlite.scoring import register_score
+from clew.store.sqlite.scoring import register_functions
 from clew.store.sqlite.spaceless import index_queued
 
 T = TypeVar("T")
@@ -78,8 +79,7 @@ class Database:
                     f"{self.path} is being updated or restored by {who}. Try again in a moment."
                 )
             self.presence.announce()
-            self._first = self._connect()
-            self._bring_up_to_date(self._first, steps)
+            self._bring_up_to_date(steps)
         except DRIVER_ERRORS as error:
             self._let_go()
             raise translate(error, self.path) from error
@@ -111,7 +111,7 @@ class Database:
         # The first reader takes over the connection that looked at the schema: opening is dear.
         first, self._first = self._first, None
         connection = first or self._connect()
-        register_score(connection)
+        register_functions(connection)
         return connection
 
     def _let_go(self) -> None:
@@ -130,16 +130,24 @@ class Database:
                 "Put the store on a local disk with --store or CLEW_HOME, or use PostgreSQL."
             )
 
-    def _bring_up_to_date(self, connection: apsw.Connection, steps: Sequence[Migration]) -> None:
+    def _bring_up_to_date(self, steps: Sequence[Migration]) -> None:
         latest = steps[-1].number
-        version = migrating.stored_version(connection, self.path, latest)
+        version = self._stored_version(latest)
+        if 0 < version < latest:
+            self._migrate(steps)
+        self._first = self._connect()
         if version == 0:
-            migrating.use_wal(connection, self.path)
-            migrating.apply(connection, steps)
-        elif version < latest:
-            self._migrate(connection, steps)
+            migrating.use_wal(self._first, self.path)
+            migrating.apply(self._first, steps)
 
-    def _migrate(self, connection: apsw.Connection, steps: Sequence[Migration]) -> None:
+    def _stored_version(self, latest: int) -> int:
+        """Looked up read-only: who may write throws away the log of a damaged file on closing."""
+        if not self.path.exists():
+            return 0
+        with closing(connect(self.path, mode="ro")) as connection:
+            return migrating.stored_version(connection, self.path, latest)
+
+    def _migrate(self, steps: Sequence[Migration]) -> None:
         """Update the schema while nobody else has the store open.
 
         Two that want to at once: one does it, the other sees that it was done and goes on.
@@ -148,15 +156,16 @@ class Database:
 
         def alone_or_done() -> bool:
             self._lock.release()  # held by both, neither would ever be alone
-            return self._lock.acquire() or connection.pragma("user_version") == latest
+            return self._lock.acquire() or self._stored_version(latest) == latest
 
         if not _insist(alone_or_done, EXCLUSIVE_PATIENCE):
             raise StoreInUse(f"Updating {self.path}", self._names_of_others())
         try:
-            if connection.pragma("user_version") != latest:
+            if self._stored_version(latest) != latest:
                 backup = f"{self.path.name}.before-{latest:04d}"
-                migrating.verified_copy(connection, self.path.with_name(backup))
-                migrating.apply(connection, steps)
+                with closing(self._connect()) as connection:
+                    migrating.verified_copy(connection, self.path.with_name(backup))
+                    migrating.apply(connection, steps)
         finally:
             _insist(partial(self._lock.acquire, shared=True), SHARED_PATIENCE)
 

@@ -17,6 +17,9 @@ from clew.store.sqlite.rows import SESSION_COLUMNS, session_from, text
 
 MAX_LIMIT = 1000
 
+IS_ARCHIVED = "(archived_at IS NOT NULL)"
+"""As the indexes spell it."""
+
 
 class SqliteListing:
     """The reading half of `ports.Sessions`."""
@@ -98,7 +101,7 @@ def _conditions(where: SessionFilter, *, archived: bool | None) -> tuple[list[st
     else:
         conditions = ["deleted_at IS NULL"]
         if archived is not None:
-            conditions.append(f"archived_at IS {'NOT ' if archived else ''}NULL")
+            conditions.append(f"{IS_ARCHIVED} = {int(archived)}")
     bindings: list[Any] = []
     if where.viewer != OWNER:
         conditions += ["person = ?", f"person <> '{OWNER}'"]
@@ -112,8 +115,8 @@ def _conditions(where: SessionFilter, *, archived: bool | None) -> tuple[list[st
         conditions.append("updated_at >= ?")
         bindings.append(where.active_since)
     if where.text:
-        conditions.append("(instr(title_key, ?) OR instr(lower(preview), ?))")
-        bindings += [text(fold(where.text)), text(where.text.lower())]
+        conditions.append("(instr(title_key, ?) OR instr(clew_fold(preview), ?))")
+        bindings += [text(fold(where.text))] * 2
     return conditions, bindings
 
 

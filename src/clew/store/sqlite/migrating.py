@@ -20,6 +20,10 @@ APPLICATION_ID = 0x636C6577
 """`clew` in ASCII: tells our files from other SQLite databases."""
 
 
+PAGE_SIZE = 8192
+"""Twice the usual: messages waste less of a page, a tenth of the file."""
+
+
 class Migration(msgspec.Struct, frozen=True):
     """One step of the schema."""
 
@@ -65,7 +69,7 @@ def apply(connection: apsw.Connection, steps: Sequence[Migration]) -> None:
         current = connection.pragma("user_version")
         for step in steps:
             if step.number > current:
-                connection.execute(step.sql)
+                connection.execute(step.sql).fetchall()  # to its end, whatever it returns
                 connection.pragma("user_version", step.number)
         connection.pragma("application_id", APPLICATION_ID)
         connection.execute("COMMIT")
@@ -75,7 +79,8 @@ def apply(connection: apsw.Connection, steps: Sequence[Migration]) -> None:
 
 
 def use_wal(connection: apsw.Connection, path: Path) -> None:
-    """Switch write-ahead logging on, or say that it can't be had here."""
+    """Switch write-ahead logging on, in a new file with pages of our size; or say why not."""
+    connection.pragma("page_size", PAGE_SIZE)
     if connection.pragma("journal_mode", "wal") != "wal":
         raise StoreUnavailable(
             f"Write-ahead logging does not work where {path} is (a network or overlay file "

@@ -92,8 +92,8 @@ def plain(value: str | None) -> str | None:
 
 
 def byte_length(value: str) -> int:
-    """Bytes of a text as the store keeps it, for accounting."""
-    return len(value) if value.isascii() else len(encode_text(value).encode())
+    """Bytes of a text that is ready for its column, for accounting."""
+    return len(value) if value.isascii() else len(value.encode())
 
 
 def usage_bindings(usage: Usage) -> tuple[int | None, ...]:

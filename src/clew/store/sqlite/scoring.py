@@ -1,4 +1,4 @@
-"""The ranking function that searches use inside SQLite."""
+"""Functions of clew's that queries use inside SQLite: ranking for searches, folding for lists."""
 
 from __future__ import annotations
 
@@ -7,11 +7,19 @@ from typing import Any
 import apsw
 
 from clew.core.ranking import bm25
+from clew.core.text import fold
 
 
-def register_score(connection: apsw.Connection) -> None:
-    """Give a connection the ranking function that searches use."""
+def register_functions(connection: apsw.Connection) -> None:
+    """Give a connection the functions that searches and lists use."""
     connection.register_fts5_function("clew_score", _score)
+    connection.create_scalar_function("clew_fold", _fold, 1, deterministic=True)
+
+
+def _fold(*values: Any) -> str | None:
+    # SQLite's own lower() knows ASCII only.
+    (text,) = values
+    return None if text is None else fold(text)
 
 
 def _score(api: apsw.FTS5ExtensionApi, *weights: Any) -> float:

@@ -20,15 +20,14 @@ from clew.core import query as language
 from clew.core.query import Query
 from clew.core.ranking import idf, with_recency
 from clew.core.search import SearchFilter, SearchHit, SearchPage
-from clew.core.session import OWNER
 from clew.core.snippets import Snippet, snippet
 from clew.core.text import decode_text
 from clew.store.sqlite.connection import Row, fetch, fetch_one
 from clew.store.sqlite.cursors import check_limit, make_cursor, read_cursor
 from clew.store.sqlite.database import Database, snapshot
-from clew.store.sqlite.rows import plain, text
+from clew.store.sqlite.rows import plain
+from clew.store.sqlite.scope import Scope
 from clew.store.sqlite.spaceless import has_queued
-from clew.store.sqlite.thread import Stretch, stretches
 
 CANDIDATES = 1000
 """Most matches that are ranked."""
@@ -52,10 +51,6 @@ FROM {index} f CROSS JOIN messages m ON m.id = f.rowid CROSS JOIN sessions s ON 
 WHERE f.{index} MATCH ? AND f.rowid BETWEEN ? AND ? AND {conditions}
 ORDER BY f.rowid DESC LIMIT ?
 """
-
-# Said in a session that is deleted, but perhaps still read by forks: looked at one by one.
-_LIVING = """(s.deleted_at IS NULL
-  OR s.id IN (SELECT parent_id FROM sessions WHERE parent_id IS NOT NULL))"""
 
 
 class Candidate(NamedTuple):
@@ -117,7 +112,7 @@ class Searching:
     ) -> None:
         self._connection = connection
         self._query = query
-        self._where = where
+        self._scope = Scope(connection, where, place.newest)
         self._place = place
         self._deadline = time.monotonic() + DEADLINE
         self._cut = False
@@ -172,7 +167,7 @@ class Searching:
             index=index, weights=", ".join("?" * len(weights)), conditions=" AND ".join(conditions)
         )
         left = CANDIDATES + 1
-        for low, high in self._zones():
+        for low, high in self._scope.zones():
             values = (*weights, expression, low, high, *bindings, left)
             for row in self._connection.execute(sql, values):
                 left -= 1
@@ -207,80 +202,12 @@ class Searching:
         return idf(documents, common)
 
     def _conditions(self, index: str) -> tuple[list[str], list[Any]]:
-        conditions = [_LIVING]
-        bindings: list[Any] = []
+        conditions, bindings = self._scope.conditions()
         if index == "messages_fts" and language.spaceless_expression(self._query) is not None:
             conditions.append(
                 "NOT EXISTS (SELECT 1 FROM messages_spaceless_docsize d WHERE d.id = f.rowid)"
             )
-        if self._where.viewer != OWNER:
-            conditions.append("s.person = ?")
-            bindings.append(text(self._where.viewer))
-        for column in ("platform", "agent", "cwd", "project"):
-            value = getattr(self._where, column)
-            if value is not None:
-                conditions.append(f"s.{column} = ?")
-                bindings.append(text(value))
-        if self._where.role is not None:
-            conditions.append("m.role = ?")
-            bindings.append(self._where.role)
-        for comparison, value in ((">=", self._where.since), ("<=", self._where.until)):
-            if value is not None:
-                conditions.append(f"m.at {comparison} ?")
-                bindings.append(value)
-        if self._where.session is not None:
-            parts = self._thread()
-            # On the rowid of the index, so that other sessions' matches are never looked up.
-            stretch = "SELECT id FROM messages WHERE session_id = ? AND seq > ? AND seq <= ?"
-            conditions.append(f"+f.rowid IN ({' UNION ALL '.join([stretch] * len(parts))})")
-            bindings += [
-                value for part in parts for value in (part.session_id, part.low, part.high)
-            ]
         return conditions, bindings
-
-    def _thread(self) -> list[Stretch]:
-        assert self._where.session is not None
-        return stretches(self._connection, self._where.session)[0]
-
-    def _zones(self) -> Iterator[tuple[int, int]]:
-        """Ranges of rows to look through, in this order. Together they miss nothing."""
-        newest = self._place.newest
-        if self._where.session is not None:
-            for part in self._thread():
-                low, high = fetch_one(
-                    self._connection,
-                    """SELECT (SELECT id FROM messages WHERE session_id = ?1 AND seq > ?2
-                               ORDER BY seq LIMIT 1),
-                              (SELECT id FROM messages WHERE session_id = ?1 AND seq <= ?3
-                               ORDER BY seq DESC LIMIT 1)""",
-                    (part.session_id, part.low, part.high),
-                )  # type: ignore[misc]  # always one row
-                if low is not None and high is not None:
-                    yield low, min(high, newest)
-            return
-        # Rows are mostly in the order of time. Where they should be comes first; what an import
-        # put elsewhere is found in the rest.
-        low = 1 if self._where.since is None else self._first_at(self._where.since)
-        high = newest if self._where.until is None else self._first_at(self._where.until + 1) - 1
-        yield low, high
-        if high < newest:
-            yield max(low, high + 1), newest
-        if low > 1:
-            yield 1, low - 1
-
-    def _first_at(self, at: int) -> int:
-        """About the first row of that time or later, as if rows were in the order of time."""
-        low, high = 1, self._place.newest + 1
-        while low < high:
-            middle = (low + high) // 2
-            found = self._connection.execute(
-                "SELECT at FROM messages WHERE id >= ? ORDER BY id LIMIT 1", (middle,)
-            ).get
-            if found is not None and found < at:
-                low = middle + 1
-            else:
-                high = middle
-        return low
 
     def _visible(
         self, ranked: Iterable[Candidate], *, once: bool

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import apsw
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from clew.core.ids import is_id, new_id
 from clew.core.jsontext import to_json
@@ -93,9 +93,12 @@ class SqliteSessions:
 
         return await self._db.write(job)
 
-    async def create_session(self, new: NewSession, *, route: str | None = None) -> Session:
+    async def create_session(
+        self, new: NewSession, *, route: str | UnsetType | None = UNSET
+    ) -> Session:
         """See `ports.Sessions`."""
-        return await self._db.write(lambda connection: self._insert(connection, new, route))
+        key = new.key if route is UNSET else route
+        return await self._db.write(lambda connection: self._insert(connection, new, key))
 
     async def get_session(self, session_id: str) -> Session:
         """See `ports.Sessions`."""
@@ -224,7 +227,8 @@ class SqliteSessions:
                 created,
             ),
         )
-        self._route(connection, route or new.key, session_id)
+        if route is not None:
+            self._route(connection, route, session_id)
         return get(connection, session_id)
 
     def _route(self, connection: apsw.Connection, key: str, session_id: str) -> None:

@@ -13,7 +13,7 @@ _STEP = 200
 
 def index_queued(connection: apsw.Connection) -> None:
     """Index what triggers have queued, in the transaction that is open now."""
-    while True:
+    while has_queued(connection):
         queued = fetch(
             connection,
             """SELECT q.message_id, m.content,
@@ -32,8 +32,6 @@ def index_queued(connection: apsw.Connection) -> None:
                     (message_id, tokens),
                 )
             connection.execute("DELETE FROM spaceless_queue WHERE message_id = ?", (message_id,))
-        if len(queued) < _STEP:
-            return
 
 
 def has_queued(connection: apsw.Connection) -> bool:

@@ -50,7 +50,7 @@ _BELONGINGS = (
 
 _EXPIRED = """
 SELECT id FROM sessions
-WHERE deleted_at IS NULL AND archived_at IS NULL AND pinned = 0 AND updated_at < ?
+WHERE deleted_at IS NULL AND (archived_at IS NOT NULL) = 0 AND pinned = 0 AND updated_at < ?
 ORDER BY updated_at, id
 """
 
@@ -58,7 +58,7 @@ ORDER BY updated_at, id
 # All of it from the index alone.
 _ACTIVE_SIZES = """
 SELECT pinned, updated_at, id, content_bytes FROM sessions
-WHERE deleted_at IS NULL AND archived_at IS NULL
+WHERE deleted_at IS NULL AND (archived_at IS NOT NULL) = 0
 """
 
 
@@ -181,7 +181,7 @@ class SqliteTrash:
 
     def _spared(self, connection: apsw.Connection) -> set[str]:
         newest = connection.execute(
-            """SELECT id FROM sessions WHERE deleted_at IS NULL AND archived_at IS NULL
+            """SELECT id FROM sessions WHERE deleted_at IS NULL AND (archived_at IS NOT NULL) = 0
                ORDER BY updated_at DESC, id DESC LIMIT 1"""
         ).get
         return held_sessions(connection, self._db) | ({newest} if newest else set())

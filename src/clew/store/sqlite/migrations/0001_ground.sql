@@ -57,18 +57,21 @@ CREATE TABLE sessions (
   metadata              TEXT NOT NULL DEFAULT '{}'
 ) STRICT;
 
--- One index for each way a list is asked for, in the order in which it is shown. content_bytes
--- rides along so that the retention pass adds it up without reading the rows.
-CREATE INDEX sessions_active ON sessions (pinned, updated_at, id, content_bytes)
-  WHERE deleted_at IS NULL AND archived_at IS NULL;
-CREATE INDEX sessions_archived ON sessions (pinned, updated_at, id)
-  WHERE deleted_at IS NULL AND archived_at IS NOT NULL;
-CREATE INDEX sessions_platform ON sessions (platform, pinned, updated_at, id)
-  WHERE deleted_at IS NULL AND archived_at IS NULL;
-CREATE INDEX sessions_cwd ON sessions (cwd, pinned, updated_at, id)
-  WHERE deleted_at IS NULL AND archived_at IS NULL;
-CREATE INDEX sessions_guest ON sessions (person, pinned, updated_at, id)
-  WHERE deleted_at IS NULL AND archived_at IS NULL AND person <> 'owner';
+-- One index for each way a list is asked for, in the order in which it is shown: archived sessions
+-- behind the others, so that neither is walked through to find the other. content_bytes rides along
+-- so that the retention pass adds it up without reading the rows.
+CREATE INDEX sessions_listed
+  ON sessions ((archived_at IS NOT NULL), pinned, updated_at, id, content_bytes)
+  WHERE deleted_at IS NULL;
+CREATE INDEX sessions_platform
+  ON sessions (platform, (archived_at IS NOT NULL), pinned, updated_at, id)
+  WHERE deleted_at IS NULL;
+CREATE INDEX sessions_cwd
+  ON sessions (cwd, (archived_at IS NOT NULL), pinned, updated_at, id)
+  WHERE deleted_at IS NULL;
+CREATE INDEX sessions_guest
+  ON sessions (person, (archived_at IS NOT NULL), pinned, updated_at, id)
+  WHERE deleted_at IS NULL AND person <> 'owner';
 CREATE INDEX sessions_trash ON sessions (deleted_at, id) WHERE deleted_at IS NOT NULL;
 CREATE INDEX sessions_title ON sessions (title_key) WHERE title_key IS NOT NULL;
 CREATE INDEX sessions_parent ON sessions (parent_id) WHERE parent_id IS NOT NULL;
