@@ -49,8 +49,10 @@ proof: $(VENV)/.stamp-dev bytecode ## the full-size loops: a million messages, k
 kill: $(VENV)/.stamp-dev bytecode ## kill a writing process N times (make kill N=2000)
 	$(BIN)/python -m benchmarks.kill --rounds $(N)
 
-docs: $(VENV)/.stamp-dev ## write the generated pages of docs/reference
+docs: $(VENV)/.stamp-dev ## write the reference pages, the consoles and the pictures of docs/
 	$(BIN)/python scripts/docs.py
+	$(BIN)/python scripts/consoles.py
+	$(BIN)/python scripts/picture.py
 
 # Written without the stamp: a pin that no longer fits must not stop its own repair.
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras \
