@@ -1,0 +1,87 @@
+"""The contract of a session store as a test suite, written from the docstrings of `clew.ports`.
+
+To run it over a store of your own, install `pytest` and `pytest-asyncio` and tell how to open it:
+
+    import pytest
+    from clew.testing.contract import StoreContract
+
+    class TestMyStore(StoreContract):
+        @pytest.fixture
+        def open_store(self, tmp_path):
+            async def open_store(clock):
+                return await MyStore.open(tmp_path / "data", clock=clock)
+
+            return open_store
+
+`open_store(clock)` is called more than once in a test: every call opens the same data, empty at
+the start of the test, as another process would. Time is `clock()`, milliseconds UTC. To test one
+port alone, inherit from its class (`LogContract`, `SearchContract`, …) instead.
+
+`clew.testing.machine` compares a store with a model of it over thousands of random histories.
+"""
+
+from __future__ import annotations
+
+from clew.testing.contract.attachments import AttachmentsContract
+from clew.testing.contract.forks import ForksContract
+from clew.testing.contract.handles import HandlesContract
+from clew.testing.contract.inbox import InboxContract
+from clew.testing.contract.leases import LeasesContract
+from clew.testing.contract.limits import LimitsContract
+from clew.testing.contract.listing import ListingContract
+from clew.testing.contract.log import LogContract
+from clew.testing.contract.notes import NotesContract
+from clew.testing.contract.outbox import OutboxContract
+from clew.testing.contract.retention import RetentionContract
+from clew.testing.contract.search import SearchContract
+from clew.testing.contract.sessions import SessionsContract
+from clew.testing.contract.text import TextContract
+from clew.testing.contract.tokens import TokensContract
+from clew.testing.contract.trash import TrashContract
+from clew.testing.contract.turns import TurnsContract
+from clew.testing.contract.types import TypesContract
+
+__all__ = [
+    "AttachmentsContract",
+    "ForksContract",
+    "HandlesContract",
+    "InboxContract",
+    "LeasesContract",
+    "LimitsContract",
+    "ListingContract",
+    "LogContract",
+    "NotesContract",
+    "OutboxContract",
+    "RetentionContract",
+    "SearchContract",
+    "SessionsContract",
+    "StoreContract",
+    "TextContract",
+    "TokensContract",
+    "TrashContract",
+    "TurnsContract",
+    "TypesContract",
+]
+
+
+class StoreContract(
+    SessionsContract,
+    ListingContract,
+    ForksContract,
+    LogContract,
+    TurnsContract,
+    LeasesContract,
+    AttachmentsContract,
+    SearchContract,
+    TrashContract,
+    RetentionContract,
+    NotesContract,
+    InboxContract,
+    OutboxContract,
+    TokensContract,
+    TextContract,
+    TypesContract,
+    LimitsContract,
+    HandlesContract,
+):
+    """Everything that a store promises."""

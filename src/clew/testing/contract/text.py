@@ -1,0 +1,295 @@
+"""Text comes back exactly as it went in, lone surrogates and NUL included, in every field."""
+
+from __future__ import annotations
+
+import pytest
+
+from clew.core.changes import (
+    AddCompaction,
+    AddMessage,
+    EndTurn,
+    Send,
+    StartTurn,
+    UndoCompaction,
+    UndoTurn,
+    WaitForApproval,
+    WriteScratch,
+    WriteTodos,
+)
+from clew.core.delivery import NewInbound, NewOutbound
+from clew.core.message import Draft, ToolCall
+from clew.core.notes import Blob, Todo
+from clew.core.session import NewSession, SessionEdit, SessionFacts, SessionFilter
+from clew.core.tokens import Token
+from clew.errors import BlobNotFound, RecordNotFound, SessionNotFound
+from clew.ports import Store
+from clew.testing.clock import SECOND, FakeClock
+from clew.testing.contract.case import Contract, found, listed, make, read, record, say
+
+STRANGE = [
+    "a\0b",
+    "\0",
+    "a\ud800b",
+    "\udfff",
+    "\udc80\ud83d",
+    "\ufff9",
+    "x\ufff9 \ufff9\ufff9y\ufff9(  ",
+    "\ufffe\uffff\ufeff",
+    "e\u0301 \u00e9",
+    "line\r\nline\u2028line\x85",
+    "\x1b[31mred\x07",
+    "🚀👩‍👩‍👧 Pythonを使う ไทย",
+    "' \" ; -- \\",
+]
+
+
+class TextContract(Contract):
+    """Text that databases find hard to hold."""
+
+    @pytest.mark.parametrize("text", [*STRANGE, ""])
+    async def test_strange_text_of_a_message_comes_back_identical(
+        self, store: Store, other: Store, text: str
+    ) -> None:
+        session = await make(store)
+        lease = await store.acquire_lease(session.id, "me")
+        draft = Draft(
+            role="tool",
+            content=text,
+            parts=({text: text, "list": [text, {"deep": text}]},),
+            tool_call_id=text,
+            tool_name=text,
+            tool_calls=(ToolCall(text, text, text),),
+            model=text,
+            at=1,
+        )
+
+        message = await store.append(session.id, lease.epoch, draft, idempotency_key=text)
+        again = await other.append(session.id, lease.epoch, draft, idempotency_key=text)
+
+        assert message.draft == draft
+        assert again == message
+        assert await other.get_messages(session.id) == (message,)
+
+    @pytest.mark.parametrize("text", STRANGE)
+    async def test_strange_text_of_a_session_comes_back_identical(
+        self, store: Store, other: Store, text: str
+    ) -> None:
+        new = NewSession(
+            key=text,
+            platform=text,
+            agent=text,
+            person=text,
+            title="x" + text + "x",
+            title_by="user",
+            cwd=text,
+            project=text,
+            model=text,
+            provider=text,
+            personality=text,
+            thinking=text,
+            service_tier=text,
+            mode=text,
+            display_name=text,
+            channel=text,
+            subject=text,
+            room=text,
+            space=text,
+            origin={text: [text]},
+            reset_reason=text,
+            previous_id=text,
+            transcript_path=text,
+            metadata={text: {text: text}},
+        )
+
+        made = await store.create_session(new)
+
+        for name in set(new.__struct_fields__) - {"id", "created_at"}:
+            assert getattr(made, name) == getattr(new, name), name
+        assert await other.get_session(made.id) == made
+        assert await other.find_route(text) == made
+        assert (await other.open_session(NewSession(key=text)))[0] == made
+        assert await other.list_routes(made.id) == (text,)
+        assert await other.find_titles("X" + text + "x") == (made,)
+        assert await listed(other, viewer=text) == [made.id]
+        for field in ("platform", "agent", "cwd", "project"):
+            assert await listed(other, **{field: text}) == [made.id], field
+        assert (await other.stats()).platforms == {text: 1}
+        fork = await other.fork_session(made.id)
+        assert fork.metadata == made.metadata
+        assert (fork.cwd, fork.person) == (text, text)
+
+    @pytest.mark.parametrize("text", STRANGE)
+    async def test_strange_text_of_an_edit_comes_back_identical(
+        self, store: Store, text: str
+    ) -> None:
+        session = await make(store)
+
+        edited = await store.edit_session(
+            session.id, SessionEdit(title="x" + text + "x", mode=text, model=text)
+        )
+        described = await store.describe_session(
+            session.id, SessionFacts(short_summary=text, last_route={text: text}, cwd=text)
+        )
+
+        assert (edited.title, edited.mode, edited.model) == ("x" + text + "x", text, text)
+        assert (described.short_summary, described.cwd) == (text, text)
+        assert described.last_route == {text: text}
+        assert await listed(store, text="x" + text + "x") == [session.id]
+
+    @pytest.mark.parametrize("text", STRANGE)
+    async def test_strange_text_of_a_turn_comes_back_identical(
+        self, store: Store, clock: FakeClock, text: str
+    ) -> None:
+        session = await make(store)
+        lease = await store.acquire_lease(session.id, text)
+        await store.accept(
+            NewInbound(
+                id=text,
+                channel=text,
+                key=text,
+                account=text,
+                external_id=text,
+                session_id=text,
+                person=text,
+                payload={text: text},
+            )
+        )
+        (row,) = await store.claim_inbound(text, session_id=text)
+        assert (row.id, row.claimant, row.payload) == (text, text, {text: text})
+        assert (row.channel, row.account, row.session_id) == (text, text, text)
+
+        await store.record(
+            session.id,
+            lease.epoch,
+            StartTurn(turn_id=text, model=text, reply_to={text: text}, inbound=(text,)),
+            AddMessage(Draft(role="user", content="x"), text),
+            WaitForApproval(
+                approval_id=text,
+                turn_id=text,
+                tool_call_id=text,
+                tool_name=text,
+                request={text: text},
+                expires_at=clock() + SECOND,
+            ),
+            Send(
+                NewOutbound(
+                    id=text,
+                    key=text,
+                    channel=text,
+                    address={text: text},
+                    content=text,
+                    turn_id=text,
+                )
+            ),
+        )
+        (approval,) = await store.list_approvals()
+        assert (approval.id, approval.turn_id, approval.tool_call_id) == (text, text, text)
+        assert approval.request == {text: text}
+        assert (await store.decide_approval(text, "yes", by=text)).decided_by == text
+        await store.record(
+            session.id,
+            lease.epoch,
+            EndTurn(turn_id=text, status="failed", error=text, partial=text),
+            UndoTurn(text),
+        )
+
+        turn = await store.get_turn(text)
+        assert (turn.id, turn.model, turn.reply_to) == (text, text, {text: text})
+        assert (turn.error, turn.partial) == (text, text)
+        (message,) = await store.get_messages(session.id, undone=True)
+        assert message.turn_id == text
+        assert await store.get_messages(session.id) == ()
+        found_lease = await store.find_lease(session.id)
+        assert found_lease is not None
+        assert found_lease.holder == text
+        (sending,) = await store.claim_outbound(text, channels=[text])
+        assert (sending.id, sending.key, sending.content) == (text, text, text)
+        assert (sending.address, sending.turn_id) == ({text: text}, text)
+        settled = await store.settle_outbound(text, "failed", receipt={text: text}, error=text)
+        assert (settled.receipt, settled.error) == ({text: text}, text)
+
+    @pytest.mark.parametrize("text", STRANGE)
+    async def test_strange_text_of_notes_comes_back_identical(
+        self, store: Store, text: str
+    ) -> None:
+        session = await make(store)
+        await say(store, session.id, "x")
+
+        await record(
+            store,
+            session.id,
+            WriteScratch(text, text),
+            WriteTodos((Todo(text),)),
+            AddCompaction(compaction_id=text, keep_from=1, summary=text, short_summary=text),
+        )
+
+        entry = await store.find_scratch(session.id, text)
+        assert entry is not None
+        assert (entry.name, entry.content) == (text, text)
+        assert [each.name for each in await store.list_scratch(session.id)] == [text]
+        assert await store.get_todos(session.id) == (Todo(text),)
+        compaction = await store.find_compaction(session.id)
+        assert compaction is not None
+        assert (compaction.id, compaction.summary, compaction.short_summary) == (text, text, text)
+        assert (await store.get_session(session.id)).short_summary == text
+        await record(store, session.id, UndoCompaction(text))
+        assert await store.find_compaction(session.id) is None
+
+    @pytest.mark.parametrize("text", STRANGE)
+    async def test_strange_text_elsewhere_comes_back_identical(
+        self, store: Store, text: str
+    ) -> None:
+        session = await make(store)
+        token = Token(text, text, text, "read", 1)
+
+        blob = await store.put_blob(b"x", text)
+        await store.add_token(token, b"d")
+        held, _ = await store.attach(session.id, terminal=text)
+
+        assert await store.get_blob(blob) == Blob(blob, text, b"x")
+        assert await store.find_token(b"d") == token
+        assert (await store.revoke_token(text)).id == text
+        assert held.terminal == text
+        assert await store.find_attachment(session.id) == held
+
+    @pytest.mark.parametrize("text", STRANGE)
+    async def test_a_strange_id_is_nobodys(self, store: Store, text: str) -> None:
+        for call in (store.get_session, store.get_messages, store.fork_session):
+            with pytest.raises(SessionNotFound):
+                await call(text)
+        with pytest.raises(SessionNotFound):
+            await store.acquire_lease(text, "me")
+        with pytest.raises(SessionNotFound):
+            await store.set_route("k", text)
+        with pytest.raises(SessionNotFound):
+            await found(store, "x", session=text)
+        with pytest.raises(RecordNotFound):
+            await store.get_turn(text)
+        with pytest.raises(BlobNotFound):
+            await store.get_blob(text)
+        assert await store.delete_sessions([text]) == ()
+        assert await store.restore_sessions([text]) == ()
+        assert await store.purge_sessions([text]) == ()
+        assert await store.list_turns(text) == ()
+        assert await store.interrupt_turns(text) == ()
+        assert await store.list_approvals(text) == ()
+        assert await store.list_scratch(text) == ()
+        assert await store.list_routes(text) == ()
+        assert await store.find_lease(text) is None
+        assert await store.find_attachment(text) is None
+        assert await store.list_outbound(session_id=text) == ()
+        assert await store.list_inbound(text) == ()
+        assert await store.drop_inbound([text]) == ()
+        assert await store.count_sessions(SessionFilter(viewer=text)) == 0
+        await store.shorten_ids([text])
+
+    async def test_words_beside_strange_text_are_found(self, store: Store) -> None:
+        session = await make(store)
+
+        await say(store, session.id, "apple\0banana", "cherry\ud800damson", "狐\0狸 \udfff")
+
+        assert await found(store, "apple") == {(session.id, 1)}
+        assert await found(store, "banana") == {(session.id, 1)}
+        assert await found(store, "damson") == {(session.id, 2)}
+        assert await found(store, "狸") == {(session.id, 3)}
+        assert await read(store, session.id, 1) == ["狐\0狸 \udfff"]

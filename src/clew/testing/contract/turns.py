@@ -1,0 +1,322 @@
+"""`ports.Log`: turns, what they cost, and the questions they ask."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from clew.core.changes import (
+    AddMessage,
+    AddUsage,
+    EndTurn,
+    RedoTurn,
+    ResumeTurn,
+    StartTurn,
+    UndoTurn,
+    WaitForApproval,
+)
+from clew.core.message import Draft
+from clew.core.turn import LEASE_MS, TurnEnd
+from clew.core.usage import Usage
+from clew.errors import Conflict, InvalidInput, RecordNotFound
+from clew.ports import Store
+from clew.testing.clock import SECOND, FakeClock
+from clew.testing.contract.case import Contract, make, read, record, take_turn
+
+
+def ask(turn_id: str, approval_id: str, expires_at: int) -> WaitForApproval:
+    """A question about a tool call."""
+    return WaitForApproval(
+        approval_id=approval_id,
+        turn_id=turn_id,
+        tool_call_id="call_1",
+        tool_name="shell",
+        request={"command": "make"},
+        expires_at=expires_at,
+    )
+
+
+class TurnsContract(Contract):
+    """Turns and approvals."""
+
+    async def test_a_turn_runs_until_it_ends(self, store: Store, clock: FakeClock) -> None:
+        session = await make(store)
+        started = clock()
+        await record(
+            store, session.id, StartTurn(turn_id="t", model="m", reply_to={"channel": "cli"})
+        )
+
+        running = await store.get_turn("t")
+        ended = clock.advance(SECOND)
+        await record(store, session.id, EndTurn(turn_id="t", status="done"))
+        done = await store.get_turn("t")
+
+        assert (running.session_id, running.status) == (session.id, "running")
+        assert (running.model, running.reply_to) == ("m", {"channel": "cli"})
+        assert (running.started_at, running.ended_at) == (started, None)
+        assert (done.status, done.started_at, done.ended_at) == ("done", started, ended)
+
+    async def test_times_of_imported_turns_are_kept(self, store: Store) -> None:
+        session = await make(store)
+
+        await record(
+            store,
+            session.id,
+            StartTurn(turn_id="t", at=5),
+            EndTurn(turn_id="t", status="done", at=6),
+            UndoTurn("t", at=7),
+        )
+
+        turn = await store.get_turn("t")
+        assert (turn.started_at, turn.ended_at, turn.undone_at) == (5, 6, 7)
+
+    async def test_a_failed_turn_keeps_what_it_had_said(self, store: Store) -> None:
+        session = await make(store)
+
+        await record(
+            store,
+            session.id,
+            StartTurn(turn_id="t"),
+            AddMessage(Draft(role="user", content="question"), "t"),
+            EndTurn(turn_id="t", status="failed", error="no network", partial="The answer is"),
+        )
+
+        turn = await store.get_turn("t")
+        assert (turn.status, turn.error, turn.partial) == ("failed", "no network", "The answer is")
+        assert await read(store, session.id) == ["question"]
+
+    async def test_an_unknown_turn_is_not_found(self, store: Store) -> None:
+        with pytest.raises(RecordNotFound):
+            await store.get_turn("none")
+
+    async def test_a_turn_id_is_used_once(self, store: Store) -> None:
+        session = await make(store)
+        turn = await take_turn(store, session.id, "1")
+
+        with pytest.raises(Conflict):
+            await record(store, (await make(store)).id, StartTurn(turn_id=turn))
+
+    @pytest.mark.parametrize("status", ["done", "failed", "aborted", "interrupted"])
+    async def test_an_ended_turn_stays_as_it_is(self, store: Store, status: TurnEnd) -> None:
+        session = await make(store)
+        await record(store, session.id, StartTurn(turn_id="t"), EndTurn(turn_id="t", status=status))
+        before = await store.get_turn("t")
+
+        for change in (EndTurn(turn_id="t", status="done"), ResumeTurn("t"), ask("t", "a", 1)):
+            with pytest.raises(RecordNotFound):
+                await record(store, session.id, change)
+
+        assert await store.get_turn("t") == before
+
+    async def test_a_turn_is_ended_in_its_own_session(self, store: Store) -> None:
+        session, stranger = await make(store), await make(store)
+        await record(store, session.id, StartTurn(turn_id="t"))
+
+        with pytest.raises(RecordNotFound):
+            await record(store, stranger.id, EndTurn(turn_id="t", status="done"))
+
+    async def test_turns_are_listed_as_they_began(self, store: Store) -> None:
+        session = await make(store)
+        turns = [await take_turn(store, session.id, str(number)) for number in range(25)]
+        await record(store, session.id, StartTurn(turn_id="open"))
+        await take_turn(store, (await make(store)).id, "elsewhere")
+
+        assert [t.id for t in await store.list_turns(session.id)] == [*turns[-19:], "open"]
+        assert [t.id for t in await store.list_turns(session.id, limit=2)] == [turns[-1], "open"]
+        unfinished = await store.list_turns(session.id, unfinished=True)
+        assert [turn.id for turn in unfinished] == ["open"]
+
+    async def test_undo_marks_the_turn_and_redo_unmarks_it(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        session = await make(store)
+        turn = await take_turn(store, session.id, "1", "2")
+        now = clock.advance(SECOND)
+
+        await record(store, session.id, UndoTurn(turn))
+        undone = await store.get_turn(turn)
+        await record(store, session.id, RedoTurn(turn))
+        redone = await store.get_turn(turn)
+
+        assert (undone.undone_at, redone.undone_at) == (now, None)
+        assert await read(store, session.id) == ["1", "2"]
+        assert (await store.get_session(session.id)).message_count == 2
+
+    async def test_undo_and_redo_twice_are_undo_and_redo(self, store: Store) -> None:
+        session = await make(store)
+        turn = await take_turn(store, session.id, "1", "2")
+
+        await record(store, session.id, UndoTurn(turn), UndoTurn(turn))
+        assert (await store.get_session(session.id)).message_count == 0
+        await record(store, session.id, RedoTurn(turn), RedoTurn(turn))
+        assert (await store.get_session(session.id)).message_count == 2
+
+    async def test_undo_and_redo_never_change_the_time_of_update(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        session = await make(store)
+        turn = await take_turn(store, session.id, "1")
+        before = (await store.get_session(session.id)).updated_at
+        clock.advance(SECOND)
+
+        await record(store, session.id, UndoTurn(turn))
+        await record(store, session.id, RedoTurn(turn))
+
+        assert (await store.get_session(session.id)).updated_at == before
+
+    async def test_a_strange_turn_can_not_be_undone(self, store: Store) -> None:
+        session, stranger = await make(store), await make(store)
+        turn = await take_turn(store, stranger.id, "1")
+
+        for change in (UndoTurn("none"), UndoTurn(turn), RedoTurn(turn)):
+            with pytest.raises(RecordNotFound):
+                await record(store, session.id, change)
+
+        assert await read(store, stranger.id) == ["1"]
+
+    async def test_usage_is_added_to_session_and_turn(self, store: Store) -> None:
+        session = await make(store)
+        await record(store, session.id, StartTurn(turn_id="t"))
+        first, second = Usage(10, 20, 30, 40, 50, 1), Usage(1, 2, 3, 4, 5, 1)
+
+        await record(store, session.id, AddUsage(usage=first, turn_id="t", context_tokens=99))
+        await record(store, session.id, AddUsage(usage=second))
+
+        after = await store.get_session(session.id)
+        assert (after.usage, after.context_tokens) == (first + second, 99)
+        assert (await store.get_turn("t")).usage == first
+
+    async def test_a_sum_with_an_unknown_cost_is_unknown(self, store: Store) -> None:
+        session = await make(store)
+
+        for cost in (5, None, 7):
+            await record(store, session.id, AddUsage(usage=Usage(1, cost=cost, api_calls=1)))
+
+        assert (await store.get_session(session.id)).usage == Usage(3, cost=None, api_calls=3)
+
+    async def test_usage_never_changes_the_time_of_update(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        session = await make(store)
+        clock.advance(SECOND)
+
+        await record(store, session.id, AddUsage(usage=Usage(1)))
+
+        assert (await store.get_session(session.id)).updated_at == session.updated_at
+
+    @pytest.mark.parametrize("usage", [Usage(-1), Usage(cost=-1), Usage(api_calls=-1)])
+    async def test_negative_usage_is_refused(self, store: Store, usage: Usage) -> None:
+        session = await make(store)
+
+        with pytest.raises(InvalidInput):
+            await record(store, session.id, AddUsage(usage=usage))
+
+        assert (await store.get_session(session.id)).usage == Usage()
+
+    async def test_a_dead_runners_turns_are_interrupted(
+        self, store: Store, other: Store, clock: FakeClock
+    ) -> None:
+        session = await make(store)
+        lease = await store.acquire_lease(session.id, "me")
+        await store.record(
+            session.id,
+            lease.epoch,
+            StartTurn(turn_id="a"),
+            EndTurn(turn_id="a", status="done"),
+            StartTurn(turn_id="b"),
+        )
+
+        assert await other.interrupt_turns(session.id) == ()
+        assert (await other.get_turn("b")).status == "running"
+        now = clock.advance(LEASE_MS)
+        interrupted = await other.interrupt_turns(session.id)
+
+        assert [(t.id, t.status, t.ended_at) for t in interrupted] == [("b", "interrupted", now)]
+        assert (await store.get_turn("a")).status == "done"
+        assert await other.interrupt_turns(session.id) == ()
+
+    async def test_an_interrupted_turns_question_becomes_a_no(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        session = await make(store)
+        await record(store, session.id, StartTurn(turn_id="t"), ask("t", "a", clock() + SECOND))
+
+        await store.interrupt_turns(session.id)
+
+        assert await store.list_approvals() == ()
+        late = await store.decide_approval("a", "yes", by="owner")
+        assert late.decision == "no"
+
+    async def test_a_question_waits_for_its_answer(
+        self, store: Store, other: Store, clock: FakeClock
+    ) -> None:
+        session = await make(store)
+        await record(store, session.id, StartTurn(turn_id="t"), ask("t", "a", clock() + SECOND))
+
+        (open_one,) = await other.list_approvals(session.id)
+        assert (open_one.id, open_one.turn_id, open_one.tool_name) == ("a", "t", "shell")
+        assert (open_one.request, open_one.decision) == ({"command": "make"}, None)
+        assert (open_one.asked_at, open_one.expires_at) == (clock(), clock() + SECOND)
+        assert (await store.get_turn("t")).status == "waiting"
+
+        decided = await other.decide_approval("a", "yes", by="owner", scope="session")
+        await record(store, session.id, ResumeTurn("t"))
+
+        assert (decided.decision, decided.decided_by, decided.scope, decided.decided_at) == (
+            "yes", "owner", "session", clock(),
+        )  # fmt: skip
+        assert (await store.get_turn("t")).status == "running"
+        assert await store.list_approvals() == ()
+
+    async def test_the_first_answer_stays(self, store: Store, clock: FakeClock) -> None:
+        session = await make(store)
+        await record(store, session.id, StartTurn(turn_id="t"), ask("t", "a", clock() + SECOND))
+
+        first = await store.decide_approval("a", "no", by="telegram:7")
+        clock.advance(10 * SECOND)
+        late = await store.decide_approval("a", "yes", by="owner", scope="always")
+
+        assert late == first
+        assert (first.decision, first.decided_by) == ("no", "telegram:7")
+
+    async def test_of_two_answers_at_once_both_hear_the_first(
+        self, store: Store, other: Store, clock: FakeClock
+    ) -> None:
+        session = await make(store)
+        await record(store, session.id, StartTurn(turn_id="t"), ask("t", "a", clock() + SECOND))
+
+        answers = await asyncio.gather(
+            store.decide_approval("a", "yes", by="one"),
+            other.decide_approval("a", "no", by="two"),
+        )
+
+        assert answers[0] == answers[1]
+
+    async def test_an_answer_after_its_time_is_a_no_by_expired(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        session = await make(store)
+        await record(store, session.id, StartTurn(turn_id="t"), ask("t", "a", clock() + SECOND))
+
+        clock.advance(SECOND)
+
+        assert await store.list_approvals() == ()
+        late = await store.decide_approval("a", "yes", by="owner")
+        assert (late.decision, late.decided_by) == ("no", "expired")
+
+    async def test_open_questions_are_listed_oldest_first(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        one, two = await make(store), await make(store)
+        end = clock() + SECOND
+        await record(store, one.id, StartTurn(turn_id="t"), ask("t", "z", end), ask("t", "b", end))
+        clock.advance(1)
+        await record(store, two.id, StartTurn(turn_id="u"), ask("u", "a", end))
+
+        assert [approval.id for approval in await store.list_approvals()] == ["z", "b", "a"]
+        assert [approval.id for approval in await store.list_approvals(two.id)] == ["a"]
+
+    async def test_an_unknown_question_is_not_found(self, store: Store) -> None:
+        with pytest.raises(RecordNotFound):
+            await store.decide_approval("none", "yes", by="owner")

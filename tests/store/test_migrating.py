@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from clew.errors import StoreDamaged, StoreForeign, StoreInUse, StoreTooNew
+from clew.store.sqlite.connection import connect
+from clew.store.sqlite.database import Database
+from clew.store.sqlite.migrating import Migration, shipped_migrations, verified_copy
+from tests.store.files import Child, contents, digest, fill, holding, query, snapshot
+
+NEXT = shipped_migrations()[-1].number + 1
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "home" / "sessions.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Path:
+    """A store of this version, with something in it."""
+    fill(path, "one", "two")
+    return path
+
+
+def open_and_close(path: Path, *extra: Migration) -> None:
+    database = Database(path, clock=lambda: 1, version="9.9")
+    database.open([*shipped_migrations(), *extra])
+    database._let_go()
+
+
+def new_step(sql: str = "CREATE TABLE later (x)") -> Migration:
+    return Migration(NEXT, "later", sql)
+
+
+def version_of(path: Path) -> int:
+    return int(query(path, "PRAGMA user_version")[0][0])
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, "waited for too long"
+        time.sleep(0.005)
+
+
+def test_the_shipped_migrations_are_numbered_without_gaps() -> None:
+    steps = shipped_migrations()
+    assert [step.number for step in steps] == list(range(1, len(steps) + 1))
+    assert steps[0].name == "ground"
+
+
+def test_a_new_file_is_made_whole_and_private(path: Path) -> None:
+    open_and_close(path)
+    assert version_of(path) == NEXT - 1
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert not list(path.parent.glob("*.before-*"))
+
+
+def test_a_database_of_a_newer_clew_is_refused_untouched(store: Path) -> None:
+    open_and_close(store, new_step())
+    before = snapshot(store.parent)
+    with pytest.raises(StoreTooNew, match="Update clew"):
+        open_and_close(store)
+    assert snapshot(store.parent) == before
+
+
+def test_a_database_that_is_not_clews_is_refused_untouched(path: Path) -> None:
+    path.parent.mkdir()
+    query(path, "CREATE TABLE recipes (name TEXT)")
+    before = snapshot(path.parent)
+    with pytest.raises(StoreForeign, match="not clew's"):
+        open_and_close(path)
+    assert snapshot(path.parent) == before
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        pytest.param(lambda data: b"\xff" * 100 + data[100:], id="header"),
+        pytest.param(lambda _: b"not a database at all" * 500, id="text"),
+        pytest.param(lambda data: data[:16], id="almost empty"),
+    ],
+)
+def test_a_damaged_file_is_reported_and_never_replaced(
+    store: Path, damaged: Callable[[bytes], bytes]
+) -> None:
+    store.write_bytes(damaged(store.read_bytes()))
+    before = digest(store)
+    with pytest.raises(StoreDamaged, match="clew restore BACKUP --replace"):
+        open_and_close(store)
+    assert digest(store) == before
+
+
+def test_a_migration_is_preceded_by_a_verified_backup(store: Path) -> None:
+    open_and_close(store, new_step())
+    assert version_of(store) == NEXT
+    assert contents(store) == ["one", "two"]
+    backup = store.with_name(f"sessions.db.before-{NEXT:04d}")
+    assert version_of(backup) == NEXT - 1
+    assert contents(backup) == ["one", "two"]
+    assert query(backup, "PRAGMA integrity_check") == [("ok",)]
+    assert backup.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_migration_that_fails_changes_nothing(store: Path) -> None:
+    broken = new_step("CREATE TABLE later (x); INSERT INTO nowhere VALUES (1)")
+    with pytest.raises(Exception, match="nowhere"):
+        open_and_close(store, broken)
+    assert version_of(store) == NEXT - 1
+    assert query(store, "SELECT count(*) FROM sqlite_schema WHERE name = 'later'") == [(0,)]
+    open_and_close(store, new_step())
+    assert version_of(store) == NEXT
+
+
+def test_nothing_is_migrated_when_the_copy_is_not_sound(store: Path) -> None:
+    fill(store, *("many words " * 200 for _ in range(200)))
+    data = bytearray(store.read_bytes())
+    pages = len(data) // 4096
+    data[pages // 3 * 4096 : pages // 2 * 4096] = b"\xa5" * ((pages // 2 - pages // 3) * 4096)
+    store.write_bytes(data)
+    with pytest.raises(StoreDamaged):
+        open_and_close(store, new_step())
+    assert version_of(store) == NEXT - 1
+    assert not list(store.parent.glob("*.before-*"))
+
+
+def test_a_copy_that_was_left_half_by_a_kill_is_no_obstacle(store: Path) -> None:
+    target = store.with_name("copy.db")
+    target.with_name("copy.db.part").write_bytes(b"half a copy")
+    target.with_name("copy.db.part-journal").write_bytes(b"and its journal")
+    with closing(connect(store, mode="ro")) as connection:
+        verified_copy(connection, target)
+    assert contents(target) == ["one", "two"]
+    assert not list(store.parent.glob("*.part*"))
+
+
+MIGRATE = """
+import sys
+from pathlib import Path
+from clew.errors import ClewError
+from clew.store.sqlite.database import Database
+from clew.store.sqlite.migrating import Migration, shipped_migrations
+
+steps = shipped_migrations()
+extra = [Migration(steps[-1].number + 1, "later", sys.argv[2])] if sys.argv[2] else []
+database = Database(Path(sys.argv[1]), clock=lambda: 1, version="9.9")
+print("ready", flush=True)
+sys.stdin.readline()
+try:
+    database.open([*steps, *extra])
+except ClewError as error:
+    print(type(error).__name__, flush=True)
+else:
+    print("opened", flush=True)
+    sys.stdin.read()
+    database._let_go()
+"""
+
+SLOW = """
+CREATE TABLE later (x);
+WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 100000000)
+INSERT INTO later SELECT randomblob(500) FROM n;
+"""
+
+
+def go(child: Child) -> None:
+    assert child.process.stdin is not None
+    child.process.stdin.write("go\n")
+    child.process.stdin.flush()
+
+
+@pytest.mark.serial
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
+def test_a_migration_that_is_killed_leaves_the_old_version_and_is_done_by_the_next_open(
+    store: Path,
+) -> None:
+    log = store.with_name("sessions.db-wal")
+    with Child(MIGRATE, store, SLOW) as child:
+        child.wait_for("ready")
+        go(child)
+        # So much can only have come from the migration: it is in the middle of it.
+        wait_until(lambda: log.exists() and log.stat().st_size > 8_000_000)
+        assert child.process.poll() is None
+        child.process.send_signal(signal.SIGKILL)
+        child.process.wait(30)
+    assert version_of(store) == NEXT - 1
+    assert contents(store) == ["one", "two"]
+    assert query(store, "PRAGMA integrity_check") == [("ok",)]
+    open_and_close(store, new_step())
+    assert version_of(store) == NEXT
+    assert contents(store) == ["one", "two"]
+
+
+def test_an_older_process_with_the_store_open_keeps_a_newer_one_from_migrating(
+    store: Path,
+) -> None:
+    with holding(store) as child:
+        before = snapshot(store.parent)
+        with pytest.raises(StoreInUse, match=f"pid {child.process.pid}, clew "):
+            open_and_close(store, new_step())
+        assert snapshot(store.parent) == before
+    open_and_close(store, new_step())
+    assert version_of(store) == NEXT
+
+
+def test_two_processes_that_make_the_file_at_once_both_succeed(path: Path) -> None:
+    with Child(MIGRATE, path, "") as one, Child(MIGRATE, path, "") as two:
+        for child in (one, two):
+            child.wait_for("ready")
+        for child in (one, two):
+            go(child)
+        for child in (one, two):
+            child.wait_for("opened")
+    assert version_of(path) == NEXT - 1
+    assert (one.process.returncode, two.process.returncode) == (0, 0)
+
+
+def test_two_processes_that_want_to_migrate_at_once_both_go_on(store: Path) -> None:
+    step = "CREATE TABLE later (x); INSERT INTO later VALUES (1);"
+    with Child(MIGRATE, store, step) as one, Child(MIGRATE, store, step) as two:
+        for child in (one, two):
+            child.wait_for("ready")
+        for child in (one, two):
+            go(child)
+        for child in (one, two):
+            child.wait_for("opened")
+    assert version_of(store) == NEXT
+    assert query(store, "SELECT * FROM later") == [(1,)]
+
+
+def test_a_copy_is_of_the_moment_at_which_its_transaction_began(store: Path) -> None:
+    target = store.with_name("copy.db")
+    with closing(connect(store, mode="ro")) as connection:
+        connection.execute("BEGIN")
+        connection.execute("SELECT count(*) FROM messages").fetchall()
+        fill(store, "three")
+        verified_copy(connection, target)
+    assert contents(target) == ["one", "two"]

@@ -1,0 +1,109 @@
+"""A tenth of a million messages: what must not change with size, counted and not timed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import closing
+from pathlib import Path
+
+import apsw
+import pytest
+import pytest_asyncio
+
+from clew.core.message import Draft
+from clew.core.search import SearchFilter
+from clew.core.session import OWNER, NewSession, SessionFilter
+from clew.store import open_store
+from clew.store.sqlite.listing import list_query
+from clew.store.sqlite.store import SqliteStore
+from clew.testing.corpus import Corpus
+from clew.testing.loading import load
+
+pytestmark = [
+    pytest.mark.serial,
+    pytest.mark.timeout(400),
+    pytest.mark.asyncio(loop_scope="module"),
+]
+
+MESSAGES = 100_000
+GUEST = "telegram:4711"
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("scale") / "sessions.db"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def store(path: Path) -> AsyncIterator[SqliteStore]:
+    """A guest's one message, and a hundred thousand newer ones of the owner's."""
+    async with await open_store(f"sqlite://{path}", durability="normal") as store:
+        new = NewSession(key="guest", person=GUEST, platform="telegram")
+        session, _ = await store.open_session(new)
+        lease = await store.acquire_lease(session.id, "test")
+        await store.append(
+            session.id, lease.epoch, Draft(role="user", content="The quokka, please")
+        )
+        corpus = Corpus(now=time.time_ns() // 1_000_000, seed=7, blend="english")
+        await load(store, corpus.conversations(5_000, MESSAGES))
+        yield store
+
+
+async def test_a_very_common_word_is_cut_to_its_newest_matches(store: SqliteStore) -> None:
+    page = await store.search("the", SearchFilter(viewer=OWNER), limit=20)
+
+    assert page.cut
+    assert len(page.hits) == 20
+
+
+async def test_a_rare_word_is_found_among_all(store: SqliteStore) -> None:
+    page = await store.search("quokka", SearchFilter(viewer=OWNER))
+
+    assert not page.cut
+    assert [hit.snippet.text for hit in page.hits] == ["The quokka, please"]
+
+
+async def test_a_guest_of_long_ago_finds_a_very_common_word(store: SqliteStore) -> None:
+    page = await store.search("the", SearchFilter(viewer=GUEST))
+
+    assert [hit.snippet.text for hit in page.hits] == ["The quokka, please"]
+
+
+async def test_the_index_stays_merged_while_it_grows(store: SqliteStore, path: Path) -> None:
+    assert (await store.stats()).messages >= MESSAGES
+
+    with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+        segments = connection.execute("SELECT count(DISTINCT segid) FROM messages_fts_idx").get
+    assert segments < 60  # without merging it is one for each commit
+
+
+async def test_a_list_takes_as_many_steps_as_in_a_small_store(
+    store: SqliteStore, path: Path, tmp_path: Path
+) -> None:
+    small = tmp_path / "sessions.db"
+    async with await open_store(f"sqlite://{small}", durability="normal") as few:
+        await load(few, Corpus(now=time.time_ns() // 1_000_000, seed=7).conversations(200, 1_000))
+
+    assert (await store.stats()).sessions > 1000
+    for where in (
+        SessionFilter(viewer=OWNER),
+        SessionFilter(viewer=OWNER, platform="cli"),
+        SessionFilter(viewer=OWNER, archived=True),
+    ):
+        assert steps(path, where) <= 1.1 * steps(small, where)
+
+
+def steps(path: Path, where: SessionFilter) -> int:
+    """Instructions of SQLite's virtual machine for the first three sessions of a list."""
+    counted: list[int] = []
+    sql, bindings = list_query(where, archived=bool(where.archived), after=None)
+    with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+        connection.trace_v2(
+            apsw.SQLITE_TRACE_PROFILE,
+            lambda event: counted.append(event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]),
+        )
+        found = connection.execute(sql, (*bindings, 3)).fetchall()
+        connection.trace_v2(0, None)
+    assert len(found) == 3
+    return counted[-1]
