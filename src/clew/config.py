@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple
 from urllib.parse import quote
@@ -195,16 +196,33 @@ def set_value(file: Path, key: str, text: str) -> Setting:
     if key not in KEYS:
         raise _unknown(key, "config set")
     setting = _checked(Setting(key, text, "config set"), spelled=True)
-    before = read_text(file) or ""
-    try:
-        document = tomlkit.parse(before)
+    with _editing(file) as document:
         section, _, name = key.partition(".")
         table = document.setdefault(section, tomlkit.table())
         table[name] = setting.value
+    return setting
+
+
+def unset_value(file: Path, key: str) -> None:
+    """Take one value out of the file, if it is there."""
+    if key not in KEYS:
+        raise _unknown(key, "config unset")
+    with _editing(file) as document:
+        section, _, name = key.partition(".")
+        document.get(section, {}).pop(name, None)
+
+
+@contextmanager
+def _editing(file: Path) -> Iterator[Any]:
+    """The file as a document to change; saved at the end if it is valid then."""
+    import tomlkit  # noqa: PLC0415  # only this edits
+
+    try:
+        document = tomlkit.parse(read_text(file) or "")
+        yield document
     except (ValueError, TypeError, AttributeError) as error:
         raise InvalidConfig(f"{file} can't be edited: {error}. Mend it by hand first.") from error
     save(file, tomlkit.dumps(document))
-    return setting
 
 
 def save(file: Path, text: str) -> None:

@@ -15,16 +15,16 @@ from clew.core.retention import Retention
 from clew.store import open_store, sqlite_path
 
 if TYPE_CHECKING:
-    from clew.ports import Store
+    from clew.ports import Clock, Store
     from clew.store.sqlite.backup import Manifest, Progress, Restored
     from clew.store.sqlite.doctor import Diagnosis as Diagnosis  # noqa: PLC0414  # given on
     from clew.store.sqlite.mending import Mended
     from clew.store.sqlite.soundness import Advance
 
 
-async def open_configured_store(config: Config) -> Store:
-    """The store of this configuration, open."""
-    return await open_store(config.store.url, durability=config.store.durability)
+async def open_configured_store(config: Config, clock: Clock | None = None) -> Store:
+    """The store of this configuration, open. `clock` is another than the host's."""
+    return await open_store(config.store.url, durability=config.store.durability, clock=clock)
 
 
 def retention_policy(config: Config) -> Retention:
@@ -85,11 +85,12 @@ def examine_store(config: Config, *, now: int, full: bool, advance: Advance) -> 
     """Look for what is wrong with the store."""
     from clew.store.sqlite.doctor import examine  # noqa: PLC0415
 
-    return examine(sqlite_path(config.store.url), now=now, full=full, advance=advance)
+    path = sqlite_path(config.store.url)
+    return examine(path, now=now, home=config.data_dir, full=full, advance=advance)
 
 
 def mend_store(config: Config, diagnosis: Diagnosis, *, now: int) -> tuple[Mended, ...]:
     """Put right what a diagnosis says can be."""
     from clew.store.sqlite.mending import mend  # noqa: PLC0415
 
-    return mend(sqlite_path(config.store.url), diagnosis, now=now)
+    return mend(sqlite_path(config.store.url), diagnosis, now=now, home=config.data_dir)

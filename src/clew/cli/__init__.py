@@ -56,6 +56,7 @@ COMMANDS: Final = {
         "config": Entry("clew.cli.config:config_group", "Show and change the configuration."),
         "completion": Entry("clew.cli.completion:completion_command", "Completion for your shell."),
         "demo": Entry("clew.cli.demo:demo_command", "Make sessions to look at."),
+        "help": Entry("clew.cli.help:help_command", "This overview, or the help of a command."),
     },
 }
 

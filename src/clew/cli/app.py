@@ -24,7 +24,7 @@ from clew.core.names import time_ago
 
 if TYPE_CHECKING:
     from clew.cli.progress import Progress
-    from clew.ports import Store
+    from clew.ports import Clock, Store
 
 T = TypeVar("T")
 
@@ -70,14 +70,14 @@ class App:
         """Where the files are, even if what they say is broken."""
         return configuration.locate(home=self._home, file=self._file)
 
-    def run(self, work: Callable[[Store], Awaitable[T]]) -> T:
+    def run(self, work: Callable[[Store], Awaitable[T]], clock: Clock | None = None) -> T:
         """Open the store, do the work, close it."""
-        return asyncio.run(self._with_store(work))
+        return asyncio.run(self._with_store(work, clock))
 
-    async def _with_store(self, work: Callable[[Store], Awaitable[T]]) -> T:
+    async def _with_store(self, work: Callable[[Store], Awaitable[T]], clock: Clock | None) -> T:
         from clew.wiring import open_configured_store
 
-        store = await open_configured_store(self.config)
+        store = await open_configured_store(self.config, clock)
         try:
             return await work(store)
         finally:
@@ -137,7 +137,10 @@ class App:
         if not sys.stdin.isatty():
             raise click.UsageError(f"{question} Nobody is here to answer: say --yes.")
         click.echo(f"{question} [y/N] ", err=True, nl=False)
-        return sys.stdin.readline().strip().lower() in ("y", "yes")
+        answer = sys.stdin.readline()
+        if not answer.endswith("\n"):
+            click.echo(err=True)  # Ctrl+D has left the cursor behind the question
+        return answer.strip().lower() in ("y", "yes")
 
     # --- time ---------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from clew.cli.app import App, json_option, pass_app
-from clew.core.names import format_count
+from clew.core.names import counted
 
 if TYPE_CHECKING:
     from clew.cli.progress import Progress
@@ -78,7 +78,4 @@ def _pages(bar: Progress) -> Callable[[int, int], None]:
 
 
 def _contents(sessions: int, messages: int) -> str:
-    return ", ".join(
-        f"{format_count(count)} {noun}{'' if count == 1 else 's'}"
-        for count, noun in ((sessions, "session"), (messages, "message"))
-    )
+    return f"{counted(sessions, 'session')}, {counted(messages, 'message')}"

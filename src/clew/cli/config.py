@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 
 from clew import config as configuration
 from clew.cli.app import App, json_option, pass_app
 from clew.cli.tables import Column, table
+from clew.cli.words import HyphenWords
 from clew.config import KEYS
 from clew.errors import InvalidConfig
 
@@ -46,7 +49,13 @@ def _shown(value: object) -> str:
     return "(not set)" if value is None else str(value)
 
 
-@config_group.command("set")
+class SetCommand(HyphenWords):
+    """Takes `-5` for a value, not for an option."""
+
+    hyphened = re.compile(r"-\d")
+
+
+@config_group.command("set", cls=SetCommand)
 @click.argument("key")
 @click.argument("value")
 @json_option
@@ -67,7 +76,24 @@ def config_set(app: App, key: str, value: str) -> None:
         app.note(f"But {effective.sources[key]} still says {effective.value(key)}, and wins.")
 
 
-@config_group.command("edit")
+@config_group.command("unset", short_help="Take one value out of the config file.")
+@click.argument("key")
+@json_option
+@pass_app
+def config_unset(app: App, key: str) -> None:
+    """Take one value out of the config file, so that its default counts again.
+
+    \b
+    Example:
+      clew config unset session.timezone
+    """
+    configuration.unset_value(app.places.file, key)
+    value = app.config.value(key)
+    done = f"{key} is {_shown(value)} now, from {app.config.sources[key]}."
+    app.answer({"key": key, "value": value, "file": str(app.places.file)}, done)
+
+
+@config_group.command("edit", short_help="Open the config file in your editor.")
 @pass_app
 def config_edit(app: App) -> None:
     """Open the config file in your editor; nothing is saved unless it is valid.

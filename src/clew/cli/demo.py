@@ -12,7 +12,7 @@ import msgspec
 
 from clew import config as configuration
 from clew.cli.app import App, json_option, pass_app
-from clew.core.names import format_count
+from clew.core.names import counted
 from clew.core.search import SearchFilter
 from clew.core.session import OWNER, SessionFilter
 from clew.errors import InvalidInput
@@ -41,7 +41,7 @@ class Demo(msgspec.Struct, frozen=True):
 @click.option("--home", metavar="DIR", help="Make it there. [default: a new temporary directory]")
 @click.option("--sessions", type=click.IntRange(1, 1_000_000), default=40, show_default=True)
 @click.option("--messages", type=click.IntRange(1, 10_000_000), help="In all sessions together.")
-@click.option("--seed", type=int, default=7, show_default=True, help="Another seed, other stories.")
+@click.option("--seed", type=int, default=54, show_default=True, help="Another seed, other stories.")
 @json_option
 @click.pass_context
 @pass_app
@@ -62,13 +62,16 @@ def demo_command(
       clew demo --home ./try --sessions 500
       clew demo --sessions 5000 --messages 100000
     """
-    from clew.testing.corpus import USUAL_LENGTH, Corpus, load
+    from clew.testing.clock import FakeClock
+    from clew.testing.corpus import USUAL_LENGTH, Corpus
+    from clew.testing.loading import load
 
     outer: str | None = (
         ctx.parent.params.get("home") if ctx.parent else None
     )  # `clew --home X demo`
     place = _scratch_home(home or outer)
     scratch = _app_at(place, verbose=app.verbose)
+    clock = FakeClock(app.now)
 
     async def fill(store: Store) -> Demo:
         before = await store.stats()
@@ -77,13 +80,14 @@ def demo_command(
         corpus = Corpus(now=app.now, seed=seed)
         total = sessions * USUAL_LENGTH if messages is None else messages
         with app.progress("Making messages", total) as bar:
-            await load(store, corpus.conversations(sessions, total), progress=bar.advance)
+            told = corpus.conversations(sessions, total)
+            await load(store, told, progress=bar.advance, clock=clock)
         after = await store.stats()
         commands = await _examples(store, f"clew --home {shlex.quote(str(place))}")
         return Demo(str(place), after.sessions + after.archived, after.messages, commands)
 
-    demo = scratch.run(fill)
-    made = f"{format_count(demo.sessions)} sessions with {format_count(demo.messages)} messages"
+    demo = scratch.run(fill, clock)
+    made = f"{counted(demo.sessions, 'session')} with {counted(demo.messages, 'message')}"
     lines = [f"Made {made} in {demo.home}. Try:", "", *(f"  {each}" for each in demo.commands)]
     app.answer(demo, "\n".join([*lines, "", "It is yours to delete: nothing else uses it."]))
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from clew.cli.app import App, json_option, pass_app
-from clew.core.text import pad
+from clew.cli.tables import wrap
+from clew.core.text import pad, strip_controls
 
 if TYPE_CHECKING:
     from clew.wiring import Diagnosis
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 MARKS: Final = {"ok": ("✓", "good"), "warning": ("!", "warning"), "problem": ("✗", "error")}
 PROBLEM: Final = 1
 UNUSABLE: Final = 4
+LEAST: Final = 20
+"""Columns that text has in a terminal that is too narrow for it."""
 CHECKS: Final = 8
 """How often `examine_store` says that it got further; once more with all rows."""
 
@@ -54,7 +57,8 @@ def doctor_command(ctx: click.Context, app: App, full: bool, fix: bool) -> None:
             }
         )
     for each in mended if not app.json else ():
-        app.say(f"{app.colour('fixed', 'good')}  {each.name}: {each.what}")
+        first, *further = _wrapped(app, f"{each.name}: {each.what}", len("fixed  "))
+        app.say("\n".join([f"{app.colour('fixed', 'good')}  {first}", *further]))
     ctx.exit(0 if diagnosis.sound else PROBLEM if diagnosis.usable else UNUSABLE)
 
 
@@ -70,7 +74,17 @@ def _lines(app: App, diagnosis: Diagnosis) -> list[str]:
     lines = []
     for finding in diagnosis.findings:
         mark, style = MARKS[finding.level]
-        lines.append(f"{app.colour(mark, style)} {pad(finding.name, width)}  {finding.what}")
-        if finding.advice:
-            lines.append(f"  {pad('', width)}  {app.colour(finding.advice, 'dim')}")
+        first, *further = _wrapped(app, finding.what, width + 4)
+        lines += [f"{app.colour(mark, style)} {pad(finding.name, width)}  {first}", *further]
+        for line in _wrapped(app, finding.advice, width + 4) if finding.advice else ():
+            lines.append(" " * (width + 4) + app.colour(line.strip(), "dim"))
     return lines
+
+
+def _wrapped(app: App, text: str, indent: int) -> list[str]:
+    """Lines that fit beside what stands in the first one; the others are indented to it."""
+    clean = strip_controls(text, keep_newlines=False)
+    if app.width is None:
+        return [clean]
+    first, *further = wrap(clean, max(LEAST, app.width - indent))
+    return [first, *(" " * indent + line for line in further)]

@@ -10,7 +10,7 @@ from clew.cli.app import App
 from clew.cli.listing import Listing, make_listing, show_listing
 from clew.cli.prune import summary
 from clew.cli.tables import fit
-from clew.core.names import format_count
+from clew.core.names import counted
 from clew.core.retention import DAY_MS, Retained
 from clew.core.session import OWNER, SessionFilter
 from clew.wiring import retention_policy
@@ -60,8 +60,8 @@ def show_home(app: App) -> None:
     if tidied.retained.ids:
         app.note(summary(len(tidied.retained.ids), tidied.retained.action))
     if tidied.purged:
-        count = format_count(len(tidied.purged))
-        app.note(f"Removed {count} from the trash for good (session.trash_days).")
+        removed = counted(len(tidied.purged), "session")
+        app.note(f"Removed {removed} from the trash for good (session.trash_days).")
     if app.json:
         show_listing(app, listing)
         return

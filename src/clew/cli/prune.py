@@ -12,7 +12,7 @@ from clew.cli.app import App, json_option, pass_app
 from clew.cli.jsonout import session_value
 from clew.cli.tables import session_table
 from clew.cli.when import Duration
-from clew.core.names import format_count
+from clew.core.names import counted
 from clew.core.retention import RetentionAction
 from clew.core.session import Session
 
@@ -76,7 +76,7 @@ def summary(count: int, action: RetentionAction, *, dry_run: bool = False) -> st
     """What was done, and how to take it back."""
     if not count:
         return "Nothing to put away."
-    which = f"{format_count(count)} old session{'' if count == 1 else 's'}"
+    which = counted(count, "old session")
     if dry_run:
         put = "archive" if action == "archive" else "put in the trash"
         return f"This would {put} {which}. Nothing was changed."

@@ -39,10 +39,9 @@ def report(app: App, error: BaseException) -> int:
         case ClewError():
             _tell(app, error.code, str(error), **_candidates(app, error))
             return error.exit_code
-        case click.ClickException() if not app.json:
-            error.show()
-            return error.exit_code
         case click.ClickException():
+            if isinstance(error, click.UsageError) and error.ctx is not None and not app.json:
+                app.note(error.ctx.get_usage())
             _tell(app, "usage" if error.exit_code == 2 else "error", error.format_message())
             return error.exit_code
         case _:

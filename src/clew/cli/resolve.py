@@ -122,7 +122,11 @@ def session_argument(command: F) -> F:
 def sessions_argument(*, required: bool = True) -> Callable[[F], F]:
     """Some sessions: the parameter `typed_ids`."""
     return click.argument(
-        "typed_ids", metavar="ID...", nargs=-1, required=required, shell_complete=complete_session
+        "typed_ids",
+        metavar="ID..." if required else "[ID]...",
+        nargs=-1,
+        required=required,
+        shell_complete=complete_session,
     )
 
 

@@ -13,6 +13,7 @@ from clew.cli.app import App, json_option
 from clew.cli.listing import here
 from clew.cli.resolve import complete_session, resolve
 from clew.cli.when import parse_moment
+from clew.cli.words import HyphenWords
 from clew.core.message import ROLES
 from clew.core.names import recent_name
 from clew.core.search import SearchFilter, SearchHit, SearchPage
@@ -25,19 +26,12 @@ if TYPE_CHECKING:
 NOTHING_FOUND: Final = 1
 LEAST_NAME: Final = 8
 """Columns that a session's name keeps beside where in it something was said."""
-_UNWANTED: Final = re.compile(r"-(?!n\d)[^\W\d]\w")
 
 
-class SearchCommand(click.Command):
+class SearchCommand(HyphenWords):
     """Takes `-staging` for an unwanted word, not for a row of options."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Words that begin with a hyphen go behind the options."""
-        options = args[: args.index("--")] if "--" in args else args
-        words = args[len(options) + 1 :]
-        unwanted = [each for each in options if _UNWANTED.match(each)]
-        rest = [each for each in options if each not in unwanted]
-        return super().parse_args(ctx, [*rest, "--", *unwanted, *words])
+    hyphened = re.compile(r"-(?!-|n\d*$|h$).")
 
 
 @click.command("search", cls=SearchCommand)

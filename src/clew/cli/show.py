@@ -11,9 +11,9 @@ import msgspec
 from clew.cli.app import App, json_option, pass_app
 from clew.cli.jsonout import session_value
 from clew.cli.resolve import resolve, session_argument
-from clew.cli.tables import fit, home_relative, session_name
-from clew.core.names import format_cost, format_count
-from clew.core.text import columns, cut, strip_controls
+from clew.cli.tables import fit, home_relative, listed_name, wrap
+from clew.core.names import counted, format_cost
+from clew.core.text import cut, strip_controls
 
 if TYPE_CHECKING:
     from clew.core.message import Message, ToolCall
@@ -80,14 +80,14 @@ def show_command(app: App, typed: str, limit: int | None, with_undone: bool) -> 
 def render(app: App, transcript: Transcript) -> Iterator[str]:
     """The lines of a transcript."""
     session = transcript.session
-    yield app.colour(session_name(session), "bold")
+    yield app.colour(listed_name(session), "bold")
     yield app.colour(session.id, "id")
     for line in (_place(session), _numbers(app, session)):
         yield app.colour(fit(app, " · ".join(line)), "dim")
     earlier = session.message_count + len(transcript.undone) - len(transcript.messages)
     if transcript.messages and earlier > 0:
         yield ""
-        yield app.colour(f"… {format_count(earlier)} earlier messages", "dim")
+        yield app.colour(f"… {counted(earlier, 'earlier message')}", "dim")
     for message in transcript.messages:
         yield ""
         yield from _message(app, message, undone=message.seq in transcript.undone)
@@ -103,11 +103,11 @@ def _place(session: Session) -> Iterator[str]:
 
 
 def _numbers(app: App, session: Session) -> Iterator[str]:
-    yield f"{format_count(session.message_count)} messages"
+    yield counted(session.message_count, "message")
     yield f"updated {app.ago(session.updated_at)}"
     tokens = session.usage.input_tokens + session.usage.output_tokens
     if tokens:
-        yield f"{format_count(tokens)} tokens"
+        yield counted(tokens, "token")
         yield format_cost(session.usage.cost)
     if session.pinned:
         yield "pinned"
@@ -139,14 +139,7 @@ def _wrapped(text: str, width: int) -> Iterator[str]:
     in_code = False
     for line in text.split("\n"):
         in_code ^= line.lstrip().startswith(("```", "~~~"))
-        while not in_code and columns(line) > width:
-            room = len(cut(line, width + 1)) - 1
-            space = line.rfind(" ", 1, room + 1)
-            if space <= len(line) - len(line.lstrip()):
-                break
-            yield line[:space]
-            line = line[space + 1 :]  # noqa: PLW2901  # what is left of it
-        yield line
+        yield from [line] if in_code else wrap(line, width)
 
 
 def _result(app: App, text: str) -> Iterator[str]:
@@ -155,8 +148,8 @@ def _result(app: App, text: str) -> Iterator[str]:
     for line in lines[:RESULT_LINES]:
         yield app.colour(f"  {cut(line.expandtabs(4), width)}", "dim")
     if len(lines) > RESULT_LINES:
-        left = format_count(len(lines) - RESULT_LINES)
-        yield app.colour(f"  … {left} more lines", "dim")
+        left = counted(len(lines) - RESULT_LINES, "more line")
+        yield app.colour(f"  … {left}", "dim")
 
 
 def _call(app: App, call: ToolCall) -> str:

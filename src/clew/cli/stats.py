@@ -12,7 +12,7 @@ from clew.cli.app import App, json_option, pass_app
 from clew.cli.jsonout import session_value
 from clew.cli.listing import NO_SESSIONS, Listing, make_listing
 from clew.cli.tables import facts, session_table
-from clew.core.names import format_bytes, format_count
+from clew.core.names import counted, format_bytes, format_count
 from clew.core.session import OWNER, SessionFilter
 from clew.core.text import strip_controls
 from clew.version import __version__
@@ -100,7 +100,7 @@ def status_command(app: App) -> None:
             ("engine", f"{store.engine}, schema {store.schema}"),
             ("durability", app.config.store.durability),
             ("config", f"{app.config.file}{'' if app.config.file.exists() else ' (not there)'}"),
-            ("sessions", f"{kept}, {format_count(stats.messages)} messages"),
+            ("sessions", f"{kept}, {counted(stats.messages, 'message')}"),
         ],
     )
     lines.append("")

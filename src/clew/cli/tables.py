@@ -6,7 +6,7 @@ could drive a terminal before it gets here or on the way in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
@@ -57,12 +57,13 @@ def table(
     lines = []
     for row, style in [(heading, "dim"), *((row, None) for row in cells)]:
         parts = []
-        for index in shown:
+        filled = [index for index in shown if row[index].strip()]
+        for index in shown[: shown.index(filled[-1]) + 1] if filled else ():
             column = columns[index]
             shorten = _cut_beginning if column.keep_end else cut
             text = pad(shorten(row[index], widths[index]), widths[index], column.align)
-            if index == shown[-1]:
-                text = text.rstrip()
+            if index == filled[-1]:
+                text = text.rstrip()  # no line ends in blanks
             chosen = style or column.style
             parts.append(app.colour(text, chosen) if chosen and text else text)
         lines.append(GAP.join(parts))
@@ -105,6 +106,20 @@ def fit(app: App, line: str) -> str:
     return line if app.width is None else cut(line, app.width)
 
 
+def wrap(text: str, width: int) -> Iterator[str]:
+    """One line broken between words, into lines of so many columns where that is possible."""
+    while columns_of(text) > width:
+        room = len(cut(text, width + 1)) - 1
+        space = text.rfind(" ", 1, room + 1)
+        if space <= len(text) - len(text.lstrip()):
+            space = text.find(" ", room)  # a word that is too long stays whole
+        if space < 0:
+            break
+        yield text[:space]
+        text = text[space + 1 :]
+    yield text
+
+
 def facts(app: App, pairs: Iterable[tuple[str, str]]) -> list[str]:
     """Lines of names and values."""
     listed = list(pairs)
@@ -135,7 +150,7 @@ def session_table(
             app.ago((session.deleted_at if time == "deleted" else None) or session.updated_at),
             format_count(session.message_count),
             session.platform if several else "",
-            ("★ " if session.pinned else "") + session_name(session),
+            ("★ " if session.pinned else "") + listed_name(session),
             home_relative(session.cwd) if (app.width or 0) >= WIDE else "",
         )
         for session in sessions
@@ -152,15 +167,24 @@ def candidate_lines(app: App, sessions: Sequence[Session], short_ids: dict[str, 
         Column("DIRECTORY", least=16, optional=1, keep_end=True),
     )
     rows = [
-        (short_ids[each.id], app.ago(each.updated_at), session_name(each), home_relative(each.cwd))
+        (short_ids[each.id], app.ago(each.updated_at), listed_name(each), home_relative(each.cwd))
         for each in sessions
     ]
     return [f"  {line}" for line in table(app, columns, rows)[1:]]
 
 
 def session_name(session: Session) -> str:
-    """What a session is called in a list."""
+    """What a session is called."""
     return recent_name(session.title, session.short_summary, session.preview, session.id)
+
+
+def listed_name(session: Session) -> str:
+    """What a session is called among others.
+
+    A fork without a title begins like its parent; the title of one that has it tells them apart.
+    """
+    unmarked = session.parent_id is not None and session.title is None
+    return f"{session_name(session)}{' (fork)' if unmarked else ''}"
 
 
 def home_relative(path: str | None) -> str:

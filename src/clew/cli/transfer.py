@@ -11,8 +11,8 @@ import msgspec
 
 from clew.cli.app import App, json_option, pass_app
 from clew.cli.resolve import resolve, session_argument
-from clew.core.names import format_count
-from clew.errors import ClewError
+from clew.core.names import counted
+from clew.errors import ClewError, NotFound
 
 if TYPE_CHECKING:
     from clew.ports import Store
@@ -23,7 +23,9 @@ INCOMPLETE = 1
 
 @click.command("export")
 @session_argument
-@click.option("-o", "--output", metavar="FILE", help="Where to; - is standard output.")
+@click.option(
+    "-o", "--output", metavar="FILE", help="Where to: a file, a directory, or - (stdout)."
+)
 @click.option(
     "--format",
     "kind",
@@ -60,11 +62,13 @@ def export_command(
     """
     from clew.transfer import export_session, guess_format, write_file
 
-    chosen = kind or guess_format("" if output in (None, "-") else output or "")
+    folder = _folder(output)
+    chosen = kind or guess_format("" if folder is not None or output == "-" else output or "")
 
     async def work(store: Store) -> tuple[str, Path]:
         session = await resolve(store, typed)
-        path = Path(output or f"session-{session.id}.{chosen}")
+        name = f"session-{session.id}.{chosen}"
+        path = Path(output or name) if folder is None else folder / name
         with app.progress("Exporting", total=session.message_count) as bar:
             pieces = export_session(
                 store, session, chosen, masked=masked, thinking=thinking, advance=bar.advance
@@ -80,6 +84,16 @@ def export_command(
     if output != "-":
         value = {"session": session_id, "file": str(path), "format": chosen}
         app.answer(value, f"The session is now in {path}.")
+
+
+def _folder(output: str | None) -> Path | None:
+    """The directory that was given in place of a file."""
+    if output is None or output == "-":
+        return None
+    folder = Path(output)
+    if output.endswith("/") and not folder.is_dir():
+        raise NotFound(f"There is no directory {output}: make it, or name a file.")
+    return folder if folder.is_dir() else None
 
 
 @click.command("import")
@@ -110,7 +124,7 @@ def import_command(ctx: click.Context, app: App, file: str, as_new: bool, dry_ru
             )
         )
     app.answer(msgspec.to_builtins(imported), _sentence(imported, dry_run=dry_run))
-    for complaint in _complaints(imported):
+    for complaint in _complaints(imported, as_new=as_new, dry_run=dry_run):
         app.note(complaint)
     if imported.skipped or not imported.whole:
         ctx.exit(INCOMPLETE)
@@ -128,8 +142,7 @@ def _open(file: str) -> tuple[BinaryIO, int | None]:
 
 
 def _sentence(imported: Imported, *, dry_run: bool) -> str:
-    count = imported.messages
-    messages = f"{format_count(count)} message{'' if count == 1 else 's'}"
+    messages = counted(imported.messages, "message")
     match imported.outcome:
         case "created":
             done = f"Session {imported.session_id} imported, {messages}."
@@ -140,15 +153,25 @@ def _sentence(imported: Imported, *, dry_run: bool) -> str:
     return f"Would be done: {done}" if dry_run else done
 
 
-def _complaints(imported: Imported) -> list[str]:
+def _complaints(imported: Imported, *, as_new: bool, dry_run: bool) -> list[str]:
     complaints = []
     if imported.skipped:
         some = ", ".join(map(str, imported.skipped[:10]))
         more = " …" if len(imported.skipped) > 10 else ""
         complaints.append(f"Lines that could not be read and were left out: {some}{more}.")
     if not imported.whole:
-        complaints.append(
-            "The file is not whole: lines are missing, or its end is. Of a file that was cut off "
-            "the last message is left out; import the whole file to add the rest."
-        )
+        what = "The file is not whole: messages are missing at its end, or in between."
+        complaints.append(what if dry_run else f"{what} {_remedy(imported, as_new=as_new)}")
     return complaints
+
+
+def _remedy(imported: Imported, *, as_new: bool) -> str:
+    """What brings the messages that a file did not have."""
+    if as_new:
+        return f"Import a whole one, and `clew delete {imported.session_id}` takes this one away."
+    if imported.outcome != "created":
+        return "A whole one adds those at the end."
+    return (
+        "A whole one adds those at the end. If it is refused because messages differ, import it "
+        f"after `clew delete --now {imported.session_id}`, or with --as-new."
+    )

@@ -13,7 +13,7 @@ from clew.cli.pages import list_up_to
 from clew.cli.resolve import resolve_many, resolve_trashed, sessions_argument
 from clew.cli.tables import session_name, session_table
 from clew.cli.when import Duration
-from clew.core.names import format_count
+from clew.core.names import counted, format_count
 from clew.core.session import OWNER, Session, SessionFilter
 from clew.errors import AmbiguousId, ClewError, NotFound
 
@@ -72,8 +72,9 @@ def delete_command(
 
 def _agreed_to_all(app: App, *, for_good: bool) -> bool:
     count = app.run(lambda store: store.count_sessions(EVERYTHING))
-    act = "Remove all {} sessions for good?" if for_good else "Put all {} sessions in the trash?"
-    return app.confirm(act.format(format_count(count)))
+    which = "the only session" if count == 1 else f"all {format_count(count)} sessions"
+    act = "Remove {} for good?" if for_good else "Put {} in the trash?"
+    return app.confirm(act.format(which))
 
 
 @click.command("undo")
@@ -88,13 +89,15 @@ def undo_command(ctx: click.Context) -> None:
     """
     app = ctx.ensure_object(App)
 
-    async def undo(store: Store) -> list[Session]:
-        return [await store.get_session(each) for each in await store.restore_last()]
+    async def undo(store: Store) -> tuple[list[Session], int]:
+        restored = [await store.get_session(each) for each in await store.restore_last()]
+        return restored, await store.count_sessions(TRASHED)
 
-    sessions = app.run(undo)
+    sessions, left = app.run(undo)
     value = {"restored": [session.id for session in sessions]}
     if sessions:
-        app.answer(value, f"Restored {name_all(sessions)}. `clew undo` again goes further back.")
+        further = " `clew undo` again goes further back." if left else ""
+        app.answer(value, f"Restored {name_all(sessions)}.{further}")
     else:
         app.answer(value, "Nothing to undo: the trash is empty.")
         ctx.exit(1)
@@ -180,15 +183,14 @@ def trash_empty(app: App, older_than: int | None, yes: bool) -> None:
         return
     before = EVER if older_than is None else app.now - older_than
     removed = app.run(lambda store: store.purge_trash(before))
-    count = f"{format_count(len(removed))} session{'' if len(removed) == 1 else 's'}"
-    app.answer({"purged": removed}, f"Removed {count} for good.")
+    app.answer({"purged": removed}, f"Removed {counted(len(removed), 'session')} for good.")
 
 
 def name_all(sessions: Sequence[Session]) -> str:
     """Sessions in a sentence: by name if it is one, by number otherwise."""
     if len(sessions) == 1:
         return f'"{session_name(sessions[0])}"'
-    return f"{format_count(len(sessions))} sessions"
+    return counted(len(sessions), "session")
 
 
 def fail_with(ctx: click.Context, failures: Sequence[ClewError]) -> None:

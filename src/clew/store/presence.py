@@ -103,6 +103,9 @@ class Presence:
 
 def _command(argv: list[str]) -> str:
     """What to call this process: its program and first word, never an option that may be secret."""
-    program = Path(argv[0]).stem if argv and argv[0] else "python"
+    if not argv or argv[0] in ("", "-", "-c"):
+        return "python"  # a program that has no name
+    path = Path(argv[0])
+    program = path.parent.name if path.stem == "__main__" else path.stem
     word = argv[1] if len(argv) > 1 and not argv[1].startswith("-") else ""
     return f"{program} {word}".strip()

@@ -17,6 +17,7 @@ import apsw
 import msgspec
 
 from clew.errors import (
+    ClewError,
     Conflict,
     InvalidInput,
     NotFound,
@@ -30,10 +31,15 @@ from clew.store.presence import Presence
 from clew.store.sqlite import migrating
 from clew.store.sqlite.connection import DRIVER_ERRORS, connect, fetch_one, lock_path
 from clew.store.sqlite.failures import translate
+from clew.store.sqlite.soundness import find_faults
 from clew.version import __version__
 
 Progress = Callable[[int, int], None]
 """Pages done, and pages in all."""
+
+
+_READING = (apsw.SQLITE_IOERR_READ, apsw.SQLITE_IOERR_SHORT_READ, apsw.SQLITE_IOERR_CORRUPTFS)
+"""Failures of the file that is copied, not of the copy."""
 
 
 def _quiet(_done: int, _total: int) -> None:
@@ -76,21 +82,36 @@ def back_up(
     target = target.absolute()
     if not path.exists():
         raise NotFound(f"There is no store at {path} yet: nothing to back up.")
-    if target.exists() and target.samefile(path):
-        raise InvalidInput(f"{target} is the store itself. Give the backup another name.")
-    if target.exists() and not force:
-        raise Conflict(f"{target} already exists. Use --force to write over it.")
+    _check_target(target, path, force=force)
     new = target.with_name(f"{target.name}.new")
     with _holding(path, "Backing up", now=now, alone=False), _in_words(path):
         try:
-            manifest = _copy(path, new, now=now, progress=progress)
-            _publish(new, target, manifest)
+            with _writing(target):
+                new.touch(0o600)  # the system says why not, SQLite only that it can't
+            manifest = _copy(path, new, target, now=now, progress=progress)
+            with _writing(target):
+                _publish(new, target, manifest)
         finally:
-            migrating.discard(new)
+            with suppress(OSError):
+                migrating.discard(new)
     return manifest
 
 
-def _copy(path: Path, new: Path, *, now: int, progress: Progress) -> Manifest:
+def _check_target(target: Path, path: Path, *, force: bool) -> None:
+    try:
+        if not target.parent.is_dir():
+            raise NotFound(f"There is no directory {target.parent}. Make it, or name another one.")
+        if target.is_dir():
+            raise Conflict(f"{target} is a directory. Give the backup a name in it.")
+        if target.exists() and target.samefile(path):
+            raise InvalidInput(f"{target} is the store itself. Give the backup another name.")
+        if target.exists() and not force:
+            raise Conflict(f"{target} already exists. Use --force to write over it.")
+    except OSError as error:
+        raise ClewError(f"{target} can't be used: {error.strerror}.") from error
+
+
+def _copy(path: Path, new: Path, target: Path, *, now: int, progress: Progress) -> Manifest:
     with closing(connect(path, mode="rw")) as connection:
         schema = migrating.stored_version(connection, path, _latest())
         if schema == 0:
@@ -98,7 +119,8 @@ def _copy(path: Path, new: Path, *, now: int, progress: Progress) -> Manifest:
         # The open read pins this moment: no writer can make the copy begin anew.
         connection.execute("BEGIN")
         counts = _counts(connection)
-        migrating.verified_copy(connection, new, lock=lock_path(path), progress=progress)
+        with _writing(target):
+            migrating.verified_copy(connection, new, lock=lock_path(path), progress=progress)
         connection.execute("COMMIT")
     with closing(_open_still(new)) as copy:
         if _counts(copy) != counts:
@@ -197,10 +219,11 @@ def _stage(
     with closing(_open_still(source)) as backup:
         if migrating.stored_version(backup, source, _latest()) == 0:
             raise StoreDamaged(f"{source} is empty: no backup of a store. Nothing was changed.")
-        migrating.verified_copy(backup, staged, lock=lock_path(path), progress=progress)
+        with _writing(path):
+            migrating.verified_copy(backup, staged, lock=lock_path(path), progress=progress)
     with closing(connect(staged, mode="rw")) as copy:
-        if manifest is None and (found := copy.pragma("integrity_check")) != "ok":
-            raise StoreDamaged(f"{source} is damaged ({found}). Nothing was changed.")
+        if manifest is None and (faults := find_faults(copy, full=True)):
+            raise StoreDamaged(f"{source} is damaged ({faults}). Nothing was changed.")
         counts = _counts(copy)
         migrating.use_wal(copy, path)
     return counts
@@ -293,6 +316,23 @@ def _holding(path: Path, purpose: str, *, now: int, alone: bool) -> Iterator[Non
     finally:
         presence.leave()
         lock.release()
+
+
+@contextmanager
+def _writing(target: Path) -> Iterator[None]:
+    """What goes wrong with the file that is written is not the fault of the one that is read."""
+    try:
+        yield
+    except apsw.FullError as error:
+        raise ClewError(f"No space left for {target}. Free some, or take another place.") from error
+    except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.IOError) as error:
+        if getattr(error, "extendedresult", None) in _READING:
+            raise
+        raise ClewError(
+            f"Writing {target} failed. Check that disk and its quota, or take another place."
+        ) from error
+    except OSError as error:
+        raise ClewError(f"{target} can't be written: {error.strerror or error}.") from error
 
 
 @contextmanager

@@ -7,6 +7,7 @@ opened by SQLite alone, read-only; what has to write to check (FTS5's own test) 
 from __future__ import annotations
 
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -14,11 +15,12 @@ from pathlib import Path
 import apsw
 import msgspec
 
-from clew.errors import ClewError, StoreDamaged, StoreTooNew
+from clew.core.names import counted, format_bytes
+from clew.errors import ClewError, StoreDamaged
 from clew.store.locks import FileLock
 from clew.store.presence import Presence, ProcessInfo
+from clew.store.sqlite import migrating
 from clew.store.sqlite.connection import DRIVER_ERRORS, connect, lock_path
-from clew.store.sqlite.failures import translate
 from clew.store.sqlite.filesystem import NO_WAL, file_system
 from clew.store.sqlite.soundness import (
     FIX,
@@ -48,15 +50,26 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
 
 def examine(
-    path: Path, *, now: int, full: bool = False, advance: Advance = lambda _: None
+    path: Path,
+    *,
+    now: int,
+    home: Path | None = None,
+    full: bool = False,
+    advance: Advance = lambda _: None,
 ) -> Diagnosis:
-    """Look at everything: a sample of the rows, or all of them with `full`."""
+    """Look at everything: a sample of the rows, or all of them with `full`.
+
+    `home` is clew's own directory. A store anywhere else is among things that are not clew's.
+    """
     findings = [check_library(apsw.sqlite_lib_version())]
     if not path.exists():
         what = f"there is none at {path} yet"
         return Diagnosis((*findings, Finding("store", "ok", what, "The first start makes it.")))
-    checks = (_check_place, _check_permissions, _check_disk, _check_log)
-    for check in checks:
+    findings += _check_place(path)
+    advance(1)
+    findings += _check_permissions(path, home)
+    advance(1)
+    for check in (_check_disk, _check_log):
         findings += check(path)
         advance(1)
     with _present(path, now) as (findings_about_others, free):
@@ -64,22 +77,37 @@ def examine(
         if not free:
             return Diagnosis(tuple(findings))
         try:
-            with closing(connect(path, mode="ro")) as connection:
-                findings += check_schema(connection, path)
-                findings += check_contents(connection, path, full=full, advance=advance)
-        except ClewError as error:
-            findings.append(_unusable(error))
-            return Diagnosis(tuple(findings), usable=False)
-        except DRIVER_ERRORS as error:
-            findings.append(_unusable(translate(error, path)))
+            findings += _look_inside(path, full=full, advance=advance)
+        except (ClewError, *DRIVER_ERRORS) as error:
+            findings.append(_unusable(error, path))
             return Diagnosis(tuple(findings), usable=False)
     return Diagnosis(tuple(findings))
 
 
-def _unusable(error: ClewError) -> Finding:
-    advice = RESTORE if isinstance(error, StoreDamaged) else ""
-    advice = "Update clew." if isinstance(error, StoreTooNew) else advice
-    return Finding("store", "problem", str(error), advice)
+def _look_inside(path: Path, *, full: bool, advance: Advance) -> Iterator[Finding]:
+    with closing(connect(path, mode="ro")) as connection:
+        latest = migrating.shipped_migrations()[-1].number
+        version = migrating.stored_version(connection, path, latest)
+        if version == 0:
+            what = "empty, as a start that is killed in its first moment leaves it"
+            yield Finding("store", "warning", what, "The next start makes it a store.")
+            return
+        yield from check_schema(connection, version, latest)
+        yield from check_contents(connection, path, full=full, advance=advance)
+
+
+def _unusable(error: Exception, path: Path) -> Finding:
+    """Why the store can't be read. clew's own errors say themselves what to do."""
+    match error:
+        case StoreDamaged():
+            return Finding("store", "problem", str(error), RESTORE)
+        case ClewError():
+            return Finding("store", "problem", str(error))
+        case apsw.CorruptError() | apsw.NotADBError():
+            return Finding("store", "problem", f"{path} is damaged: {error}", RESTORE)
+        case _:
+            advice = "Check the permissions of the file and its directory."
+            return Finding("store", "problem", f"{path} can't be read: {error}", advice)
 
 
 # --- around the file --------------------------------------------------------------------------
@@ -104,9 +132,9 @@ def _check_place(path: Path) -> Iterator[Finding]:
         yield Finding("file system", "ok", kind or "unknown to this system")
 
 
-def _check_permissions(path: Path) -> Iterator[Finding]:
+def _check_permissions(path: Path, home: Path | None) -> Iterator[Finding]:
     open_to_others = [
-        f"{each.name} ({each.stat().st_mode & 0o777:04o})" for each in private_files(path)
+        f"{each.name} ({each.stat().st_mode & 0o777:04o})" for each in private_files(path, home)
     ]
     if open_to_others:
         what = f"others may read {', '.join(open_to_others)}"
@@ -115,17 +143,24 @@ def _check_permissions(path: Path) -> Iterator[Finding]:
         yield Finding("permissions", "ok", "only its owner may read the store")
 
 
-def private_files(path: Path) -> Iterator[Path]:
-    """What others could read or write although it is the owner's alone."""
-    beside = (path.with_name(path.name + ending) for ending in ("", "-wal", "-shm"))
-    for each in (path.parent, *beside, lock_path(path)):
+def private_files(path: Path, home: Path | None) -> Iterator[Path]:
+    """What others could read or write although it is the owner's alone.
+
+    The directory is only if it is clew's `home`; and a home that many write to, such as /tmp, was
+    not made by clew.
+    """
+    own = [path.with_name(path.name + ending) for ending in ("", "-wal", "-shm")]
+    own += [lock_path(path), path.parent / "processes"]
+    if home is not None and home.exists() and home.samefile(path.parent):
+        own += [] if home.stat().st_mode & stat.S_ISVTX else [path.parent]
+    for each in own:
         if each.exists() and each.stat().st_mode & 0o077:
             yield each
 
 
 def _check_disk(path: Path) -> Iterator[Finding]:
     free, size = shutil.disk_usage(path.parent).free, path.stat().st_size
-    what = f"{free / 1e9:.1f} GB free, the store takes {size / 1e9:.3f} GB"
+    what = f"{format_bytes(free)} free, the store takes {format_bytes(size)}"
     if free < NO_DISK:
         yield Finding("disk space", "problem", what, "Free some: writes are about to fail.")
     elif free < max(LOW_DISK, 2 * size):
@@ -137,7 +172,7 @@ def _check_disk(path: Path) -> Iterator[Finding]:
 def _check_log(path: Path) -> Iterator[Finding]:
     log = path.with_name(f"{path.name}-wal")
     size = log.stat().st_size if log.exists() else 0
-    what = f"{size / 1e6:.1f} MB"
+    what = format_bytes(size)
     if size > LARGE_LOG:
         advice = "Something reads for very long; it shrinks when that ends."
         yield Finding("write-ahead log", "warning", what, advice)
@@ -191,6 +226,6 @@ def _about_others(others: list[ProcessInfo], left: tuple[str, ...], *, free: boo
         Finding("processes", "ok", f"open in {names}" if names else "nobody else has it open")
     ]
     if left:
-        what = f"{len(left)} left behind by processes that died"
+        what = f"{counted(len(left), 'file')} left behind by processes that died"
         findings.append(Finding("process files", "warning", what, FIX, "processes"))
     return findings

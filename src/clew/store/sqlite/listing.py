@@ -76,7 +76,7 @@ class SqliteListing:
         def job(connection: apsw.Connection) -> SessionPage:
             found: list[Row] = []
             for archived in states:
-                sql, bindings = _list_query(where, archived=archived, after=after)
+                sql, bindings = list_query(where, archived=archived, after=after)
                 found += fetch(connection, sql, (*bindings, limit + 1))
             position = _trash_position if where.trashed else _position
             sessions = list(map(session_from, found))
@@ -120,9 +120,10 @@ def _conditions(where: SessionFilter, *, archived: bool | None) -> tuple[list[st
     return conditions, bindings
 
 
-def _list_query(
+def list_query(
     where: SessionFilter, *, archived: bool, after: tuple[int, int, str] | None
 ) -> tuple[str, list[Any]]:
+    """The query of a page, all but its limit; it walks along one of the indexes."""
     conditions, bindings = _conditions(where, archived=archived)
     order = ("deleted_at", "id") if where.trashed else ("pinned", "updated_at", "id")
     if after is not None:

@@ -15,9 +15,10 @@ from typing import TypeVar
 import apsw
 import msgspec
 
+from clew.core.names import counted
 from clew.core.query import spaceless_tokens
 from clew.core.text import decode_text
-from clew.errors import StoreInUse
+from clew.errors import ClewError, StoreInUse
 from clew.store.locks import FileLock
 from clew.store.presence import Presence
 from clew.store.sqlite.connection import DRIVER_ERRORS, connect, fetch, lock_path
@@ -37,20 +38,23 @@ class Mended(msgspec.Struct, frozen=True):
     what: str
 
 
-def mend(path: Path, diagnosis: Diagnosis, *, now: int) -> tuple[Mended, ...]:
+def mend(
+    path: Path, diagnosis: Diagnosis, *, now: int, home: Path | None = None
+) -> tuple[Mended, ...]:
     """Put right what the diagnosis says can be. Nothing is done to a store that is not usable.
 
-    `StoreInUse` if the index has to be rebuilt and somebody else has the store open.
+    `home` is clew's own directory, as for `examine`. `StoreInUse`, before anything is changed, if
+    the index has to be rebuilt and somebody else has the store open.
     """
     wanted = {finding.fix: finding.name for finding in diagnosis.findings if finding.fix}
     if not diagnosis.usable:
         wanted = {fix: name for fix, name in wanted.items() if fix == "permissions"}
     fixes: dict[str, Callable[[], str]] = {
-        "permissions": lambda: _close_to_others(path),
+        "index": lambda: _alone(path, now, lambda: _in_store(path, _rebuild)),
+        "permissions": lambda: _close_to_others(path, home),
         "processes": lambda: _clear_processes(path, now),
         "queue": lambda: _in_store(path, _empty_queue),
         "counters": lambda: _count_again(path),
-        "index": lambda: _alone(path, now, lambda: _in_store(path, _rebuild)),
     }
     try:
         return tuple(Mended(wanted[fix], work()) for fix, work in fixes.items() if fix in wanted)
@@ -58,11 +62,19 @@ def mend(path: Path, diagnosis: Diagnosis, *, now: int) -> tuple[Mended, ...]:
         raise translate(error, path) from error
 
 
-def _close_to_others(path: Path) -> str:
-    changed = list(private_files(path))
+def _close_to_others(path: Path, home: Path | None) -> str:
+    changed = list(private_files(path, home))
     for each in changed:
-        each.chmod(each.stat().st_mode & 0o700)
-    return f"{', '.join(each.name for each in changed)} are their owner's alone now"
+        try:
+            each.chmod(each.stat().st_mode & 0o700)
+        except OSError as error:
+            raise ClewError(
+                f"{each} can't be closed to others: {error.strerror}. Run it as the owner."
+            ) from error
+    names = [each.name for each in changed]
+    which = " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
+    whose = "is now readable by its" if len(names) == 1 else "are now readable by their"
+    return f"{which} {whose} owner only"
 
 
 def _clear_processes(path: Path, now: int) -> str:
@@ -70,7 +82,8 @@ def _clear_processes(path: Path, now: int) -> str:
     left = presence.dead()
     for name in left:
         presence.is_alive(name.removesuffix(".json"))  # clears what a dead one left
-    return f"{len(left)} files of dead processes removed"
+    whose = "a dead process" if len(left) == 1 else "dead processes"
+    return f"{counted(len(left), 'file')} of {whose} removed"
 
 
 def _in_store(path: Path, work: Callable[[apsw.Connection], T]) -> T:
@@ -92,7 +105,7 @@ def _count_again(path: Path) -> str:
     with closing(connect(path, mode="rw")) as connection:
         sessions = fetch(connection, "SELECT id FROM sessions WHERE purged_at IS NULL")
     corrected = sum(_in_store(path, partial(_correct, session_id=each)) for (each,) in sessions)
-    return f"the counters of {corrected} sessions corrected"
+    return f"the counters of {counted(corrected, 'session')} corrected"
 
 
 def _correct(connection: apsw.Connection, session_id: str) -> bool:

@@ -15,9 +15,9 @@ from typing import Literal, NamedTuple
 import apsw
 import msgspec
 
+from clew.core.names import counted, format_count
 from clew.core.query import spaceless_tokens
 from clew.core.text import decode_text
-from clew.errors import StoreDamaged
 from clew.store.sqlite import migrating
 from clew.store.sqlite.connection import connect, fetch, fetch_one, lock_path
 from clew.store.sqlite.rows import byte_length
@@ -28,6 +28,9 @@ Advance = Callable[[int], None]
 
 SAMPLE = 50
 """Newest sessions, and newest and random messages, that are looked at one by one."""
+
+FAULTS = 3
+"""Faults of a damaged file that are named."""
 
 FIX = "`clew doctor --fix` puts it right."
 RESTORE = "`clew restore BACKUP --replace` puts a backup in its place and keeps this one."
@@ -45,11 +48,7 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     fix: Literal["permissions", "processes", "queue", "index", "counters"] | None = None
 
 
-def check_schema(connection: apsw.Connection, path: Path) -> Iterator[Finding]:
-    latest = migrating.shipped_migrations()[-1].number
-    version = migrating.stored_version(connection, path, latest)
-    if version == 0:
-        raise StoreDamaged(f"{path} is an empty file, not a store.")
+def check_schema(connection: apsw.Connection, version: int, latest: int) -> Iterator[Finding]:
     if version < latest:
         what = f"{version}, this clew has {latest}"
         yield Finding("schema", "warning", what, "The next start updates it, after a backup.")
@@ -86,12 +85,18 @@ def check_contents(
         advance(1)
 
 
+def find_faults(connection: apsw.Connection, *, full: bool) -> str:
+    """What SQLite finds wrong with the file, in one line: its first faults, or nothing."""
+    rows = fetch(connection, f"PRAGMA {'integrity_check' if full else 'quick_check'}(10)")
+    lines = [line.strip() for (text,) in rows for line in str(text).splitlines()]
+    faults = [line for line in lines if line not in ("", "ok") and not line.startswith("***")]
+    return "; ".join(faults[:FAULTS])
+
+
 def _check_integrity(connection: apsw.Connection, *, full: bool) -> Iterator[Finding]:
-    pragma = "integrity_check" if full else "quick_check"
-    faults = [fault for (fault,) in fetch(connection, f"PRAGMA {pragma}(10)") if fault != "ok"]
+    faults = find_faults(connection, full=full)
     if faults:
-        what = f"damaged: {'; '.join(str(fault) for fault in faults[:3])}"
-        yield Finding("integrity", "problem", what, RESTORE)
+        yield Finding("integrity", "problem", f"damaged: {faults}", RESTORE)
     else:
         yield Finding("integrity", "ok", "every page checked" if full else "quick check passed")
 
@@ -99,7 +104,7 @@ def _check_integrity(connection: apsw.Connection, *, full: bool) -> Iterator[Fin
 def _check_references(connection: apsw.Connection, *, full: bool) -> Iterator[Finding]:  # noqa: ARG001  # always whole
     broken = fetch(connection, 'SELECT "table", count(*) FROM pragma_foreign_key_check GROUP BY 1')
     if broken:
-        what = ", ".join(f"{count} in {table}" for table, count in broken)
+        what = ", ".join(f"{format_count(count)} in {table}" for table, count in broken)
         what = f"rows that belong to nothing: {what}"
         yield Finding("references", "problem", what, RESTORE)
     else:
@@ -127,7 +132,7 @@ def _check_counters(connection: apsw.Connection, *, full: bool) -> Iterator[Find
         what = f"wrong for {_some(wrong)}"
         yield Finding("counters", "problem", what, FIX, "counters")
     if not torn and not wrong:
-        yield Finding("counters", "ok", f"right for {looked_at:,} sessions")
+        yield Finding("counters", "ok", f"right for {counted(looked_at, 'session')}")
 
 
 class Counters(NamedTuple):
@@ -154,10 +159,10 @@ def count_session(connection: apsw.Connection, session_id: str) -> Counters:
     contents = connection.execute(
         "SELECT content, parts, tool_calls FROM messages WHERE session_id = ?", (session_id,)
     )
-    counted = sum(byte_length(str(each)) for texts in contents for each in texts if each)
+    size_now = sum(byte_length(str(each)) for texts in contents for each in texts if each)
     shown = head - hidden_messages(connection, session_id, head)
     whole = own == head - knot and (last == head or own == 0)
-    return Counters((count, size), (shown, counted + scratch), whole)
+    return Counters((count, size), (shown, size_now + scratch), whole)
 
 
 def _check_index(connection: apsw.Connection, *, full: bool) -> Iterator[Finding]:  # noqa: ARG001  # the whole is another check
@@ -167,17 +172,17 @@ def _check_index(connection: apsw.Connection, *, full: bool) -> Iterator[Finding
                   (SELECT count(*) FROM spaceless_queue)""",
     ) or (0, 0, 0)
     if queued:
-        what = f"{queued} messages wait to be indexed"
+        what = f"{counted(queued, 'message')} {'waits' if queued == 1 else 'wait'} to be indexed"
         yield Finding("search queue", "warning", what, FIX, "queue")
     lost = [] if messages != indexed else [*_unfindable(connection, queued=bool(queued))]
     if messages != indexed:
-        what = f"{indexed:,} of {messages:,} messages are indexed"
+        what = f"{format_count(indexed)} of {counted(messages, 'message')} indexed"
         yield Finding("search index", "problem", what, FIX, "index")
     elif lost:
         what = f"messages can't be found: rows {_some(lost)}"
         yield Finding("search index", "problem", what, FIX, "index")
     else:
-        yield Finding("search index", "ok", f"in step, {messages:,} messages")
+        yield Finding("search index", "ok", f"in step, {counted(messages, 'message')}")
 
 
 # The dice have to name the row they are thrown for, or SQLite throws them once for all.
@@ -239,5 +244,5 @@ def _check_whole_index(connection: apsw.Connection, path: Path) -> Iterator[Find
 
 
 def _some(names: list[str]) -> str:
-    more = f" and {len(names) - 3:,} more" if len(names) > 3 else ""
+    more = f" and {format_count(len(names) - 3)} more" if len(names) > 3 else ""
     return f"{', '.join(names[:3])}{more}"

@@ -1,0 +1,81 @@
+"""Measure clew against bare SQLite and say whether the bars are held.
+
+    python -m benchmarks                 everything, at full size
+    python -m benchmarks append search   only these topics
+    python -m benchmarks --quick         small stores; bars on large ones are left out
+
+Ends with 1 if a bar is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+import apsw
+import msgspec
+
+from benchmarks import appending, disk, reading, searching, startup, writers
+from benchmarks.corpora import Setting
+from benchmarks.measuring import Finding, table
+
+TOPICS: dict[str, Callable[[Setting], Awaitable[list[Finding]]]] = {
+    "append": appending.appends,
+    "newest": reading.newest,
+    "list": reading.lists,
+    "resolve": reading.resolving,
+    "fork": reading.forks,
+    "search": searching.searches,
+    "disk": disk.disk,
+    "worst": appending.worst_case,
+    "writers": writers.many_writers,
+    "startup": startup.startup,
+}
+
+
+async def run(topics: Sequence[str], *, cache: Path, quick: bool) -> list[Finding]:
+    """Measure the topics, one after the other."""
+    findings: list[Finding] = []
+    for topic in topics:
+        print(f"measuring {topic} …", file=sys.stderr, flush=True)
+        # Beside the cache, so that what is measured is on the same disk.
+        scratch = Path(tempfile.mkdtemp(prefix="scratch-", dir=cache))
+        try:
+            setting = Setting(cache=cache, scratch=scratch, quick=quick)
+            findings += await TOPICS[topic](setting)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+    return findings
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("topics", nargs="*", metavar="topic", help=", ".join(TOPICS))
+    parser.add_argument("--quick", action="store_true", help="small stores, few rounds")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the findings there too")
+    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "clew-bench")
+    options = parser.parse_args()
+    if unknown := set(options.topics) - set(TOPICS):
+        parser.error(f"no such topic: {', '.join(sorted(unknown))}")
+    cache: Path = options.cache.absolute()
+    cache.mkdir(parents=True, exist_ok=True)
+    findings = asyncio.run(run(options.topics or tuple(TOPICS), cache=cache, quick=options.quick))
+    print(f"Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}, CPU medians\n")
+    print(table(findings))
+    if options.json is not None:
+        options.json.write_bytes(msgspec.json.format(msgspec.json.encode(findings)))
+    missed = [finding for finding in findings if finding.ok is False]
+    print(f"\n{len(missed)} of {sum(each.ok is not None for each in findings)} bars missed.")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""The full-size loops: what `make test` does a tenth of, done whole.
+
+    python -m benchmarks.proof              everything
+    python -m benchmarks.proof kill machine only these parts
+
+Each part is a command of its own, so that none of them can disturb another. Ends with 1 if one of
+them fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+PYTHON = sys.executable
+
+
+class Part(msgspec.Struct, frozen=True):
+    """Something to prove, and the command that does it."""
+
+    shows: str
+    command: tuple[str, ...]
+
+
+PARTS = {
+    "kill": Part(
+        "2,000 kills lose nothing that was acknowledged",
+        (PYTHON, "-m", "benchmarks.kill", "--rounds", "2000"),
+    ),
+    "machine": Part(
+        "5,000 random histories agree with a model in memory",
+        (PYTHON, "-m", "benchmarks.histories", "--examples", "5000"),
+    ),
+    "writers": Part(
+        "8 processes share one file",
+        (PYTHON, "-m", "benchmarks", "writers"),
+    ),
+    "million": Part(
+        "the bars hold at a million messages",
+        (PYTHON, "-m", "benchmarks", "list", "resolve", "search", "disk", "worst", "startup"),
+    ),
+}
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How a part went."""
+
+    name: str
+    shows: str
+    code: int
+    seconds: float
+
+
+def prove(names: Sequence[str]) -> list[Outcome]:
+    """Run the parts, one after the other, showing what they print."""
+    outcomes = []
+    for name in names:
+        part = PARTS[name]
+        print(f"── {name}: {part.shows}", flush=True)
+        began = time.monotonic()
+        code = subprocess.run(part.command, check=False).returncode
+        outcomes.append(Outcome(name, part.shows, code, time.monotonic() - began))
+        print(flush=True)
+    return outcomes
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.proof", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("parts", nargs="*", metavar="part", help=", ".join(PARTS))
+    options = parser.parse_args()
+    if unknown := set(options.parts) - set(PARTS):
+        parser.error(f"no such part: {', '.join(sorted(unknown))}")
+    outcomes = prove(options.parts or tuple(PARTS))
+    for each in outcomes:
+        result = "ok" if each.code == 0 else f"FAILED ({each.code})"
+        print(f"{each.name:<8}  {each.shows:<52}  {each.seconds:>6.0f} s  {result}")
+    return 1 if any(each.code for each in outcomes) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
