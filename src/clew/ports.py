@@ -147,7 +147,7 @@ class Log(Protocol):
         *changes: Change,
         idempotency_key: str | None = None,
     ) -> Recorded:
-        """All of the changes, in order, or none.
+        """All of the changes, in order, or none. A message un-archives its session.
 
         `StaleLease` unless `epoch` is that of the lease that is held now. An idempotency key that
         this session has seen returns the first answer, whoever holds the lease, and changes
@@ -291,6 +291,7 @@ class Search(Protocol):
         takes the last word as a beginning. Very common words are ranked among their newest
         matches only, and a search that meets its deadline (200 ms) returns what it has: both say
         `cut`. Filters narrow the candidates themselves. A message that forks share is one hit.
+        `SessionNotFound` for one session that is not there, or that the viewer may not see.
         Trashed sessions never appear, archived ones do, marked; undone turns do too, for they
         were said. `per_session` keeps the best hit of each session. A cursor stays within the
         candidates of its first page.
@@ -313,7 +314,7 @@ class Trash(Protocol):
         ...
 
     async def restore_last(self) -> tuple[str, ...]:
-        """Bring back what the latest `delete_sessions` still has in the trash."""
+        """Bring back what was deleted last, in one go; called again, what was deleted before."""
         ...
 
     async def purge_sessions(self, ids: Sequence[str]) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ class Demo(msgspec.Struct, frozen=True):
 @click.option("--home", metavar="DIR", help="Make it there. [default: a new temporary directory]")
 @click.option("--sessions", type=click.IntRange(1, 1_000_000), default=40, show_default=True)
 @click.option("--messages", type=click.IntRange(1, 10_000_000), help="In all sessions together.")
-@click.option("--seed", type=int, default=54, show_default=True, help="Another seed, other stories.")
+@click.option("--seed", type=int, default=54, show_default=True, help="Another one, other stories.")
 @json_option
 @click.pass_context
 @pass_app

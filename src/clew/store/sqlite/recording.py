@@ -219,6 +219,8 @@ class Recording:
             )
         if change.turn_id is not None:
             self.connection.execute(_ADD_TURN_USAGE, (text(change.turn_id), *bindings))
+            if not self.connection.changes():
+                raise RecordNotFound("turn", change.turn_id)
 
     def undo_turn(self, change: changes.UndoTurn) -> None:
         """Pass over a turn of this thread."""

@@ -12,9 +12,11 @@ from typing import Any
 import apsw
 
 from clew.core.search import SearchFilter
-from clew.core.session import OWNER
+from clew.core.session import OWNER, may_see
+from clew.errors import SessionNotFound
 from clew.store.sqlite.connection import fetch
 from clew.store.sqlite.rows import text
+from clew.store.sqlite.sessions import get
 from clew.store.sqlite.thread import Stretch, stretches
 
 FEW_SESSIONS = 64
@@ -86,6 +88,8 @@ class Scope:
     def _few_parts(self) -> list[Stretch] | None:
         """What the sessions in question are made of, if those are few; None: look everywhere."""
         if self._where.session is not None:
+            if not may_see(self._where.viewer, get(self._connection, self._where.session).person):
+                raise SessionNotFound(self._where.session)
             return stretches(self._connection, self._where.session)[0]
         if not self._conditions:
             return None

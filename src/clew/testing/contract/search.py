@@ -329,8 +329,9 @@ class SearchContract(Contract):
 
         assert await found(store, "apple", viewer=GUEST) == {(guests.id, 1)}
         assert await found(store, "狐狸", viewer=GUEST) == {(guests.id, 1)}
-        assert await found(store, "apple", viewer=GUEST, session=owners.id) == set()
         assert await found(store, "apple", viewer="nobody") == set()
+        with pytest.raises(SessionNotFound):  # as if it were not there at all
+            await found(store, "apple", viewer=GUEST, session=owners.id)
         assert len(await found(store, "apple")) == 2
 
     async def test_a_deleted_session_is_not_found(self, store: Store, other: Store) -> None:

@@ -214,6 +214,13 @@ class TurnsContract(Contract):
 
         assert (await store.get_session(session.id)).usage == Usage()
 
+    async def test_usage_of_a_turn_that_is_not_there_is_refused(self, store: Store) -> None:
+        session = await make(store)
+
+        with pytest.raises(RecordNotFound):
+            await record(store, session.id, AddUsage(usage=Usage(1), turn_id="nobody"))
+        assert (await store.get_session(session.id)).usage == Usage()
+
     async def test_a_dead_runners_turns_are_interrupted(
         self, store: Store, other: Store, clock: FakeClock
     ) -> None:
