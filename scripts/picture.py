@@ -35,7 +35,7 @@ SEED = 54
 
 PICTURES = {
     "list": ("clew list -n 10", "clew search certificate server -n 2", "clew search 証明書 -n 1"),
-    "show": ("clew show 'Read the hypothesis' -n 4",),
+    "show": ("clew show 'Restart the firewall' -n 4",),
     "doctor": ("clew doctor",),
 }
 

@@ -92,6 +92,32 @@ def test_an_unknown_command_names_the_nearest(home: Home, name: str) -> None:
     assert "Did you mean" in result.stderr
 
 
+@pytest.mark.parametrize("words", [(), ("search",), ("trash",), ("trash", "empty")])
+def test_help_is_a_command_too(home: Home, words: tuple[str, ...]) -> None:
+    result = home.clew("help", *words)
+    assert result.exit_code == 0
+    assert result.stdout == home.clew(*words, "--help").stdout
+    assert not home.path.exists()
+
+
+@pytest.mark.parametrize("words", [("serach",), ("trash", "emtpy"), ("list", "me")])
+def test_help_for_what_is_not_there_is_wrong_usage(home: Home, words: tuple[str, ...]) -> None:
+    result = home.clew("help", *words)
+    assert result.exit_code == 2
+    assert "Did you mean" in result.stderr or "no commands below" in result.stderr
+
+
+@pytest.mark.parametrize("group", ["config", "trash"])
+def test_no_line_of_a_groups_help_is_cut(home: Home, group: str) -> None:
+    assert "..." not in home.clew(group, "--help").stdout.partition("Commands:")[2]
+
+
+def test_wrong_usage_begins_like_every_other_error(home: Home) -> None:
+    lines = home.clew("list", "--nonsense").stderr.splitlines()
+    assert lines[0].startswith("Usage: clew list ")
+    assert lines[-1].startswith("clew: No such option")
+
+
 def test_the_version_is_one_line(home: Home) -> None:
     result = home.clew("--version")
     assert result.exit_code == 0

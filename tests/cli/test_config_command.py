@@ -59,6 +59,25 @@ def test_set_refuses_what_does_not_fit_and_writes_nothing(home: Home, key: str, 
     assert not (home.path / "config.toml").exists()
 
 
+def test_a_number_below_zero_is_a_value_and_no_option(home: Home) -> None:
+    assert home.clew("config", "set", TRASH, "-1").exit_code == 0
+    assert home.json("config", "show")[TRASH]["value"] == -1
+
+
+def test_unset_brings_the_default_back(home: Home) -> None:
+    home.clew("config", "set", TRASH, "7")
+    result = home.clew("config", "unset", TRASH)
+    assert (result.exit_code, result.stdout) == (0, f"{TRASH} is 30 now, from default.\n")
+    assert home.json("config", "unset", TRASH)["value"] == 30
+    assert home.json("config", "show")[TRASH] == {"value": 30, "source": "default"}
+
+
+def test_unset_refuses_a_key_that_is_none(home: Home) -> None:
+    result = home.clew("config", "unset", "session.trash_dys")
+    assert result.exit_code == 2
+    assert TRASH in result.stderr
+
+
 def test_a_broken_file_stops_other_commands_but_not_its_repair(home: Home) -> None:
     home.path.mkdir()
     (home.path / "config.toml").write_text('[session]\ntrash_days = "soon"\n', encoding="utf-8")

@@ -37,6 +37,18 @@ def test_what_could_drive_a_terminal_is_stripped(home: Home) -> None:
     assert "\x1b" not in listed
 
 
+def test_a_fork_without_a_title_is_told_from_its_parent(home: Home) -> None:
+    untitled, titled = home.add(None, "How do I exit vim?"), home.add("Title", "hello")
+    for session in (untitled, titled):
+        home.clew("fork", session.id)
+    listed = home.clew("list").stdout
+    for name in ("How do I exit vim?", "Title"):
+        assert listed.count(f"  {name}\n") == 1
+        assert listed.count(f"  {name} (fork)\n") == 1
+    home.clew("rename", "Title (fork)", "Another way")
+    assert "  Another way\n" in home.clew("list").stdout
+
+
 def test_the_platform_is_shown_where_there_are_several(home: Home) -> None:
     home.add("One")
     assert "PLATFORM" not in home.clew("list").stdout

@@ -75,7 +75,7 @@ def test_bare_clew_empties_old_trash(home: Home) -> None:
     home.store(delete, clock=lambda: 1_700_000_000_000)
     kept = home.clew(env={"CLEW_SESSION_TRASH_DAYS": "0"})
     assert kept.stderr == ""
-    assert "Removed 1 from the trash for good" in home.clew().stderr
+    assert "Removed 1 session from the trash for good" in home.clew().stderr
     assert home.clew("trash", "list").stdout == "The trash is empty.\n"
 
 

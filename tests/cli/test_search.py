@@ -40,6 +40,9 @@ def test_a_hit_says_where_and_what(home: Home) -> None:
         (("redirect", "staging"), ["Login"]),
         (("redirect", "-staging"), ["Trip", "Trip"]),
         (("redirect", "-staging", "--role", "user"), ["Trip"]),
+        (("redirect", "-a"), ["Login", "Trip"]),
+        (("redirect", '-"the redirect"'), ["Trip", "Trip"]),
+        (("redirect", "-404", "-n1", "--session", "login"), ["Login"]),
         (('"the redirect"',), ["Login"]),
         (("stag*",), ["Login"]),
         (("redirect", "--platform", "telegram", "--role", "assistant"), ["Trip"]),
@@ -77,11 +80,12 @@ def test_times_may_be_dates_moments_or_durations(home: Home) -> None:
         assert [title for title in ("Old", "New") if f'"{title}"' in result.stdout] == titles, args
 
 
+@pytest.mark.parametrize("option", ["--since", "--until"])
 @pytest.mark.parametrize("when", ["soon", "2026-13-01", "", "7", "99999-01-01"])
-def test_a_time_that_is_none_is_wrong_usage(talk: Home, when: str) -> None:
-    result = talk.clew("search", "x", "--since", when)
+def test_a_time_that_is_none_is_wrong_usage(talk: Home, option: str, when: str) -> None:
+    result = talk.clew("search", "x", option, when)
     assert result.exit_code == 2
-    assert "--since" in result.stderr
+    assert f"Invalid value for {option}: " in result.stderr
 
 
 def test_here_means_this_directory(

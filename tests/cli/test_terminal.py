@@ -95,6 +95,7 @@ def test_lines_fit_the_terminal(full: Home, width: int, args: tuple[str, ...]) -
     assert terminal.finish() == 0
     for line in click.unstyle(terminal.output).splitlines():
         assert columns(line) <= width, line
+        assert line == line.rstrip()
 
 
 def test_directories_are_shown_where_there_is_room(full: Home) -> None:
@@ -136,10 +137,20 @@ def test_json_is_indented_for_people(full: Home) -> None:
 def test_deleting_everything_asks(home: Home, answer: str, left: int) -> None:
     home.add("One")
     terminal = Terminal(home, "delete", "--all")
-    terminal.wait_for("Put all 1 sessions in the trash? [y/N] ")
+    terminal.wait_for("Put the only session in the trash? [y/N] ")
     terminal.type(f"{answer}\n")
     assert terminal.finish() == 0
     assert len(home.json("list")["sessions"]) == left
+
+
+def test_the_end_of_input_is_a_no_and_leaves_the_line(home: Home) -> None:
+    home.add("One")
+    terminal = Terminal(home, "delete", "--all")
+    terminal.wait_for("[y/N] ")
+    terminal.type("\x04")
+    assert terminal.finish() == 0
+    assert terminal.output.endswith("[y/N] \nNothing was deleted.\n")
+    assert len(home.json("list")["sessions"]) == 1
 
 
 def test_an_interrupt_at_a_question_is_130_and_changes_nothing(home: Home) -> None:

@@ -65,8 +65,10 @@ def test_undo_takes_back_one_delete_at_a_time(home: Home) -> None:
         home.add(title)
     home.clew("delete", "one")
     home.clew("delete", "two", "three")
-    assert "Restored 2 sessions" in home.clew("undo").stdout
-    assert 'Restored "One"' in home.clew("undo").stdout
+    assert home.clew("undo").stdout == (
+        "Restored 2 sessions. `clew undo` again goes further back.\n"
+    )
+    assert home.clew("undo").stdout == 'Restored "One".\n'
     last = home.clew("undo")
     assert (last.exit_code, last.stdout) == (1, "Nothing to undo: the trash is empty.\n")
 

@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from clew.core.session import Session
+from tests.cli.conftest import Home
+
+CLEW = [sys.executable, "-m", "clew"]
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The directory where the person is."""
+    folder = tmp_path / "place"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture
+def session(home: Home) -> Session:
+    return home.add("Talk", *(f"message {number}" for number in range(6)))
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Home:
+    """Another computer."""
+    return Home(tmp_path / "other")
+
+
+@pytest.fixture
+def lines(home: Home, session: Session) -> list[str]:
+    """The transcript: the session, six messages, the end."""
+    assert home.clew("export", session.id, "-o", "talk.jsonl").exit_code == 0
+    return Path("talk.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
+
+
+def run(home: Home, *args: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    """The real command line, with something on standard input."""
+    return subprocess.run(
+        [*CLEW, *args],
+        env={**os.environ, "CLEW_HOME": str(home.path)},
+        input=given,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+
+
+# --- export -----------------------------------------------------------------------------------
+
+
+def test_an_export_is_a_private_file_in_this_directory(home: Home, session: Session) -> None:
+    result = home.clew("export", "talk")
+    file = Path(f"session-{session.id}.md")
+    assert (result.exit_code, result.stdout) == (0, f"The session is now in {file}.\n")
+    assert "message 5" in file.read_text(encoding="utf-8")
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("args", "kind", "begins"),
+    [
+        (("-o", "x.md"), "md", "# Talk"),
+        (("-o", "x.html"), "html", "<!doctype html>"),
+        (("-o", "x.jsonl"), "jsonl", '{"type":"session"'),
+        (("-o", "x.txt", "--format", "md"), "md", "# Talk"),
+        (("-o", "x"), "md", "# Talk"),
+    ],
+)
+def test_the_ending_decides_unless_a_format_is_named(
+    home: Home, session: Session, args: tuple[str, ...], kind: str, begins: str
+) -> None:
+    said = home.json("export", session.id, *args)
+    assert said == {"session": session.id, "file": args[1], "format": kind}
+    assert Path(args[1]).read_text(encoding="utf-8").lower().startswith(begins.lower())
+
+
+@pytest.mark.parametrize(
+    ("folder", "kind"), [("out", "md"), ("out/", "html"), ("out.d", "jsonl"), (".", "md")]
+)
+def test_into_a_directory_it_goes_under_its_own_name(
+    home: Home, session: Session, folder: str, kind: str
+) -> None:
+    Path(folder).mkdir(exist_ok=True)
+    chosen = [] if kind == "md" else ["--format", kind]
+    result = home.clew("export", session.id, "-o", folder, *chosen)
+    assert result.exit_code == 0, result.stderr
+    assert (Path(folder) / f"session-{session.id}.{kind}").exists()
+
+
+@pytest.mark.parametrize(("output", "code"), [("nope/", 1), ("nope/x.md", 1), ("x.pdf", 2)])
+def test_where_nothing_can_be_written_is_named(
+    home: Home, session: Session, output: str, code: int
+) -> None:
+    result = home.clew("export", session.id, "-o", output)
+    assert result.exit_code == code
+    assert output.replace("x.pdf", ".pdf") in result.stderr
+    assert list(Path().iterdir()) == []
+
+
+def test_a_file_is_written_over_only_with_force(home: Home, session: Session) -> None:
+    Path("x.md").write_text("precious", encoding="utf-8")
+    refused = home.clew("export", session.id, "-o", "x.md")
+    assert refused.exit_code == 1
+    assert "--force" in refused.stderr
+    assert Path("x.md").read_text(encoding="utf-8") == "precious"
+    assert home.clew("export", session.id, "-o", "x.md", "--force").exit_code == 0
+
+
+def test_a_session_that_is_not_there_is_code_1_and_wrong_usage_2(home: Home) -> None:
+    assert home.clew("export", "nope").exit_code == 1
+    assert home.clew("export").exit_code == 2
+    assert home.clew("export", "x", "--format", "pdf").exit_code == 2
+
+
+def test_a_session_goes_through_a_pipe(home: Home, session: Session, other: Home) -> None:
+    sent = run(home, "export", "talk", "--format", "jsonl", "-o", "-")
+    assert (sent.returncode, sent.stderr) == (0, b"")
+    received = run(other, "import", "-", given=sent.stdout)
+    assert (received.returncode, received.stderr) == (0, b"")
+    assert received.stdout.decode() == f"Session {session.id} imported, 6 messages.\n"
+
+
+# --- import -----------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("lines")
+def test_importing_twice_changes_nothing(other: Home, session: Session) -> None:
+    first, second = other.json("import", "talk.jsonl"), other.json("import", "talk.jsonl")
+    assert (first["session_id"], first["outcome"], first["messages"]) == (session.id, "created", 6)
+    assert (second["outcome"], second["messages"]) == ("unchanged", 0)
+
+
+@pytest.mark.usefixtures("lines")
+def test_a_dry_run_changes_nothing(other: Home) -> None:
+    result = other.clew("import", "talk.jsonl", "--dry-run")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("Would be done: Session ")
+    assert other.json("list")["sessions"] == []
+
+
+@pytest.mark.usefixtures("lines")
+def test_as_new_makes_a_session_of_its_own(home: Home, session: Session) -> None:
+    assert home.json("import", "--as-new", "talk.jsonl")["session_id"] != session.id
+    assert len(home.json("list")["sessions"]) == 2
+
+
+def test_the_end_of_a_file_that_was_cut_off_comes_with_the_whole_one(
+    other: Home, session: Session, lines: list[str]
+) -> None:
+    Path("cut.jsonl").write_text("".join(lines[:5]) + lines[5][:40], encoding="utf-8")
+    result = other.clew("import", "cut.jsonl")
+    assert result.exit_code == 1
+    assert "A whole one adds those at the end." in result.stderr
+    whole = other.clew("import", "talk.jsonl")
+    assert whole.exit_code == 0
+    assert whole.stdout == f"Session {session.id} continued with 3 messages.\n"
+
+
+def test_what_is_advised_for_a_damaged_line_works(
+    other: Home, session: Session, lines: list[str]
+) -> None:
+    lines[3] = "garbage\n"
+    Path("bad.jsonl").write_text("".join(lines), encoding="utf-8")
+    result = other.clew("import", "bad.jsonl")
+    assert result.exit_code == 1
+    assert "imported, 5 messages" in result.stdout
+    assert "were left out: 4." in result.stderr
+    assert f"`clew delete --now {session.id}`" in result.stderr
+    refused = other.clew("import", "talk.jsonl")
+    assert refused.exit_code == 1
+    assert "differs from message 3 on" in refused.stderr
+    assert other.clew("delete", "--now", session.id).exit_code == 0
+    assert "imported, 6 messages" in other.clew("import", "talk.jsonl").stdout
+
+
+def test_a_damaged_session_of_its_own_is_to_be_deleted(other: Home, lines: list[str]) -> None:
+    lines[3] = "garbage\n"
+    Path("bad.jsonl").write_text("".join(lines), encoding="utf-8")
+    result = other.clew("import", "--as-new", "bad.jsonl")
+    (made,) = other.json("list")["sessions"]
+    assert f"`clew delete {made['id']}`" in result.stderr
+    advised = other.clew("import", "--dry-run", "--as-new", "bad.jsonl").stderr
+    assert "clew delete" not in advised
+
+
+def test_a_damaged_line_that_is_no_message_costs_no_message(other: Home, lines: list[str]) -> None:
+    lines.insert(1, "garbage\n")
+    lines[-1] = lines[-1].replace('"lines":7', '"lines":8')
+    Path("bad.jsonl").write_text("".join(lines), encoding="utf-8")
+    result = other.clew("import", "bad.jsonl")
+    assert result.exit_code == 1
+    assert result.stderr == "Lines that could not be read and were left out: 2.\n"
+
+
+def test_a_session_that_differs_or_is_in_the_trash_is_left_alone(
+    home: Home, session: Session, lines: list[str]
+) -> None:
+    lines[2] = lines[2].replace("message 1", "something else")
+    Path("other.jsonl").write_text("".join(lines), encoding="utf-8")
+    result = home.clew("import", "other.jsonl", "--json")
+    assert result.exit_code == 1
+    assert msgspec.json.decode(result.stderr)["error"] == "diverged"
+    home.clew("delete", session.id)
+    refused = home.clew("import", "talk.jsonl")
+    assert refused.exit_code == 1
+    assert "clew trash restore" in refused.stderr
+
+
+def test_what_is_no_transcript_is_named(home: Home) -> None:
+    Path("x.jsonl").write_text("hello\n", encoding="utf-8")
+    result = home.clew("import", "x.jsonl")
+    assert result.exit_code == 1
+    assert "not a clew transcript" in result.stderr
+    for file in ("nope.jsonl", "."):
+        result = home.clew("import", file)
+        assert result.exit_code == 1
+        assert result.stderr.startswith(f"clew: {file} can't be read: ")
+    assert home.clew("import").exit_code == 2
