@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import apsw
@@ -39,7 +41,28 @@ TOPICS: dict[str, Callable[[Setting], Awaitable[list[Finding]]]] = {
 }
 
 
-async def run(topics: Sequence[str], *, cache: Path, quick: bool) -> list[Finding]:
+ONE_CORE = ("append", "newest", "list", "resolve", "fork")
+"""Microseconds against a floor. What waking a thread on another core costs differs by a factor of
+five on one and the same machine, so these run on one core, floor and clew alike."""
+
+
+@contextmanager
+def one_core() -> Iterator[None]:
+    """Keep this process, and the threads that it starts, on one core where that can be done."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+async def run(
+    topics: Sequence[str], *, cache: Path, quick: bool, spread: bool = False
+) -> list[Finding]:
     """Measure the topics, one after the other."""
     findings: list[Finding] = []
     for topic in topics:
@@ -48,7 +71,8 @@ async def run(topics: Sequence[str], *, cache: Path, quick: bool) -> list[Findin
         scratch = Path(tempfile.mkdtemp(prefix="scratch-", dir=cache))
         try:
             setting = Setting(cache=cache, scratch=scratch, quick=quick)
-            findings += await TOPICS[topic](setting)
+            with one_core() if topic in ONE_CORE and not spread else nullcontext():
+                findings += await TOPICS[topic](setting)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
     return findings
@@ -60,6 +84,7 @@ def main() -> int:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("topics", nargs="*", metavar="topic", help=", ".join(TOPICS))
     parser.add_argument("--quick", action="store_true", help="small stores, few rounds")
+    parser.add_argument("--spread", action="store_true", help="use all cores for every topic")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the findings there too")
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "clew-bench")
     options = parser.parse_args()
@@ -67,8 +92,11 @@ def main() -> int:
         parser.error(f"no such topic: {', '.join(sorted(unknown))}")
     cache: Path = options.cache.absolute()
     cache.mkdir(parents=True, exist_ok=True)
-    findings = asyncio.run(run(options.topics or tuple(TOPICS), cache=cache, quick=options.quick))
-    print(f"Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}, CPU medians\n")
+    topics = options.topics or tuple(TOPICS)
+    findings = asyncio.run(run(topics, cache=cache, quick=options.quick, spread=options.spread))
+    cores = "all cores" if options.spread else f"one core for {', '.join(ONE_CORE)}"
+    print(f"Python {platform.python_version()}, SQLite {apsw.sqlite_lib_version()}, ", end="")
+    print(f"CPU medians, {cores}\n")
     print(table(findings))
     if options.json is not None:
         options.json.write_bytes(msgspec.json.format(msgspec.json.encode(findings)))

@@ -1,7 +1,7 @@
-"""The floor: the least SQL that does the job, with bare apsw, no threads, no values, no checks.
+"""The floor: the SQL that clew runs, with bare apsw and nothing around it.
 
-What clew takes beyond this is the price of its safety and comfort. A floor has the same schema,
-the same triggers and the same durability as clew.
+No threads, no values, no checks. What clew takes beyond this is the price of its safety and
+comfort. A floor has the same schema, triggers and durability, and runs the same statements.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ from typing import Any
 
 import apsw
 
+from clew.core.session import OWNER, SessionFilter
+from clew.store.sqlite import record, recording, thread
 from clew.store.sqlite.database import CHANGES_PER_PAGE, MERGE_EVERY
-from clew.store.sqlite.rows import MESSAGE_COLUMNS, SESSION_COLUMNS
+from clew.store.sqlite.listing import list_query
+from clew.store.sqlite.rows import SESSION_COLUMNS
 
 Rows = list[tuple[Any, ...]]
 
@@ -32,56 +35,51 @@ class Floor:
         """One message at the end of a session."""
         execute = self._connection.execute
         now = time.time_ns() // 1_000_000
-        before = self._connection.total_changes()
         execute("BEGIN IMMEDIATE")
-        head: int = execute("SELECT head FROM sessions WHERE id = ?", (session_id,)).get
-        execute(
-            """INSERT INTO messages (session_id, seq, role, content, is_error, at)
-               VALUES (?, ?, 'user', ?, 0, ?)""",
-            (session_id, head + 1, content, now),
-        )
-        execute(
-            """UPDATE sessions SET head = head + 1, message_count = message_count + 1,
-                 content_bytes = content_bytes + ?2, updated_at = ?3, last_interaction_at = ?3
-               WHERE id = ?1""",
-            (session_id, len(content), now),
-        )
+        before = self._connection.total_changes()
+        begin: Rows = execute(record.BEGIN, (session_id,)).fetchall()
+        head = begin[0][0]
+        unset = (None,) * 6
+        message = (session_id, head + 1, None, "user", content, *unset[:4], 0, None, *unset, now)
+        execute(recording.INSERT_MESSAGE, message).fetchall()
+        execute(recording.ADVANCE, (session_id, head + 1, 1, len(content), now, now, None))
+        execute("SELECT 1 FROM spaceless_queue LIMIT 1").fetchall()
         self._merge(self._connection.total_changes() - before)
         execute("COMMIT")
 
     def _merge(self, changes: int) -> None:
-        """Merge the index as clew does: it belongs to the price of an append."""
+        """Merge the indexes as clew does: it belongs to the price of an append."""
         self._unmerged += changes
         if self._unmerged >= MERGE_EVERY:
             pages, self._unmerged = self._unmerged // CHANGES_PER_PAGE, 0
-            self._connection.execute(
-                "INSERT INTO messages_fts (messages_fts, rank) VALUES ('merge', ?)", (pages,)
-            )
+            for index in ("messages_fts", "messages_spaceless"):
+                self._connection.execute(
+                    f"INSERT INTO {index} ({index}, rank) VALUES ('merge', ?)",  # noqa: S608  # constants
+                    (pages,),
+                )
 
     def newest(self, session_id: str, limit: int) -> Rows:
         """The newest messages of a session."""
-        rows = self._connection.execute(
-            f"""SELECT {MESSAGE_COLUMNS} FROM messages WHERE session_id = ?
-                ORDER BY seq DESC LIMIT ?""",  # noqa: S608  # constants
-            (session_id, limit),
-        ).fetchall()
+        execute = self._connection.execute
+        execute("BEGIN")
+        ((_, low, high, _),) = execute(thread.SESSION, (session_id,)).fetchall()
+        sql = thread.MESSAGES.format(hide="")
+        rows = execute(sql, (session_id, low, high, limit, 0)).fetchall()
+        execute("COMMIT")
         rows.reverse()
         return rows
 
     def list_sessions(self, limit: int) -> Rows:
-        """The sessions that a list shows first."""
-        return self._connection.execute(
-            f"""SELECT {SESSION_COLUMNS} FROM sessions
-                WHERE deleted_at IS NULL AND archived_at IS NULL
-                ORDER BY pinned DESC, updated_at DESC, id DESC LIMIT ?""",  # noqa: S608  # constants
-            (limit,),
-        ).fetchall()
+        """The sessions that a list shows first, and the one after, which tells of a next page."""
+        sql, bindings = list_query(SessionFilter(viewer=OWNER), archived=False, after=None)
+        return self._connection.execute(sql, (*bindings, limit + 1)).fetchall()
 
     def find_sessions(self, prefix: str) -> Rows:
         """Sessions by the beginning of their id."""
         return self._connection.execute(
             f"""SELECT {SESSION_COLUMNS} FROM sessions
-                WHERE id >= ?1 AND id < ?1 || 'g' AND deleted_at IS NULL""",  # noqa: S608  # constants
+                WHERE id >= ?1 AND id < ?1 || 'g' AND deleted_at IS NULL
+                ORDER BY updated_at DESC, id DESC LIMIT 10""",  # noqa: S608  # constants
             (prefix,),
         ).fetchall()
 
@@ -89,7 +87,7 @@ class Floor:
         """Sessions by their title; the newest ten."""
         return self._connection.execute(
             f"""SELECT {SESSION_COLUMNS} FROM sessions WHERE title_key = ? AND deleted_at IS NULL
-                ORDER BY updated_at DESC LIMIT 10""",  # noqa: S608  # constants
+                ORDER BY updated_at DESC, id DESC LIMIT 10""",  # noqa: S608  # constants
             (title_key,),
         ).fetchall()
 

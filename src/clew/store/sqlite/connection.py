@@ -165,11 +165,11 @@ class Crew:
         if first is None:
             return []
         taken = [first]
-        while len(taken) < self._batch:
+        while len(taken) < self._batch and not self._queue.empty():
             try:
                 further = self._queue.get_nowait()
             except Empty:
-                break
+                break  # another thread was quicker
             if further is None:
                 self._queue.put(None)
                 break
@@ -193,6 +193,7 @@ class Crew:
                 connection.close()
 
     def _wake_tasks(self, batch: list[Pending]) -> None:
+        """Wake all who wait, each loop once."""
         for loop in {pending.loop for pending in batch}:
             done = [pending for pending in batch if pending.loop is loop]
             try:

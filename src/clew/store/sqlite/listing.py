@@ -32,14 +32,15 @@ class SqliteListing:
         if start is None:
             return ()
         sql = f"""SELECT {SESSION_COLUMNS} FROM sessions
-            WHERE id >= ? AND id < ? AND deleted_at IS NULL ORDER BY updated_at DESC, id LIMIT ?"""
+            WHERE id >= ? AND id < ? AND deleted_at IS NULL
+            ORDER BY updated_at DESC, id DESC LIMIT ?"""
         # "g" comes after every hexadecimal digit and the hyphen.
         return await self._select(sql, (start, start + "g", check_limit(limit)))
 
     async def find_titles(self, title: str, *, limit: int = 10) -> tuple[Session, ...]:
         """See `ports.Sessions`."""
         sql = f"""SELECT {SESSION_COLUMNS} FROM sessions
-            WHERE title_key = ? AND deleted_at IS NULL ORDER BY updated_at DESC, id LIMIT ?"""
+            WHERE title_key = ? AND deleted_at IS NULL ORDER BY updated_at DESC, id DESC LIMIT ?"""
         return await self._select(sql, (text(fold(title.strip())), check_limit(limit)))
 
     async def _select(self, sql: str, bindings: Row) -> tuple[Session, ...]:

@@ -17,7 +17,7 @@ from clew.store.sqlite.connection import fetch_one
 from clew.store.sqlite.recording import Recording
 from clew.store.sqlite.rows import text
 
-_BEGIN = """
+BEGIN = """
 SELECT s.head, s.preview IS NULL, coalesce(l.epoch, 0), l.holder IS NOT NULL
 FROM sessions s LEFT JOIN leases l ON l.session_id = s.id
 WHERE s.id = ? AND s.purged_at IS NULL
@@ -34,7 +34,7 @@ def record(
     idempotency_key: str | None,
 ) -> Recorded:
     """Apply the changes, fenced by the epoch and recognised by the key."""
-    begin = fetch_one(connection, _BEGIN, (text(session_id),))
+    begin = fetch_one(connection, BEGIN, (text(session_id),))
     if begin is None:
         raise SessionNotFound(session_id)
     if idempotency_key is not None:

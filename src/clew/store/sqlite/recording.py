@@ -24,14 +24,14 @@ from clew.store.sqlite.thread import stretches
 PREVIEW = 200
 """Characters of the first user message that a list keeps."""
 
-_INSERT_MESSAGE = """
+INSERT_MESSAGE = """
 INSERT INTO messages (
   session_id, seq, turn_id, role, content, parts, tool_call_id, tool_name, tool_calls, is_error,
   model, input_tokens, output_tokens, cache_read_tokens, cache_creation_tokens, cost, api_calls, at
 ) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id
 """
 
-_ADVANCE = """
+ADVANCE = """
 UPDATE sessions SET
   head = ?2, message_count = message_count + ?3, content_bytes = content_bytes + ?4,
   updated_at = max(updated_at, ?5), last_interaction_at = coalesce(?6, last_interaction_at),
@@ -80,7 +80,7 @@ class Recording:
         """Write the session row, if anything moved it."""
         if self._seqs:
             self.connection.execute(
-                _ADVANCE,
+                ADVANCE,
                 (
                     self.session_id,
                     self.head,
@@ -108,11 +108,12 @@ class Recording:
         at = self.now if draft.at is None else draft.at
         self.head += 1
         row_id = self.connection.execute(
-            _INSERT_MESSAGE,
+            INSERT_MESSAGE,
             (self.session_id, self.head, optional(change.turn_id), *bindings, at),
         ).get
-        for blob_hash in blob_hashes(draft.parts):
-            self._keep_blob(row_id, blob_hash)
+        if draft.parts:
+            for blob_hash in blob_hashes(draft.parts):
+                self._keep_blob(row_id, blob_hash)
         self._seqs.append(self.head)
         self._ids.append(row_id)
         self._count += 1

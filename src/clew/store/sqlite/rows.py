@@ -173,7 +173,9 @@ def message_bindings(draft: Draft) -> tuple[Row, int]:
     content = text(draft.content)
     parts = to_json(draft.parts) if draft.parts else None
     calls = to_json(draft.tool_calls) if draft.tool_calls else None
-    size = byte_length(content) + byte_length(parts or "") + byte_length(calls or "")
+    size = byte_length(content)
+    if parts or calls:
+        size += byte_length(parts or "") + byte_length(calls or "")
     usage = (None,) * 6 if draft.usage is None else usage_bindings(draft.usage)
     bindings = (
         draft.role,

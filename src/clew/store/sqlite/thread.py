@@ -11,7 +11,21 @@ from clew.errors import SessionNotFound
 from clew.store.sqlite.connection import Row, fetch, fetch_one
 from clew.store.sqlite.rows import MESSAGE_COLUMNS, text
 
-_UNDONE = "(turn_id IS NULL OR turn_id NOT IN (SELECT turn_id FROM undone WHERE session_id = ?))"
+SESSION = """
+SELECT parent_id, coalesce(forked_at_seq, 0), head,
+       EXISTS (SELECT 1 FROM undone WHERE session_id = sessions.id)
+FROM sessions WHERE id = ? AND purged_at IS NULL
+"""
+
+MESSAGES = f"""
+SELECT {MESSAGE_COLUMNS} FROM messages
+WHERE session_id = ? AND seq > ? AND seq <= ? {{hide}}
+ORDER BY seq DESC LIMIT ? OFFSET ?
+"""
+
+_UNDONE = """
+AND (turn_id IS NULL OR turn_id NOT IN (SELECT turn_id FROM undone WHERE session_id = ?))
+"""
 
 
 class Stretch(msgspec.Struct, frozen=True):
@@ -24,13 +38,7 @@ class Stretch(msgspec.Struct, frozen=True):
 
 def stretches(connection: apsw.Connection, session_id: str) -> tuple[list[Stretch], bool]:
     """What a thread is made of, newest first, and whether it passes over undone turns."""
-    row = fetch_one(
-        connection,
-        """SELECT parent_id, coalesce(forked_at_seq, 0), head,
-                  EXISTS (SELECT 1 FROM undone WHERE session_id = sessions.id)
-           FROM sessions WHERE id = ? AND purged_at IS NULL""",
-        (text(session_id),),
-    )
+    row = fetch_one(connection, SESSION, (text(session_id),))
     if row is None:
         raise SessionNotFound(session_id)
     parent, low, high, has_undone = row
@@ -61,9 +69,7 @@ def read_thread(
     """The newest rows of a thread, newest first."""
     parts, has_undone = stretches(connection, session_id)
     hide = has_undone and not undone
-    sql = f"""SELECT {MESSAGE_COLUMNS} FROM messages
-        WHERE session_id = ? AND seq > ? AND seq <= ? {f"AND {_UNDONE}" if hide else ""}
-        ORDER BY seq DESC LIMIT ? OFFSET ?"""
+    sql = MESSAGES.format(hide=_UNDONE if hide else "")
     alone = len(parts) == 1
     wanted = -1 if limit is None else limit + (0 if alone else offset)
     rows: list[Row] = []

@@ -73,7 +73,8 @@ CREATE INDEX sessions_guest
   ON sessions (person, (archived_at IS NOT NULL), pinned, updated_at, id)
   WHERE deleted_at IS NULL AND person <> 'owner';
 CREATE INDEX sessions_trash ON sessions (deleted_at, id) WHERE deleted_at IS NOT NULL;
-CREATE INDEX sessions_title ON sessions (title_key) WHERE title_key IS NOT NULL;
+CREATE INDEX sessions_title ON sessions (title_key, updated_at, id)
+  WHERE deleted_at IS NULL AND title_key IS NOT NULL;
 CREATE INDEX sessions_parent ON sessions (parent_id) WHERE parent_id IS NOT NULL;
 
 CREATE TABLE routes (
