@@ -14,11 +14,12 @@ if sys.platform == "win32":  # pragma: no cover  # written for, not tested here
     import msvcrt
     import random
 
-    _RANGE = 1 << 20
+    # Far behind what the file says: there, a locked byte can't be read by others.
+    _START, _RANGE = 1 << 30, 1 << 20
 
     def _lock(descriptor: int, *, shared: bool) -> bool:
         """Exclusive is the whole range, shared one random byte of it."""
-        start, length = (random.randrange(_RANGE), 1) if shared else (0, _RANGE)  # noqa: S311  # a position, no secret
+        start, length = (_START + random.randrange(_RANGE), 1) if shared else (_START, _RANGE)  # noqa: S311  # a position, no secret
         os.lseek(descriptor, start, os.SEEK_SET)
         try:
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, length)
@@ -51,7 +52,7 @@ class FileLock:
         """
         held = self._descriptor is not None
         if self._descriptor is None:
-            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         if _lock(self._descriptor, shared=shared):
             return True
         if not (held and _lock(self._descriptor, shared=True)):
@@ -62,7 +63,8 @@ class FileLock:
         """Replace what the file says. Only for a holder."""
         assert self._descriptor is not None
         os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, content, 0)
+        os.lseek(self._descriptor, 0, os.SEEK_SET)
+        os.write(self._descriptor, content)
 
     def release(self) -> None:
         """Let go; fine when nothing is held."""

@@ -16,6 +16,9 @@ import msgspec
 
 from clew.store.locks import FileLock
 
+_OPEN_FILES_ARE_FIXED = sys.platform == "win32"
+"""Windows neither renames nor removes a file that is open."""
+
 
 class ProcessInfo(msgspec.Struct, frozen=True):
     """What a process says of itself."""
@@ -51,15 +54,18 @@ class Presence:
         """Be alive for the others until `leave` or the end of the process."""
         self._directory.mkdir(mode=0o700, exist_ok=True)
         # Locked before it has its name: nobody ever meets it unlocked and takes it for dead.
-        unnamed = self._path.with_suffix(".new")
+        unnamed = self._path if _OPEN_FILES_ARE_FIXED else self._path.with_suffix(".new")
         self._lock = FileLock(unnamed)
         self._lock.acquire()
         self._lock.write(msgspec.json.encode(self.info))
-        unnamed.rename(self._path)
+        if unnamed != self._path:
+            unnamed.rename(self._path)
 
     def leave(self) -> None:
         """Be gone."""
         if self._lock is not None:
+            if _OPEN_FILES_ARE_FIXED:
+                self._lock.release()
             self._path.unlink(missing_ok=True)
             self._lock.release()
             self._lock = None
