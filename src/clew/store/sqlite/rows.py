@@ -61,6 +61,9 @@ COMPACTION_COLUMNS = """
   created_at, undone_at
 """
 
+_pack = msgspec.msgpack.Encoder().encode
+_ESCAPED = ESCAPE.encode()
+
 _decode_parts = msgspec.json.Decoder(tuple[dict[str, Any], ...]).decode
 _decode_calls = msgspec.json.Decoder(tuple[ToolCall, ...]).decode
 
@@ -103,7 +106,7 @@ def usage_bindings(usage: Usage) -> tuple[int | None, ...]:
 
 def session_from(row: Row) -> Session:
     """A row of SESSION_COLUMNS."""
-    if ESCAPE in "".join([value for value in row if value.__class__ is str]):
+    if _ESCAPED in _pack(row):  # the quickest look at fifty columns at once
         row = _unescape(row, json_at=(24, 25, 49))
     values = (
         *row[:24],
