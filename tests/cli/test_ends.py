@@ -79,13 +79,12 @@ def test_a_reader_that_has_had_enough_ends_it_quietly(home: Home) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    assert process.stdout is not None
-    process.stdout.read(10)
-    process.stdout.close()
-    assert process.wait(timeout=60) == 0
-    assert process.stderr is not None
-    assert process.stderr.read() == b""
-    process.stderr.close()
+    with process:
+        assert process.stdout is not None
+        process.stdout.close()  # before anything is written, so that writing itself fails
+        assert process.wait(timeout=60) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
 
 
 def test_output_works_where_the_encoding_is_poor(home: Home) -> None:

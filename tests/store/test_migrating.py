@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -245,3 +246,53 @@ def test_a_copy_is_of_the_moment_at_which_its_transaction_began(store: Path) -> 
         fill(store, "three")
         verified_copy(connection, target)
     assert contents(target) == ["one", "two"]
+
+
+RACE = """
+import asyncio, os, sys, time
+from pathlib import Path
+
+from clew.core.session import NewSession
+from clew.store.sqlite.store import SqliteStore
+
+
+async def meet(path):
+    async with SqliteStore(path) as store:
+        await store.open_session(NewSession(key="race"))
+
+
+failed = 0
+for number in range(30):
+    folder = Path(sys.argv[1]) / str(number)
+    folder.mkdir()
+    start = time.monotonic() + 0.02
+    children = []
+    for _ in range(6):
+        child = os.fork()
+        if child == 0:
+            while time.monotonic() < start:
+                pass
+            try:
+                asyncio.run(meet(folder / "sessions.db"))
+            except BaseException as error:
+                print(type(error).__name__, error, flush=True)
+                os._exit(1)
+            os._exit(0)
+        children.append(child)
+    failed += sum(os.waitpid(child, 0)[1] != 0 for child in children)
+sys.exit(failed != 0)
+"""
+
+
+def test_six_processes_that_make_thirty_files_at_once_all_succeed(tmp_path: Path) -> None:
+    # In a process of its own: it forks, and pytest may have threads.
+    race = subprocess.run(
+        [sys.executable, "-c", RACE, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert race.returncode == 0, race.stdout + race.stderr
+    made = sorted(tmp_path.glob("*/sessions.db"))
+    assert [query(path, "SELECT count(*) FROM sessions") for path in made] == [[(1,)]] * 30

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from clew.cli.app import App, json_option
-from clew.cli.report import finish, report
+from clew.cli.report import ReaderGone, finish, report
 from clew.version import __version__
 
 
@@ -92,6 +92,13 @@ class Clew(click.Group):
         for heading, entries in COMMANDS.items():
             with formatter.section(heading):
                 formatter.write_dl([(name, entry.help) for name, entry in entries.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command. A reader that left is ours to report: click would exit with 1."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise ReaderGone from error
 
     def main(  # type: ignore[override]  # click's overloads tell two modes apart that are one here
         self,

@@ -21,6 +21,10 @@ from clew.errors import AmbiguousId, ClewError
 INTERRUPTED = 130
 
 
+class ReaderGone(Exception):
+    """Whoever reads the answer has had enough of it."""
+
+
 def finish() -> None:
     """Let the last of the answer go out, while a failure can still be reported."""
     sys.stdout.flush()
@@ -29,8 +33,8 @@ def finish() -> None:
 def report(app: App, error: BaseException) -> int:
     """Tell what went wrong; returns the exit code."""
     match error:
-        case BrokenPipeError():
-            # Whoever reads has had enough. The interpreter's own last flush must not fail again.
+        case BrokenPipeError() | ReaderGone():
+            # The interpreter's own last flush must not fail again.
             with contextlib.suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0

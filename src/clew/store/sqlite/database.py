@@ -136,9 +136,21 @@ class Database:
         if 0 < version < latest:
             self._migrate(steps)
         self._first = self._connect()
-        if version == 0:
-            migrating.use_wal(self._first, self.path)
-            migrating.apply(self._first, steps)
+        if version == 0 and not _insist(partial(self._make, self._first, steps), SHARED_PATIENCE):
+            raise StoreBusy(f"Other processes kept {self.path} from being made. Try again.")
+
+    def _make(self, connection: apsw.Connection, steps: Sequence[Migration]) -> bool:
+        """Make the schema of a new file; False if another process is just about to.
+
+        Two that switch to WAL at once are told "busy" without a wait, lest they wait for each
+        other.
+        """
+        try:
+            migrating.use_wal(connection, self.path)
+            migrating.apply(connection, steps)
+        except apsw.BusyError:
+            return False
+        return True
 
     def _stored_version(self, latest: int) -> int:
         """Looked up read-only: who may write throws away the log of a damaged file on closing."""

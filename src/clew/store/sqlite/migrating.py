@@ -14,7 +14,7 @@ import apsw
 import msgspec
 
 from clew.errors import StoreDamaged, StoreForeign, StoreTooNew, StoreUnavailable
-from clew.store.sqlite.connection import connect, lock_path
+from clew.store.sqlite.connection import connect, fetch, lock_path
 
 APPLICATION_ID = 0x636C6577
 """`clew` in ASCII: tells our files from other SQLite databases."""
@@ -42,12 +42,13 @@ def shipped_migrations() -> tuple[Migration, ...]:
 
 def stored_version(connection: apsw.Connection, path: Path, latest: int) -> int:
     """The schema number of the file, 0 for a new one. Refuses what is not ours."""
-    application, version = (
-        connection.pragma("application_id"),
-        connection.pragma("user_version"),
+    # In one statement, so of one moment: another process may be making the file just now.
+    ((application, version, has_tables),) = fetch(
+        connection,
+        """SELECT application_id, user_version, EXISTS (SELECT 1 FROM sqlite_schema)
+           FROM pragma_application_id, pragma_user_version""",
     )
-    empty = version == 0 and not connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").get
-    if empty:
+    if version == 0 and not has_tables:
         return 0
     if application != APPLICATION_ID:
         raise StoreForeign(
