@@ -455,3 +455,15 @@ def test_what_an_index_finds_has_a_mark(words: list[str], data: st.DataObject) -
     text = word[: data.draw(st.integers(1, len(word)))] + data.draw(st.sampled_from(["", "*"]))
     if INDEX.find(text):
         assert marked(snippet(content, parse(text)))
+
+
+ASCII = st.text(st.sampled_from("runig sRUN-_.'1\n"), max_size=60)
+
+
+@given(
+    ASCII, st.sampled_from(["run", "runs", "running", "r*", "ru*", "sing", "1", "run sing", "g"])
+)
+def test_a_snippet_marks_the_same_in_plain_text_and_in_any_other(content: str, words: str) -> None:
+    query = parse(words)
+    plain, other = snippet(content, query), snippet(f"{content} é", query)
+    assert (plain.start, plain.end) == (other.start, other.end)

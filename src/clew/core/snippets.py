@@ -110,14 +110,30 @@ def _pattern(term: Term) -> list[_Wanted]:
 
 
 def _find(patterns: list[list[_Wanted]], text: str) -> tuple[int, int] | None:
+    """Return where the first match of any pattern stands."""
     if not patterns:
         return None
+    if text.isascii() and all(len(pattern) == 1 for pattern in patterns):
+        return _find_word([pattern[0] for pattern in patterns], text)
     atoms: list[_Atom] = []
     for atom in _atoms(text):
         atoms.append(atom)
         for pattern in patterns:
             if len(pattern) <= len(atoms) and all(map(_Wanted.fits, pattern, reversed(atoms))):
                 return atoms[-len(pattern)].start, atom.end
+    return None
+
+
+def _find_word(wanted: list[_Wanted], text: str) -> tuple[int, int] | None:
+    """Do the same for plain words in plain text, looking only at those with the right initial."""
+    initials = "".join({each.word[0] for each in wanted if each.word.isascii()})
+    if not initials:
+        return None
+    word = rf"(?<![A-Za-z0-9])[{initials}{initials.upper()}][A-Za-z0-9]*"
+    for match in re.finditer(word, text):
+        atom = _Atom(match[0].lower(), *match.span(), False)
+        if any(each.fits(atom) for each in wanted):
+            return match.span()
     return None
 
 
