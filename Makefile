@@ -21,6 +21,7 @@ help: ## show this list
 
 chat: $(VENV)/.stamp-run bytecode ## set up everything and run clew
 	@$(BIN)/clew
+	@command -v clew >/dev/null || printf '\nTo type clew yourself in this shell: . %s/activate\n' $(BIN)
 
 # Tests marked `serial` measure or kill processes, so nothing runs beside them.
 # Exit code 5 of pytest means that there are none.
