@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import signal
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+import apsw
 import pytest
 
 from clew.errors import StoreDamaged, StoreForeign, StoreInUse, StoreTooNew
@@ -296,3 +298,26 @@ def test_six_processes_that_make_thirty_files_at_once_all_succeed(tmp_path: Path
     assert race.returncode == 0, race.stdout + race.stderr
     made = sorted(tmp_path.glob("*/sessions.db"))
     assert [query(path, "SELECT count(*) FROM sessions") for path in made] == [[(1,)]] * 30
+
+
+def test_what_a_start_killed_in_its_first_write_left_is_taken_up_by_the_next(
+    path: Path, tmp_path: Path
+) -> None:
+    # A journal that must be rolled back first, which who only reads can't do.
+    begun = tmp_path / "begun" / "sessions.db"
+    begun.parent.mkdir()
+    with closing(apsw.Connection(str(begun))) as connection:
+        connection.execute("CREATE TABLE t (x); INSERT INTO t VALUES (zeroblob(100000))")
+        connection.execute("DROP TABLE t; PRAGMA user_version = 0")
+        connection.execute("BEGIN; CREATE TABLE half (x); INSERT INTO half VALUES (zeroblob(9999))")
+        connection.cache_flush()
+        path.parent.mkdir(exist_ok=True)
+        for ending in ("", "-journal"):
+            path.with_name(path.name + ending).write_bytes(
+                begun.with_name(begun.name + ending).read_bytes()
+            )
+
+    opened = Database(path, clock=lambda: 1, version="test")
+    opened.open()
+    asyncio.run(opened.close())
+    assert version_of(path) == NEXT - 1

@@ -29,7 +29,13 @@ from clew.errors import (
 from clew.store.locks import FileLock
 from clew.store.presence import Presence
 from clew.store.sqlite import migrating
-from clew.store.sqlite.connection import DRIVER_ERRORS, connect, fetch_one, lock_path
+from clew.store.sqlite.connection import (
+    DRIVER_ERRORS,
+    connect,
+    connect_to_look,
+    fetch_one,
+    lock_path,
+)
 from clew.store.sqlite.failures import translate
 from clew.store.sqlite.soundness import find_faults
 from clew.version import __version__
@@ -205,7 +211,7 @@ def _checked_manifest(source: Path) -> Manifest | None:
 
 
 def _refuse_sessions(path: Path) -> None:
-    with closing(connect(path, mode="ro")) as connection:
+    with closing(connect_to_look(path)) as connection:
         if migrating.stored_version(connection, path, _latest()) == 0:
             return
         if _counts(connection)[0]:
@@ -251,7 +257,7 @@ def _settle(path: Path) -> None:
     """Bring the old store's log into its file. One that is damaged stays as it is."""
     try:
         # Read-only first: one that may write would throw away the log of a damaged file.
-        with closing(connect(path, mode="ro")) as connection:
+        with closing(connect_to_look(path)) as connection:
             connection.pragma("schema_version")
     except (apsw.NotADBError, apsw.CorruptError):
         return

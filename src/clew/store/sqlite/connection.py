@@ -53,6 +53,18 @@ def connect(
     return connection
 
 
+def connect_to_look(path: Path) -> apsw.Connection:
+    """Open an existing file to look at it.
+
+    Without the right to write: who has it throws away the log of a damaged file on closing. Only
+    where a process died in a way that SQLite has to roll back first is that right needed.
+    """
+    try:
+        return connect(path, mode="ro")
+    except apsw.ReadOnlyError:
+        return connect(path, mode="rw")
+
+
 def fetch(connection: apsw.Connection, sql: str, bindings: Row = ()) -> list[Row]:
     """All rows of a query. What the columns hold is the schema's promise."""
     return connection.execute(sql, bindings).fetchall()

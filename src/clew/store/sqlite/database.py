@@ -29,6 +29,7 @@ from clew.store.sqlite.connection import (
     Job,
     Pending,
     connect,
+    connect_to_look,
     lock_path,
 )
 from clew.store.sqlite.failures import translate
@@ -153,10 +154,10 @@ class Database:
         return True
 
     def _stored_version(self, latest: int) -> int:
-        """Looked up read-only: who may write throws away the log of a damaged file on closing."""
+        """The schema number of the file as it is now."""
         if not self.path.exists():
             return 0
-        with closing(connect(self.path, mode="ro")) as connection:
+        with closing(connect_to_look(self.path)) as connection:
             return migrating.stored_version(connection, self.path, latest)
 
     def _migrate(self, steps: Sequence[Migration]) -> None:

@@ -20,7 +20,7 @@ from clew.errors import ClewError, StoreDamaged
 from clew.store.locks import FileLock
 from clew.store.presence import Presence, ProcessInfo
 from clew.store.sqlite import migrating
-from clew.store.sqlite.connection import DRIVER_ERRORS, connect, lock_path
+from clew.store.sqlite.connection import DRIVER_ERRORS, connect_to_look, lock_path
 from clew.store.sqlite.filesystem import NO_WAL, file_system
 from clew.store.sqlite.soundness import (
     FIX,
@@ -85,7 +85,7 @@ def examine(
 
 
 def _look_inside(path: Path, *, full: bool, advance: Advance) -> Iterator[Finding]:
-    with closing(connect(path, mode="ro")) as connection:
+    with closing(connect_to_look(path)) as connection:
         latest = migrating.shipped_migrations()[-1].number
         version = migrating.stored_version(connection, path, latest)
         if version == 0:
