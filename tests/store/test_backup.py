@@ -13,6 +13,7 @@ from clew.errors import (
     ClewError,
     Conflict,
     InvalidInput,
+    Locked,
     NotFound,
     StoreDamaged,
     StoreForeign,
@@ -91,6 +92,27 @@ def test_a_backup_beside_a_running_process_is_fine(path: Path, backup: Path) -> 
     fill(path, "one")
     with holding(path):
         assert back_up(path, backup, now=NOW).messages == 1
+
+
+def test_a_second_backup_into_the_same_file_is_refused_and_the_first_is_whole(
+    path: Path, backup: Path
+) -> None:
+    fill(path, "one")
+    refused: list[str] = []
+
+    def at_once(_done: int, _total: int) -> None:
+        with pytest.raises(Locked, match="Another backup") as caught:
+            back_up(path, backup, now=NOW, force=True)
+        refused.append(str(caught.value))
+
+    back_up(path, backup, now=NOW, progress=at_once)
+
+    assert refused
+    assert contents(backup) == ["one"]
+    assert sorted(file for file in backup.parent.iterdir() if file.is_file()) == [
+        backup,
+        manifest_path(backup),
+    ]
 
 
 def test_an_older_file_is_written_over_only_when_told_to(path: Path, backup: Path) -> None:

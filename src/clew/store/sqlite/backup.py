@@ -20,6 +20,7 @@ from clew.errors import (
     ClewError,
     Conflict,
     InvalidInput,
+    Locked,
     NotFound,
     StoreDamaged,
     StoreInUse,
@@ -90,7 +91,11 @@ def back_up(
         raise NotFound(f"There is no store at {path} yet: nothing to back up.")
     _check_target(target, path, force=force)
     new = target.with_name(f"{target.name}.new")
-    with _holding(path, "Backing up", now=now, alone=False), _in_words(path):
+    with (
+        _holding(path, "Backing up", now=now, alone=False),
+        _in_words(path),
+        _as_only_writer(target),
+    ):
         try:
             with _writing(target):
                 new.touch(0o600)  # the system says why not, SQLite only that it can't
@@ -321,6 +326,24 @@ def _holding(path: Path, purpose: str, *, now: int, alone: bool) -> Iterator[Non
         yield
     finally:
         presence.leave()
+        lock.release()
+
+
+@contextmanager
+def _as_only_writer(target: Path) -> Iterator[None]:
+    """Two backups into one file would spoil each other's copy."""
+    lock = FileLock(target.with_name(f"{target.name}.lock"))
+    with _writing(target):
+        alone = lock.acquire()
+    if not alone:
+        raise Locked(
+            f"Another backup is just being written to {target}. "
+            "Wait for it, or give another name. Nothing was changed."
+        )
+    try:
+        yield
+    finally:
+        lock.path.unlink(missing_ok=True)
         lock.release()
 
 
