@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from clew.ports import Clock, Store
     from clew.store.sqlite.backup import Manifest, Progress, Restored
     from clew.store.sqlite.doctor import Diagnosis as Diagnosis  # noqa: PLC0414  # given on
-    from clew.store.sqlite.mending import Mended
+    from clew.store.sqlite.mending import Mended as Mended  # noqa: PLC0414  # likewise
     from clew.store.sqlite.soundness import Advance
 
 

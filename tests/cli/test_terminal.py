@@ -165,10 +165,14 @@ def test_an_interrupt_at_a_question_is_130_and_changes_nothing(home: Home) -> No
 
 def test_progress_is_drawn_for_work_that_lasts(home: Home) -> None:
     script = """
+import time
 from clew.cli import progress
 progress.PATIENCE = 0
+deadline = time.monotonic() + 30
 with progress.Progress("Counting", 10, shown=True) as bar:
-    bar.advance(4)
+    bar.advance(4)  # and not a word more, as a long statement of SQLite's
+    while not bar.visible and time.monotonic() < deadline:
+        pass
 """
     terminal = Terminal(home, program=script)
     assert terminal.finish() == 0

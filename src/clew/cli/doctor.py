@@ -11,7 +11,7 @@ from clew.cli.tables import wrap
 from clew.core.text import pad, strip_controls
 
 if TYPE_CHECKING:
-    from clew.wiring import Diagnosis
+    from clew.wiring import Diagnosis, Mended
 
 MARKS: Final = {"ok": ("✓", "good"), "warning": ("!", "warning"), "problem": ("✗", "error")}
 PROBLEM: Final = 1
@@ -44,7 +44,10 @@ def doctor_command(ctx: click.Context, app: App, full: bool, fix: bool) -> None:
     diagnosis = _examine(app, full=full)
     if not app.json:
         app.say("\n".join(_lines(app, diagnosis)))
-    mended = mend_store(app.config, diagnosis, now=app.now) if fix else ()
+    mended: tuple[Mended, ...] = ()
+    if fix:
+        with app.progress("Mending"):
+            mended = mend_store(app.config, diagnosis, now=app.now)
     if mended:
         diagnosis = _examine(app, full=full)
     if app.json:

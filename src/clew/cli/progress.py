@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
@@ -21,17 +21,28 @@ class Progress:
         self.total = total
         self.done = 0
         self._shown = shown
-        self._since = time.monotonic()
         self._bar: Bar | None = None
+        self._ended = False
+        self._drawing = threading.Lock()
+        # By itself, since some work says nothing of its progress before it is done.
+        self._patience = threading.Timer(PATIENCE, self._appear)
+        self._patience.daemon = True
+
+    @property
+    def visible(self) -> bool:
+        """Whether the bar has appeared."""
+        return self._bar is not None
 
     def advance(self, n: int = 1) -> None:
         """So much more is done."""
         self.done += n
-        if self._bar is None:
-            if not self._shown or time.monotonic() - self._since < PATIENCE:
-                return
-            self._bar = self._draw()
-        self._bar.update(self._bar.task_ids[0], completed=self.done, total=self.total)
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=self.done, total=self.total)
+
+    def _appear(self) -> None:
+        with self._drawing:
+            if not self._ended:
+                self._bar = self._draw()
 
     def _draw(self) -> Bar:
         # rich takes longer to import than most commands to run.
@@ -41,22 +52,25 @@ class Progress:
             MofNCompleteColumn,
             Progress,
             TextColumn,
+            TimeElapsedColumn,
             TimeRemainingColumn,
         )
 
         bar = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
+            *([] if self.total is None else [MofNCompleteColumn(), TimeRemainingColumn()]),
+            TimeElapsedColumn(),
             console=Console(stderr=True),
             transient=True,
         )
-        bar.add_task(self.label, total=self.total)
+        bar.add_task(self.label, total=self.total, completed=self.done)
         bar.start()
         return bar
 
     def __enter__(self) -> Self:
+        if self._shown:
+            self._patience.start()
         return self
 
     def __exit__(
@@ -65,5 +79,8 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        self._patience.cancel()
+        with self._drawing:
+            self._ended = True
+            if self._bar is not None:
+                self._bar.stop()
