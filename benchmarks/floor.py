@@ -14,10 +14,10 @@ from typing import Any
 import apsw
 
 from clew.core.session import OWNER, SessionFilter
+from clew.store.rows import SESSION_COLUMNS
 from clew.store.sqlite import record, recording, thread
 from clew.store.sqlite.database import CHANGES_PER_PAGE, MERGE_EVERY
 from clew.store.sqlite.listing import list_query
-from clew.store.sqlite.rows import SESSION_COLUMNS
 
 Rows = list[tuple[Any, ...]]
 

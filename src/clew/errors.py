@@ -7,18 +7,27 @@
     ├── NotFound
     │   ├── SessionNotFound
     │   ├── BlobNotFound
-    │   └── RecordNotFound        a turn, approval, inbox or outbox row, compaction, token
+    │   ├── RecordNotFound        a turn, approval, inbox or outbox row, compaction, token
+    │   ├── ModelNotFound         a model that nobody configured
+    │   └── PersonalityNotFound
     ├── AmbiguousId               several sessions fit what was typed
     ├── Conflict                  the thing is not in the state the caller thought
     │   ├── StaleRevision         somebody edited the session meanwhile
     │   ├── StaleLease            the lease was taken over: this writer is fenced off
     │   ├── Diverged              an import whose messages differ from the stored ones
+    │   ├── StaleMemory           somebody wrote the memory file meanwhile
+    │   ├── SwitchRefused         a hook said no to another session
     │   └── TargetNotEmpty        a restore over a store that has sessions
     ├── Locked                    held by somebody else
     │   ├── LeaseHeld             another runner is busy with this session
     │   ├── SessionAttached       open in another terminal
     │   ├── StoreInUse            another process has the store open
     │   └── StoreBusy             writers were in the way for too long
+    ├── TurnFailed                the turn ended without an answer; the thread is as before it
+    │   ├── ModelUnavailable      no network, a server that is down or busy, weights not here
+    │   ├── ModelRefused          wrong key, no permission, no money left
+    │   └── ContextTooLong        more than the model can read
+    ├── HookFailed                a hook that could not be run
     ├── NotATranscript            a file that is no clew transcript
     └── StoreUnusable
         ├── StoreTooNew           made by a newer clew
@@ -101,6 +110,18 @@ class RecordNotFound(NotFound):
         self.record_id = record_id
 
 
+class ModelNotFound(NotFound):
+    """A model that this configuration does not know."""
+
+    code = "model_not_found"
+
+
+class PersonalityNotFound(NotFound):
+    """No personality with this id."""
+
+    code = "personality_not_found"
+
+
 class AmbiguousId(ClewError):
     """Several sessions fit what was typed; `candidates` are their ids, newest first."""
 
@@ -161,6 +182,18 @@ class Diverged(Conflict):
         )
         self.session_id = session_id
         self.seq = seq
+
+
+class StaleMemory(Conflict):
+    """A memory file was written since the caller read it."""
+
+    code = "stale_memory"
+
+
+class SwitchRefused(Conflict):
+    """A hook refused the switch to another session. Nothing was changed."""
+
+    code = "switch_refused"
 
 
 class TargetNotEmpty(Conflict):
@@ -232,6 +265,36 @@ class StoreBusy(Locked):
     """Other writers were in the way for longer than clew waits."""
 
     code = "store_busy"
+
+
+class TurnFailed(ClewError):
+    """A turn that ended without an answer. Its user message stays; `/retry` tries again."""
+
+    code = "turn_failed"
+
+
+class ModelUnavailable(TurnFailed):
+    """The model can't be reached, or is not here."""
+
+    code = "model_unavailable"
+
+
+class ModelRefused(TurnFailed):
+    """The provider does not let this key do this."""
+
+    code = "model_refused"
+
+
+class ContextTooLong(TurnFailed):
+    """The thread is longer than the model can read."""
+
+    code = "context_too_long"
+
+
+class HookFailed(ClewError):
+    """A hook that could not be run."""
+
+    code = "hook_failed"
 
 
 class NotATranscript(ClewError):

@@ -1,6 +1,7 @@
 """Every port on one page. The docstrings are the contract; `clew.testing` checks it.
 
-A store implements all of these together as `Store`. Times are milliseconds UTC from the store's
+A store implements most of these together as `Store`; what an agent, its models and its memory must
+be for the runtime stands below it. Times are milliseconds UTC from the store's
 own clock. Every method that writes returns after the commit, and a failed one has changed
 nothing. Ids of turns, approvals, compactions, inbox and outbox rows are made by the caller. Text
 comes back exactly as it went in, lone surrogates and NUL included.
@@ -12,14 +13,17 @@ what a person may do with an id is decided above (`core.session.may_see`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from msgspec import UNSET, UnsetType
 
 from clew.core.changes import Change, Recorded
 from clew.core.delivery import Inbound, NewInbound, Outbound, OutboundStatus
-from clew.core.message import Draft, Message
+from clew.core.memory import MemoryFile, MemoryName, MemoryVersion
+from clew.core.message import Draft, Message, ToolCall
+from clew.core.models import ModelInfo
 from clew.core.notes import Blob, Compaction, ScratchEntry, Todo
+from clew.core.personality import Personality
 from clew.core.retention import Retained, Retention, RetentionAction
 from clew.core.search import SearchFilter, SearchPage
 from clew.core.session import (
@@ -30,6 +34,7 @@ from clew.core.session import (
     SessionFilter,
     SessionPage,
 )
+from clew.core.signals import Signal
 from clew.core.stats import StoreStats
 from clew.core.tokens import Token
 from clew.core.turn import (
@@ -41,6 +46,7 @@ from clew.core.turn import (
     Lease,
     Turn,
 )
+from clew.core.usage import Usage
 
 Clock = Callable[[], int]
 """Milliseconds UTC."""
@@ -77,6 +83,14 @@ class Sessions(Protocol):
 
     async def find_titles(self, title: str, *, limit: int = 10) -> tuple[Session, ...]:
         """Sessions outside the trash with exactly this title, whatever its case, newest first."""
+        ...
+
+    async def find_endings(self, ending: str, *, limit: int = 10) -> tuple[Session, ...]:
+        """Sessions outside the trash whose id ends so, at least four characters, newest first."""
+        ...
+
+    async def find_keys(self, key: str, *, limit: int = 10) -> tuple[Session, ...]:
+        """Sessions outside the trash with exactly this key of their own, newest first."""
         ...
 
     async def shorten_ids(self, ids: Sequence[str]) -> dict[str, str]:
@@ -118,6 +132,10 @@ class Sessions(Protocol):
 
     async def set_route(self, key: str, session_id: str) -> None:
         """Let a key lead to a session from now on."""
+        ...
+
+    async def clear_route(self, key: str) -> None:
+        """Let a key lead nowhere: its next message begins a session. No route is fine."""
         ...
 
     async def list_routes(self, session_id: str) -> tuple[str, ...]:
@@ -196,6 +214,10 @@ class Log(Protocol):
         """The newest turns that were started in this session, in the order they began."""
         ...
 
+    async def get_usage(self, *, since: int) -> Usage:
+        """What the turns that began since then have spent, of all sessions."""
+        ...
+
     async def interrupt_turns(self, session_id: str) -> tuple[Turn, ...]:
         """Mark unfinished turns as interrupted, if nobody holds the lease any more.
 
@@ -222,8 +244,29 @@ class Log(Protocol):
         ...
 
 
+class Processes(Protocol):
+    """The processes that share the store."""
+
+    @property
+    def identity(self) -> str:
+        """What this process calls itself as a holder of leases and a claimant of the inbox.
+
+        A holder or claimant is such an identity, or one with `#` and more behind it; whatever else
+        it is called, the store knows nothing of its life.
+        """
+        ...
+
+    async def is_living(self, identity: str) -> bool:
+        """Whether that holder is still there, as far as can be known; unknown ones count as so."""
+        ...
+
+    async def pulse(self) -> int:
+        """A number that changes with every commit of any process. Asking is cheap."""
+        ...
+
+
 class Leases(Protocol):
-    """The right to run the next turn."""
+    """The right to run the next turn. A lease is alive until it expires or its process dies."""
 
     async def acquire_lease(self, session_id: str, holder: str, *, ttl: int = LEASE_MS) -> Lease:
         """Take the lease; every taking raises the epoch. `LeaseHeld` while another's is alive.
@@ -380,10 +423,11 @@ class Notes(Protocol):
 class Inbox(Protocol):
     """Messages that came in, until a turn has them."""
 
-    async def accept(self, new: NewInbound) -> tuple[Inbound, bool]:
+    async def accept(self, new: NewInbound, *, claimant: str | None = None) -> tuple[Inbound, bool]:
         """Keep an inbound message; a second delivery returns the first row and False.
 
-        Identities are remembered for at least seven days.
+        With a claimant it is that one's from the beginning. Identities are remembered for at
+        least seven days.
         """
         ...
 
@@ -462,7 +506,18 @@ class Tokens(Protocol):
 
 
 class Store(
-    Sessions, Log, Leases, Attachments, Search, Trash, Notes, Inbox, Outbox, Tokens, Protocol
+    Sessions,
+    Log,
+    Processes,
+    Leases,
+    Attachments,
+    Search,
+    Trash,
+    Notes,
+    Inbox,
+    Outbox,
+    Tokens,
+    Protocol,
 ):
     """A session store. Open one with `clew.open_store(url)`, and use it as `async with`."""
 
@@ -472,4 +527,131 @@ class Store(
 
     async def close(self) -> None:
         """Finish what is being written and let go. Using the store afterwards is `StoreClosed`."""
+        ...
+
+
+class LiveTurn(Protocol):
+    """A turn while it runs, as the agent sees it. Everything it records is fenced by the lease."""
+
+    @property
+    def id(self) -> str:
+        """The turn's id."""
+        ...
+
+    @property
+    def session(self) -> Session:
+        """The session as it was when the turn began."""
+        ...
+
+    @property
+    def person(self) -> str:
+        """Who asked: what the tools may see and do is this person's right."""
+        ...
+
+    async def get_thread(self, limit: int) -> tuple[Message, ...]:
+        """The newest messages, with everything that this turn has recorded."""
+        ...
+
+    async def record(self, *changes: Change) -> Recorded:
+        """Commit, then show. `StaleLease` when somebody has taken the session over."""
+        ...
+
+    async def finish(self, *changes: Change) -> Recorded:
+        """The last record: with it, in one commit, the turn is done."""
+        ...
+
+    def signal(self, signal: Signal) -> None:
+        """Show a live hint to whoever watches."""
+        ...
+
+    async def ask(self, call: ToolCall, request: dict[str, Any]) -> Approval:
+        """Ask the owner about a tool call, and wait: returns the decided approval."""
+        ...
+
+    async def set_mode(self, mode: str) -> None:
+        """Change the session's mode, for the rest of this turn too."""
+        ...
+
+    async def allow(self, rule: str, *, always: bool) -> None:
+        """Remember a rule that the owner approved: for this session, or always."""
+        ...
+
+    async def spawn(self, task: str, *, personality: str | None = None) -> str:
+        """Run a task in a session of its own, with this turn's rights; returns its last answer."""
+        ...
+
+
+class Agent(Protocol):
+    """What answers. It is given a turn and knows nothing of lanes, surfaces and keys."""
+
+    async def warm(self, model: str | None = None) -> None:
+        """Load what the first turn would wait for, at any time; fails silently."""
+        ...
+
+    async def run(self, turn: LiveTurn) -> None:
+        """Do what the turn's user message asks; ends with `turn.finish`.
+
+        `TurnFailed` with words for the person if that can't be done. Cancelling the task stops it,
+        its tools included, within 200 ms.
+        """
+        ...
+
+    async def make_title(self, model: str | None, thread: Sequence[Message]) -> str | None:
+        """A short title for a conversation, None if this model is no good at it. May raise."""
+        ...
+
+
+class Models(Protocol):
+    """The models of this configuration."""
+
+    def list_models(self) -> tuple[ModelInfo, ...]:
+        """All that can be named here; those that can't be used say why in `problem`."""
+        ...
+
+    def get_model(self, name: str | None = None) -> ModelInfo:
+        """A model by what a person typed, the default if None; `ModelNotFound` with near names."""
+        ...
+
+
+class Personalities(Protocol):
+    """The hats."""
+
+    def list_personalities(self) -> tuple[Personality, ...]:
+        """All of them, `default` first, then by id."""
+        ...
+
+    def get_personality(self, personality_id: str | None = None) -> Personality:
+        """One of them, the default if None; `PersonalityNotFound` with the list."""
+        ...
+
+
+class Memory(Protocol):
+    """The two files. Callers name the file and the personality, never a path."""
+
+    async def read(self, name: MemoryName, personality: Personality | None = None) -> MemoryFile:
+        """The file as it is now; one that is not there is empty."""
+        ...
+
+    async def write(
+        self,
+        name: MemoryName,
+        text: str,
+        personality: Personality | None = None,
+        *,
+        by: str,
+        etag: str | None = None,
+    ) -> MemoryFile:
+        """The whole file anew, in one step. `StaleMemory` if `etag` is not the present one's."""
+        ...
+
+    async def list_versions(
+        self, name: MemoryName, personality: Personality | None = None
+    ) -> tuple[MemoryVersion, ...]:
+        """What was written before, newest first, the present text included if clew wrote it."""
+        ...
+
+    async def get_version(
+        self, name: MemoryName, number: int, personality: Personality | None = None
+    ) -> str:
+        """The text of a version, or `RecordNotFound`."""
         ...

@@ -5,17 +5,22 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
 import apsw
 import pytest
 
+from clew.core.message import Draft
+from clew.core.search import SearchFilter
+from clew.core.session import OWNER, NewSession, Session
 from clew.errors import StoreDamaged, StoreForeign, StoreInUse, StoreTooNew
+from clew.store.sqlite.backup import back_up, restore
 from clew.store.sqlite.connection import connect
 from clew.store.sqlite.database import Database
 from clew.store.sqlite.migrating import Migration, shipped_migrations, verified_copy
+from clew.store.sqlite.store import SqliteStore
 from tests.store.files import Child, contents, digest, fill, holding, query, snapshot
 
 NEXT = shipped_migrations()[-1].number + 1
@@ -112,6 +117,77 @@ def test_a_migration_is_preceded_by_a_verified_backup(store: Path) -> None:
     assert contents(backup) == ["one", "two"]
     assert query(backup, "PRAGMA integrity_check") == [("ok",)]
     assert backup.stat().st_mode & 0o777 == 0o600
+
+
+def made_with(path: Path, steps: Sequence[Migration]) -> Session:
+    """A store of an older schema, with something in it; what it then has under a key."""
+
+    async def work() -> Session:
+        async with SqliteStore(path, migrations=steps, clock=lambda: 7) as store:
+            session = await store.create_session(NewSession(key="cli:old", title="Old"))
+            gone = await store.create_session(NewSession(key="cli:old"))
+            lease = await store.acquire_lease(session.id, "test", ttl=0)
+            await store.append(session.id, lease.epoch, Draft(role="user", content="ключ und 狐狸"))
+            await store.delete_sessions([gone.id])
+            return await store.get_session(session.id)
+
+    return asyncio.run(work())
+
+
+@pytest.mark.parametrize("number", [step.number for step in shipped_migrations()[:-1]])
+def test_a_store_of_each_older_schema_is_brought_up_to_date_with_all_it_has(
+    path: Path, number: int
+) -> None:
+    latest = shipped_migrations()[-1].number
+    old = made_with(path, shipped_migrations()[:number])
+    assert version_of(path) == number
+
+    async def look() -> None:
+        async with SqliteStore(path) as store:
+            assert await store.find_keys("cli:old") == (old,)
+            assert await store.find_endings(old.id[-4:]) == (old,)
+            assert await store.find_titles("old") == (old,)
+            (hit,) = (await store.search("狐狸", SearchFilter(viewer=OWNER))).hits
+            assert hit.session_id == old.id
+            lease = await store.acquire_lease(old.id, store.identity)
+            await store.append(old.id, lease.epoch, Draft(role="user", content="new"))
+
+    asyncio.run(look())
+
+    assert version_of(path) == latest
+    assert contents(path) == ["ключ und 狐狸", "new"]
+    assert query(path, "PRAGMA integrity_check") == [("ok",)]
+    backup = path.with_name(f"sessions.db.before-{latest:04d}")
+    assert version_of(backup) == number
+    assert contents(backup) == ["ключ und 狐狸"]
+    open_and_close(path)
+    assert backup.exists()
+
+
+def test_a_migrated_store_is_the_same_as_a_new_one(path: Path, tmp_path: Path) -> None:
+    new = tmp_path / "new" / "sessions.db"
+    open_and_close(new)
+    made_with(path, shipped_migrations()[:1])
+
+    open_and_close(path)
+
+    schema = "SELECT type, name, sql FROM sqlite_schema ORDER BY type, name"
+    assert query(path, schema) == query(new, schema)
+
+
+def test_an_older_backup_is_restored_and_brought_up_to_date_by_the_next_open(
+    path: Path, tmp_path: Path
+) -> None:
+    old = tmp_path / "old" / "sessions.db"
+    made_with(old, shipped_migrations()[:1])
+    backup = tmp_path / "backup.db"
+    assert back_up(old, backup, now=8).schema == 1
+
+    restore(path, backup, now=9)
+
+    open_and_close(path)
+    assert version_of(path) == NEXT - 1
+    assert contents(path) == ["ключ und 狐狸"]
 
 
 def test_a_migration_that_fails_changes_nothing(store: Path) -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -15,7 +16,8 @@ from clew.core.message import Draft
 from clew.core.search import SearchFilter
 from clew.core.session import OWNER, NewSession, SessionFilter
 from clew.store import open_store
-from clew.store.sqlite.listing import list_query
+from clew.store.sqlite.listing import ENDINGS, KEYS, list_query
+from clew.store.sqlite.log import SPENT
 from clew.store.sqlite.store import SqliteStore
 from clew.testing.corpus import Corpus
 from clew.testing.loading import load
@@ -96,14 +98,38 @@ async def test_a_list_takes_as_many_steps_as_in_a_small_store(
 
 def steps(path: Path, where: SessionFilter) -> int:
     """Instructions of SQLite's virtual machine for the first three sessions of a list."""
-    counted: list[int] = []
     sql, bindings = list_query(where, archived=bool(where.archived), after=None)
+    taken, found = count_steps(path, sql, (*bindings, 3))
+    assert found == 3
+    return taken
+
+
+def count_steps(path: Path, sql: str, bindings: tuple[Any, ...]) -> tuple[int, int]:
+    """Instructions that SQLite's virtual machine takes for a query, and the rows it finds."""
+    counted: list[int] = []
     with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
         connection.trace_v2(
             apsw.SQLITE_TRACE_PROFILE,
             lambda event: counted.append(event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]),
         )
-        found = connection.execute(sql, (*bindings, 3)).fetchall()
+        found = connection.execute(sql, bindings).fetchall()
         connection.trace_v2(0, None)
-    assert len(found) == 3
-    return counted[-1]
+    return counted[-1], len(found)
+
+
+async def test_an_ending_or_a_key_is_gone_to_directly(store: SqliteStore, path: Path) -> None:
+    page = await store.list_sessions(SessionFilter(viewer=OWNER), limit=1)
+    ending, key = page.sessions[0].id[-6:], page.sessions[0].key
+    sessions = (await store.stats()).sessions
+
+    for sql, bindings in ((ENDINGS, (ending[-4:], ending, 10)), (KEYS, (key, 10))):
+        taken, found = count_steps(path, sql, bindings)
+        assert 1 <= found <= 10
+        assert taken < 2_000 < sessions  # to look at each session takes more than one step
+
+
+async def test_what_was_spent_is_added_up_along_an_index(store: SqliteStore, path: Path) -> None:
+    with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
+        ((*_, plan),) = connection.execute(f"EXPLAIN QUERY PLAN {SPENT}", (0,)).fetchall()
+
+    assert "turns_started" in str(plan)

@@ -1,4 +1,4 @@
-"""Session ids: UUIDs of which people type the shortest unique beginning.
+"""Session ids: UUIDs of which people type the shortest unique beginning, or the end.
 
 What a typed id may look like is decided here; looking it up is the store's work.
 """
@@ -11,6 +11,9 @@ from itertools import pairwise
 
 SHORTEST = 8
 """Ids are never shown shorter than this."""
+
+SHORTEST_ENDING = 4
+"""Fewer digits than this are no ending: in most stores they would fit many ids."""
 
 _HEX = re.compile(r"[0-9a-f]{1,32}\Z")
 _CUTS = (8, 12, 16, 20)
@@ -36,6 +39,20 @@ def id_prefix(typed: str) -> str | None:
         return None
     edges = [0, *(cut for cut in _CUTS if cut < len(digits)), len(digits)]
     return "-".join(digits[a:b] for a, b in pairwise(edges))
+
+
+def id_ending(typed: str) -> str | None:
+    """The stored spelling of a typed end of an id, or None if it can't be one.
+
+    Case and hyphens don't matter, as in `id_prefix`: `E29B446655440000` is `e29b-446655440000`.
+    """
+    digits = typed.strip().lower().replace("-", "")
+    if len(digits) < SHORTEST_ENDING or not _HEX.match(digits):
+        return None
+    # In a whole id the hyphens stand where they stand: what is missing is in front.
+    whole = id_prefix(digits.rjust(32, "0")) or ""
+    missing = 32 - len(digits)
+    return whole[missing + sum(cut <= missing for cut in _CUTS) :]
 
 
 def shortest_prefix(session_id: str, *neighbours: str | None, at_least: int = SHORTEST) -> str:

@@ -83,6 +83,28 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
 
+def number(
+    draft: Draft, *, row_id: int, session_id: str, seq: int, turn_id: str | None, at: int
+) -> Message:
+    """A draft as the message that it became."""
+    return Message(
+        row_id,
+        session_id,
+        seq,
+        turn_id,
+        draft.role,
+        draft.content,
+        draft.parts,
+        draft.tool_call_id,
+        draft.tool_name,
+        draft.tool_calls,
+        draft.is_error,
+        draft.model,
+        draft.usage,
+        at if draft.at is None else draft.at,
+    )
+
+
 def blob_hashes(parts: tuple[dict[str, Any], ...]) -> tuple[str, ...]:
     """The blobs that a message's parts stand for, each once, in order."""
     named = (part.get("blob") for part in parts)

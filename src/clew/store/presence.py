@@ -7,6 +7,7 @@ A reused pid or a reboot can't fool this; pid and command are in the file for pe
 from __future__ import annotations
 
 import os
+import re
 import socket
 import sys
 import uuid
@@ -18,6 +19,8 @@ from clew.store.locks import FileLock
 
 _OPEN_FILES_ARE_FIXED = sys.platform == "win32"
 """Windows neither renames nor removes a file that is open."""
+
+IDENTITY = re.compile(r"(?P<process>[0-9a-f]{32})@(?P<host>.+)", re.DOTALL)
 
 
 class ProcessInfo(msgspec.Struct, frozen=True):
@@ -43,12 +46,17 @@ class Presence:
             host=socket.gethostname(),
             pid=os.getpid(),
             version=version,
-            command=_command(sys.argv),
+            command=command_name(sys.argv),
             started_at=started_at,
         )
         self._directory = directory
         self._path = directory / f"{self.info.process}.json"
         self._lock: FileLock | None = None
+
+    @property
+    def identity(self) -> str:
+        """What this process is called where others must be able to see whether it lives."""
+        return f"{self.info.process}@{self.info.host}"
 
     def announce(self) -> None:
         """Be alive for the others until `leave` or the end of the process."""
@@ -70,6 +78,16 @@ class Presence:
             self._lock.release()
             self._lock = None
 
+    def is_living(self, holder: str) -> bool:
+        """Whether the process of an identity, with `#` and more behind it or not, is still there.
+
+        Of other hosts, and of holders that are no identity, nothing is known: they count as living.
+        """
+        identity = IDENTITY.fullmatch(holder.partition("#")[0])
+        if identity is None or identity["host"] != self.info.host:
+            return True
+        return self.is_alive(identity["process"])
+
     def is_alive(self, process: str) -> bool:
         """Whether that process of this host is still there. Clears away what a dead one left."""
         if process == self.info.process:
@@ -78,7 +96,8 @@ class Presence:
         if not path.exists():
             return False
         probe = FileLock(path)
-        if not probe.acquire():
+        # Shared: two who look at a dead one at once don't take each other for it.
+        if not probe.acquire(shared=True):
             return True
         path.unlink(missing_ok=True)
         probe.release()
@@ -107,7 +126,7 @@ class Presence:
         return tuple(sorted(left))
 
 
-def _command(argv: list[str]) -> str:
+def command_name(argv: list[str]) -> str:
     """What to call this process: its program and first word, never an option that may be secret."""
     if not argv or argv[0] in ("", "-", "-c"):
         return "python"  # a program that has no name

@@ -87,6 +87,8 @@ class Model:
         self.lines: dict[str, Line] = {}
         self.routes: dict[str, str] = {}
         self.leases: dict[str, Held] = {}
+        self.dead: set[str] = set()
+        """Identities of processes that are gone."""
         self.turns: dict[str, tuple[Line, int]] = {}
         self.answers: dict[tuple[str, str], tuple[int, ...]] = {}
         self._deletions = 0
@@ -219,7 +221,7 @@ class Model:
         """Take the lease."""
         self.get(session_id)
         lease = self.leases.get(session_id, Held(None, 0, 0))
-        if lease.holder not in (None, holder) and lease.expires_at > now:
+        if lease.holder != holder and self.is_leased(session_id, now):
             raise LeaseHeld(session_id, lease.holder or "", lease.expires_at)
         self.leases[session_id] = Held(holder, lease.epoch + 1, now + LEASE_MS)
         return self.leases[session_id]
@@ -241,7 +243,9 @@ class Model:
     def is_leased(self, session_id: str, now: int) -> bool:
         """Whether somebody's lease is alive."""
         lease = self.leases.get(session_id)
-        return lease is not None and lease.holder is not None and lease.expires_at > now
+        if lease is None or lease.holder is None or lease.expires_at <= now:
+            return False
+        return lease.holder.partition("#")[0] not in self.dead
 
     # --- the trash ----------------------------------------------------------------------------
 
@@ -319,6 +323,17 @@ class Model:
     def living(self) -> Iterator[Line]:
         """Lines outside the trash."""
         return (line for line in self.lines.values() if line.deleted is None)
+
+    def ending(self, digits: str) -> list[str]:
+        """The ids that end so, whatever their hyphens, newest first."""
+        return self._newest(e for e in self.living() if e.id.replace("-", "").endswith(digits))
+
+    def keyed(self, key: str) -> list[str]:
+        """The ids of the lines that were made under a key, newest first."""
+        return self._newest(line for line in self.living() if line.key == key)
+
+    def _newest(self, lines: Iterable[Line]) -> list[str]:
+        return [e.id for e in sorted(lines, key=lambda e: (e.updated_at, e.id), reverse=True)]
 
     def matches(self, words: Iterable[str], viewer: str) -> set[Said]:
         """Messages with all of these words that somebody living can show the viewer."""

@@ -230,6 +230,9 @@ def _stage(
     with closing(_open_still(source)) as backup:
         if migrating.stored_version(backup, source, _latest()) == 0:
             raise StoreDamaged(f"{source} is empty: no backup of a store. Nothing was changed.")
+        if source.stat().st_size % int(backup.pragma("page_size")):
+            # SQLite takes the missing end of a page for zeros, and may find nothing wrong.
+            raise StoreDamaged(f"{source} is not whole: its end is missing. Nothing was changed.")
         with _writing(path):
             migrating.verified_copy(backup, staged, lock=lock_path(path), progress=progress)
     with closing(connect(staged, mode="rw")) as copy:

@@ -68,6 +68,7 @@ class Database:
         self._lock = FileLock(lock_path(path))
         self._writer = Crew("writer", 1, self._connect, self._commit, batch=GROUP)
         self._readers = Crew("reader", READERS, self._connect_reader, self._answer, batch=1)
+        self._watcher = Crew("watcher", 1, self._connect, self._answer, batch=1)
 
     def open(self, migrations: Sequence[Migration] | None = None) -> None:
         """Take the locks and bring the schema up to date. On any error nothing stays held."""
@@ -99,8 +100,13 @@ class Database:
         """Run a job in the writer thread; returns after its commit."""
         return await self._writer.submit(job)
 
+    async def watch(self, job: Job[T]) -> T:
+        """Run a query that is about the connection itself: always on one, which never writes."""
+        return await self._watcher.submit(job)
+
     async def close(self) -> None:
         """Finish, and let go of every lock."""
+        await self._watcher.close()
         await self._readers.close()
         await self._writer.close()
         self._let_go()

@@ -10,10 +10,8 @@ import apsw
 from clew.core.delivery import Inbound, NewInbound, Outbound, OutboundStatus
 from clew.core.jsontext import to_json
 from clew.errors import RecordNotFound
-from clew.store.sqlite.connection import fetch, fetch_one
-from clew.store.sqlite.cursors import check_limit
-from clew.store.sqlite.database import Database
-from clew.store.sqlite.rows import (
+from clew.store.cursors import check_limit
+from clew.store.rows import (
     INBOX_COLUMNS,
     OUTBOX_COLUMNS,
     inbound_from,
@@ -21,6 +19,8 @@ from clew.store.sqlite.rows import (
     outbound_from,
     text,
 )
+from clew.store.sqlite.connection import fetch, fetch_one
+from clew.store.sqlite.database import Database
 
 _CLAIM_INBOUND = f"""
 UPDATE inbox SET status = 'claimed', claimant = ?1, claimed_at = ?2
@@ -49,7 +49,7 @@ class SqliteInbox:
 
     _db: Database
 
-    async def accept(self, new: NewInbound) -> tuple[Inbound, bool]:
+    async def accept(self, new: NewInbound, *, claimant: str | None = None) -> tuple[Inbound, bool]:
         """See `ports.Inbox`."""
 
         def job(connection: apsw.Connection) -> tuple[Inbound, bool]:
@@ -65,12 +65,13 @@ class SqliteInbox:
             row = fetch_one(
                 connection,
                 f"""INSERT INTO inbox (id, channel, account, external_id, key, session_id, person,
-                      payload, status, received_at)
-                    VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'queued', ?) RETURNING {INBOX_COLUMNS}""",
+                      payload, status, received_at, claimant, claimed_at)
+                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, iif(?10 IS NULL, 'queued', 'claimed'),
+                      ?9, ?10, iif(?10 IS NULL, NULL, ?9)) RETURNING {INBOX_COLUMNS}""",
                 (
                     text(new.id), text(new.channel), text(new.account), optional(new.external_id),
                     text(new.key), optional(new.session_id), text(new.person), to_json(new.payload),
-                    self._db.clock(),
+                    self._db.clock(), optional(claimant),
                 ),
             )  # fmt: skip
             return inbound_from(row or ()), True

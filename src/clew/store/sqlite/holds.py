@@ -8,9 +8,9 @@ import apsw
 
 from clew.core.turn import LEASE_MS, STALE_HEARTBEAT_MS, Attachment, Lease
 from clew.errors import LeaseHeld, SessionAttached, StaleLease
+from clew.store.rows import ATTACHMENT_COLUMNS, attachment_from, optional, plain, text
 from clew.store.sqlite.connection import fetch, fetch_one
 from clew.store.sqlite.database import Database
-from clew.store.sqlite.rows import ATTACHMENT_COLUMNS, attachment_from, optional, plain, text
 from clew.store.sqlite.sessions import get
 
 
@@ -25,15 +25,13 @@ class SqliteLeases:
         def job(connection: apsw.Connection) -> Lease:
             get(connection, session_id)
             now = self._db.clock()
-            row = fetch_one(
-                connection,
-                "SELECT holder, epoch, expires_at FROM leases WHERE session_id = ?",
-                (session_id,),
-            )
-            held, epoch, expires_at = row or (None, 0, 0)
-            if held is not None and plain(held) != holder and expires_at > now:
-                raise LeaseHeld(session_id, plain(held) or "", expires_at)
-            lease = Lease(session_id, holder, epoch + 1, now + ttl)
+            epoch = connection.execute(
+                "SELECT epoch FROM leases WHERE session_id = ?", (session_id,)
+            ).get
+            held = find_lease(connection, self._db, session_id)
+            if held is not None and held.holder != holder:
+                raise LeaseHeld(session_id, held.holder, held.expires_at)
+            lease = Lease(session_id, holder, (epoch or 0) + 1, now + ttl)
             connection.execute(
                 "REPLACE INTO leases (session_id, holder, epoch, expires_at) VALUES (?, ?, ?, ?)",
                 (session_id, text(holder), lease.epoch, lease.expires_at),
@@ -74,17 +72,7 @@ class SqliteLeases:
 
     async def find_lease(self, session_id: str) -> Lease | None:
         """See `ports.Leases`."""
-
-        def job(connection: apsw.Connection) -> Lease | None:
-            row = fetch_one(
-                connection,
-                """SELECT session_id, holder, epoch, expires_at FROM leases
-                   WHERE session_id = ? AND holder IS NOT NULL AND expires_at > ?""",
-                (text(session_id), self._db.clock()),
-            )
-            return None if row is None else Lease(row[0], plain(row[1]) or "", *row[2:])
-
-        return await self._db.read(job)
+        return await self._db.read(lambda connection: find_lease(connection, self._db, session_id))
 
 
 class SqliteAttachments:
@@ -157,6 +145,18 @@ class SqliteAttachments:
         return await self._db.read(job)
 
 
+def find_lease(connection: apsw.Connection, db: Database, session_id: str) -> Lease | None:
+    """The lease that is alive: not given back, not run out, its process not known to be dead."""
+    row = fetch_one(
+        connection,
+        """SELECT session_id, holder, epoch, expires_at FROM leases
+           WHERE session_id = ? AND holder IS NOT NULL AND expires_at > ?""",
+        (text(session_id), db.clock()),
+    )
+    lease = None if row is None else Lease(row[0], plain(row[1]) or "", *row[2:])
+    return lease if lease is not None and db.presence.is_living(lease.holder) else None
+
+
 def _held(connection: apsw.Connection, session_id: str) -> Attachment | None:
     row = fetch_one(
         connection,
@@ -179,7 +179,9 @@ def held_sessions(connection: apsw.Connection, db: Database) -> set[str]:
     attached = {each.session_id for each in map(attachment_from, rows) if is_alive(db, each)}
     leased = fetch(
         connection,
-        "SELECT session_id FROM leases WHERE holder IS NOT NULL AND expires_at > ?",
+        "SELECT session_id, holder FROM leases WHERE holder IS NOT NULL AND expires_at > ?",
         (db.clock(),),
     )
-    return attached | {session_id for (session_id,) in leased}
+    return attached | {
+        session_id for session_id, holder in leased if db.presence.is_living(plain(holder) or "")
+    }

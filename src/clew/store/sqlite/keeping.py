@@ -5,8 +5,8 @@ from __future__ import annotations
 from clew.core import changes
 from clew.core.jsontext import to_json
 from clew.errors import InvalidInput, RecordNotFound
+from clew.store.rows import byte_length, optional, text
 from clew.store.sqlite.recording import Recording
-from clew.store.sqlite.rows import byte_length, optional, text
 
 
 def add_compaction(recording: Recording, change: changes.AddCompaction) -> None:

@@ -7,18 +7,30 @@ from typing import Any
 
 import apsw
 
-from clew.core.ids import id_prefix, shortest_prefix
+from clew.core.ids import SHORTEST_ENDING, id_ending, id_prefix, shortest_prefix
 from clew.core.session import OWNER, Session, SessionFilter, SessionPage
 from clew.core.text import fold
+from clew.store.cursors import check_limit, make_cursor, read_cursor
+from clew.store.rows import SESSION_COLUMNS, session_from, text
 from clew.store.sqlite.connection import Row, fetch, fetch_one
-from clew.store.sqlite.cursors import check_limit, make_cursor, read_cursor
 from clew.store.sqlite.database import Database
-from clew.store.sqlite.rows import SESSION_COLUMNS, session_from, text
 
 MAX_LIMIT = 1000
 
 IS_ARCHIVED = "(archived_at IS NOT NULL)"
 """As the indexes spell it."""
+
+# The index has the last four digits; of those few sessions each is looked at.
+ENDINGS = f"""
+SELECT {SESSION_COLUMNS} FROM sessions
+WHERE substr(id, -4) = ?1 AND substr(id, -length(?2)) = ?2 AND deleted_at IS NULL
+ORDER BY updated_at DESC, id DESC LIMIT ?3
+"""
+
+KEYS = f"""
+SELECT {SESSION_COLUMNS} FROM sessions WHERE key = ? AND deleted_at IS NULL
+ORDER BY updated_at DESC, id DESC LIMIT ?
+"""
 
 
 class SqliteListing:
@@ -42,6 +54,17 @@ class SqliteListing:
         sql = f"""SELECT {SESSION_COLUMNS} FROM sessions
             WHERE title_key = ? AND deleted_at IS NULL ORDER BY updated_at DESC, id DESC LIMIT ?"""
         return await self._select(sql, (text(fold(title.strip())), check_limit(limit)))
+
+    async def find_endings(self, ending: str, *, limit: int = 10) -> tuple[Session, ...]:
+        """See `ports.Sessions`."""
+        end = id_ending(ending)
+        if end is None:
+            return ()
+        return await self._select(ENDINGS, (end[-SHORTEST_ENDING:], end, check_limit(limit)))
+
+    async def find_keys(self, key: str, *, limit: int = 10) -> tuple[Session, ...]:
+        """See `ports.Sessions`."""
+        return await self._select(KEYS, (text(key), check_limit(limit)))
 
     async def _select(self, sql: str, bindings: Row) -> tuple[Session, ...]:
         def job(connection: apsw.Connection) -> tuple[Session, ...]:

@@ -7,15 +7,13 @@ from functools import partial
 import apsw
 
 from clew.core.changes import AddMessage, Change, Recorded
-from clew.core.message import Draft, Message
+from clew.core.message import Draft, Message, number
 from clew.core.text import decode_text
 from clew.core.turn import Approval, ApprovalScope, Decision, Turn
-from clew.errors import InvalidInput, RecordNotFound
-from clew.store.sqlite.connection import fetch, fetch_one
-from clew.store.sqlite.cursors import check_limit
-from clew.store.sqlite.database import Database, snapshot
-from clew.store.sqlite.record import record
-from clew.store.sqlite.rows import (
+from clew.core.usage import Usage
+from clew.errors import Conflict, InvalidInput, RecordNotFound
+from clew.store.cursors import check_limit
+from clew.store.rows import (
     APPROVAL_COLUMNS,
     TURN_COLUMNS,
     approval_from,
@@ -24,7 +22,19 @@ from clew.store.sqlite.rows import (
     text,
     turn_from,
 )
+from clew.store.sqlite.connection import fetch, fetch_one
+from clew.store.sqlite.database import Database, snapshot
+from clew.store.sqlite.holds import find_lease
+from clew.store.sqlite.record import record
 from clew.store.sqlite.thread import read_thread
+
+# One unknown price makes the whole cost unknown.
+SPENT = """
+SELECT coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0),
+  coalesce(sum(cache_read_tokens), 0), coalesce(sum(cache_creation_tokens), 0),
+  CASE WHEN count(*) = count(cost) THEN coalesce(sum(cost), 0) END, coalesce(sum(api_calls), 0)
+FROM turns WHERE started_at >= ?
+"""
 
 
 class SqliteLog:
@@ -62,27 +72,21 @@ class SqliteLog:
         recorded = await self.record(
             session_id, epoch, AddMessage(draft, turn_id), idempotency_key=idempotency_key
         )
+        if len(recorded.seqs) != 1:
+            raise Conflict(f'The key "{idempotency_key}" was used for another record.')
         (seq,) = recorded.seqs
         if recorded.repeated:
             (first,) = await self.get_messages(
                 session_id, after=seq - 1, before=seq + 1, undone=True
             )
             return first
-        return Message(
-            recorded.ids[0],
-            session_id,
-            seq,
-            turn_id,
-            draft.role,
-            draft.content,
-            draft.parts,
-            draft.tool_call_id,
-            draft.tool_name,
-            draft.tool_calls,
-            draft.is_error,
-            draft.model,
-            draft.usage,
-            recorded.at if draft.at is None else draft.at,
+        return number(
+            draft,
+            row_id=recorded.ids[0],
+            session_id=session_id,
+            seq=seq,
+            turn_id=turn_id,
+            at=recorded.at,
         )
 
     async def get_messages(
@@ -132,17 +136,18 @@ class SqliteLog:
 
         return await self._db.read(job)
 
+    async def get_usage(self, *, since: int) -> Usage:
+        """See `ports.Log`."""
+        return await self._db.read(
+            lambda connection: Usage(*fetch_one(connection, SPENT, (since,)) or ())
+        )
+
     async def interrupt_turns(self, session_id: str) -> tuple[Turn, ...]:
         """See `ports.Log`."""
 
         def job(connection: apsw.Connection) -> tuple[Turn, ...]:
             now = self._db.clock()
-            held = connection.execute(
-                """SELECT 1 FROM leases
-                   WHERE session_id = ? AND holder IS NOT NULL AND expires_at > ?""",
-                (text(session_id), now),
-            ).get
-            if held:
+            if find_lease(connection, self._db, session_id) is not None:
                 return ()
             ids = fetch(
                 connection,

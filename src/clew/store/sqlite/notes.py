@@ -6,9 +6,9 @@ import apsw
 
 from clew.core.notes import Blob, Compaction, ScratchEntry, Todo
 from clew.errors import BlobNotFound, InvalidInput
+from clew.store.rows import COMPACTION_COLUMNS, compaction_from, plain, text
 from clew.store.sqlite.connection import fetch_one
 from clew.store.sqlite.database import Database
-from clew.store.sqlite.rows import COMPACTION_COLUMNS, compaction_from, plain, text
 
 
 class SqliteNotes:

@@ -12,10 +12,10 @@ from clew.core import changes
 from clew.core.changes import Change, Recorded
 from clew.core.jsontext import from_json, to_json
 from clew.errors import InvalidInput, SessionNotFound, StaleLease
+from clew.store.rows import text
 from clew.store.sqlite import keeping
 from clew.store.sqlite.connection import fetch_one
 from clew.store.sqlite.recording import Recording
-from clew.store.sqlite.rows import text
 
 BEGIN = """
 SELECT s.head, s.preview IS NULL, coalesce(l.epoch, 0), l.holder IS NOT NULL

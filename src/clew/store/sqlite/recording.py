@@ -12,13 +12,13 @@ from clew.core.changes import Recorded
 from clew.core.jsontext import to_json
 from clew.core.message import ROLES, blob_hashes
 from clew.errors import Conflict, InvalidInput, RecordNotFound
-from clew.store.sqlite.connection import fetch_one
-from clew.store.sqlite.rows import (
+from clew.store.rows import (
     message_bindings,
     optional,
     text,
     usage_bindings,
 )
+from clew.store.sqlite.connection import fetch_one
 from clew.store.sqlite.thread import stretches
 
 PREVIEW = 200

@@ -14,8 +14,8 @@ import apsw
 from clew.core.search import SearchFilter
 from clew.core.session import OWNER, may_see
 from clew.errors import SessionNotFound
+from clew.store.rows import text
 from clew.store.sqlite.connection import fetch
-from clew.store.sqlite.rows import text
 from clew.store.sqlite.sessions import get
 from clew.store.sqlite.thread import Stretch, stretches
 

@@ -22,10 +22,10 @@ from clew.core.ranking import idf, with_recency
 from clew.core.search import SearchFilter, SearchHit, SearchPage
 from clew.core.snippets import Snippet, snippet
 from clew.core.text import decode_text
+from clew.store.cursors import check_limit, make_cursor, read_cursor
+from clew.store.rows import plain
 from clew.store.sqlite.connection import Row, fetch, fetch_one
-from clew.store.sqlite.cursors import check_limit, make_cursor, read_cursor
 from clew.store.sqlite.database import Database, snapshot
-from clew.store.sqlite.rows import plain
 from clew.store.sqlite.scope import Scope
 from clew.store.sqlite.spaceless import has_queued
 

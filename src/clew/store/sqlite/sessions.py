@@ -18,9 +18,7 @@ from clew.core.session import (
 )
 from clew.core.text import fold
 from clew.errors import Conflict, InvalidInput, SessionNotFound, StaleRevision
-from clew.store.sqlite.connection import fetch_one
-from clew.store.sqlite.database import Database
-from clew.store.sqlite.rows import (
+from clew.store.rows import (
     SESSION_COLUMNS,
     check_types,
     optional,
@@ -28,6 +26,8 @@ from clew.store.sqlite.rows import (
     session_from,
     text,
 )
+from clew.store.sqlite.connection import fetch_one
+from clew.store.sqlite.database import Database
 
 _GET = f"SELECT {SESSION_COLUMNS} FROM sessions WHERE id = ? AND purged_at IS NULL"
 
@@ -165,6 +165,14 @@ class SqliteSessions:
         def job(connection: apsw.Connection) -> None:
             get(connection, session_id)
             self._route(connection, key, session_id)
+
+        await self._db.write(job)
+
+    async def clear_route(self, key: str) -> None:
+        """See `ports.Sessions`."""
+
+        def job(connection: apsw.Connection) -> None:
+            connection.execute("DELETE FROM routes WHERE key = ?", (text(key),))
 
         await self._db.write(job)
 

@@ -18,9 +18,9 @@ import msgspec
 from clew.core.names import counted, format_count
 from clew.core.query import spaceless_tokens
 from clew.core.text import decode_text
+from clew.store.rows import byte_length
 from clew.store.sqlite import migrating
 from clew.store.sqlite.connection import connect, fetch, fetch_one, lock_path
-from clew.store.sqlite.rows import byte_length
 from clew.store.sqlite.thread import hidden_messages
 
 Level = Literal["ok", "warning", "problem"]

@@ -22,6 +22,7 @@ from clew.store.sqlite.listing import SqliteListing
 from clew.store.sqlite.log import SqliteLog
 from clew.store.sqlite.migrating import Migration
 from clew.store.sqlite.notes import SqliteNotes
+from clew.store.sqlite.processes import SqliteProcesses
 from clew.store.sqlite.search import SqliteSearch
 from clew.store.sqlite.sessions import SqliteSessions
 from clew.store.sqlite.tokens import SqliteTokens
@@ -38,6 +39,7 @@ class SqliteStore(
     SqliteListing,
     SqliteForks,
     SqliteLog,
+    SqliteProcesses,
     SqliteLeases,
     SqliteAttachments,
     SqliteSearch,

@@ -8,8 +8,8 @@ import apsw
 import msgspec
 
 from clew.errors import SessionNotFound
+from clew.store.rows import MESSAGE_COLUMNS, text
 from clew.store.sqlite.connection import Row, fetch, fetch_one
-from clew.store.sqlite.rows import MESSAGE_COLUMNS, text
 
 SESSION = """
 SELECT parent_id, coalesce(forked_at_seq, 0), head,

@@ -6,9 +6,9 @@ import apsw
 
 from clew.core.tokens import Token
 from clew.errors import RecordNotFound
+from clew.store.rows import plain, text
 from clew.store.sqlite.connection import Row, fetch_one
 from clew.store.sqlite.database import Database
-from clew.store.sqlite.rows import plain, text
 
 _COLUMNS = "id, name, person, scope, created_at, expires_at, revoked_at"
 

@@ -12,10 +12,10 @@ import apsw
 
 from clew.core.retention import Retained, Retention, RetentionAction
 from clew.errors import Locked
+from clew.store.rows import text
 from clew.store.sqlite.connection import fetch
 from clew.store.sqlite.database import Database
 from clew.store.sqlite.holds import held_sessions
-from clew.store.sqlite.rows import text
 
 _STEP = 200
 """Messages removed in one transaction."""

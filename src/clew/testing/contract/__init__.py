@@ -32,6 +32,7 @@ from clew.testing.contract.listing import ListingContract
 from clew.testing.contract.log import LogContract
 from clew.testing.contract.notes import NotesContract
 from clew.testing.contract.outbox import OutboxContract
+from clew.testing.contract.processes import ProcessesContract
 from clew.testing.contract.retention import RetentionContract
 from clew.testing.contract.search import SearchContract
 from clew.testing.contract.sessions import SessionsContract
@@ -52,6 +53,7 @@ __all__ = [
     "LogContract",
     "NotesContract",
     "OutboxContract",
+    "ProcessesContract",
     "RetentionContract",
     "SearchContract",
     "SessionsContract",
@@ -70,6 +72,7 @@ class StoreContract(
     ForksContract,
     LogContract,
     TurnsContract,
+    ProcessesContract,
     LeasesContract,
     AttachmentsContract,
     SearchContract,

@@ -55,6 +55,14 @@ async def make(store: Store, key: str | None = None, **fields: Any) -> Session:
     return await store.create_session(NewSession(key=key or f"cli:{new_id()}", **fields))
 
 
+async def dead_identity(open_store: OpenStore, clock: Clock) -> str:
+    """The identity of a process that shared the store and is gone."""
+    gone = await open_store(clock)
+    identity = gone.identity
+    await gone.close()
+    return identity
+
+
 async def record(store: Store, session_id: str, *changes: Change) -> Recorded:
     """Record changes under a lease of their own."""
     lease = await store.acquire_lease(session_id, "contract")

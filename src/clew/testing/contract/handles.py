@@ -27,6 +27,8 @@ CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "get_session": lambda store: store.get_session(ID),
     "find_sessions": lambda store: store.find_sessions("a"),
     "find_titles": lambda store: store.find_titles("t"),
+    "find_endings": lambda store: store.find_endings("aaaa"),
+    "find_keys": lambda store: store.find_keys("k"),
     "shorten_ids": lambda store: store.shorten_ids([ID]),
     "list_sessions": lambda store: store.list_sessions(SessionFilter(viewer="owner")),
     "count_sessions": lambda store: store.count_sessions(SessionFilter(viewer="owner")),
@@ -34,6 +36,7 @@ CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "describe_session": lambda store: store.describe_session(ID, SessionFacts(title="t")),
     "find_route": lambda store: store.find_route("k"),
     "set_route": lambda store: store.set_route("k", ID),
+    "clear_route": lambda store: store.clear_route("k"),
     "list_routes": lambda store: store.list_routes(ID),
     "fork_session": lambda store: store.fork_session(ID),
     "record": lambda store: store.record(ID, 1, AddMessage(Draft(role="user"))),
@@ -41,9 +44,12 @@ CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "get_messages": lambda store: store.get_messages(ID),
     "get_turn": lambda store: store.get_turn("t"),
     "list_turns": lambda store: store.list_turns(ID),
+    "get_usage": lambda store: store.get_usage(since=0),
     "interrupt_turns": lambda store: store.interrupt_turns(ID),
     "decide_approval": lambda store: store.decide_approval("a", "yes", by="owner"),
     "list_approvals": lambda store: store.list_approvals(),
+    "is_living": lambda store: store.is_living("p"),
+    "pulse": lambda store: store.pulse(),
     "acquire_lease": lambda store: store.acquire_lease(ID, "me"),
     "renew_lease": lambda store: store.renew_lease(LEASE),
     "release_lease": lambda store: store.release_lease(LEASE),
@@ -105,7 +111,7 @@ class HandlesContract(Contract):
     async def test_every_call_of_the_ports_is_known_to_the_test_of_close(self) -> None:
         methods = {name for name in dir(Store) if not name.startswith("_")}
 
-        assert methods - {"close"} == set(CALLS)
+        assert methods - {"close", "identity"} == set(CALLS)
 
     async def test_closing_twice_is_closing_once(
         self, open_store: OpenStore, clock: FakeClock

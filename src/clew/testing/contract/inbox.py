@@ -52,6 +52,38 @@ class InboxContract(Contract):
         assert again == (first, False)
         assert await open_ids(store) == ["a"]
 
+    async def test_a_message_may_be_somebodys_from_the_beginning(
+        self, store: Store, other: Store, clock: FakeClock
+    ) -> None:
+        row, fresh = await store.accept(inbound("a"), claimant="me")
+
+        assert fresh
+        assert (row.status, row.claimant, row.claimed_at) == ("claimed", "me", clock())
+        assert row.received_at == clock()
+        assert await other.list_inbound() == (row,)
+        assert await other.claim_inbound("you") == ()
+        assert await other.drop_inbound(["a"]) == ()
+
+    async def test_what_was_somebodys_from_the_beginning_goes_back_as_any_other(
+        self, store: Store, other: Store
+    ) -> None:
+        await store.accept(inbound("a"), claimant="dead")
+
+        assert await other.release_inbound("dead") == 1
+
+        (row,) = await other.claim_inbound("me")
+        assert (row.id, row.claimant) == ("a", "me")
+
+    async def test_a_second_delivery_takes_nothing_over(self, store: Store, other: Store) -> None:
+        queued, _ = await store.accept(inbound("a"))
+        mine, _ = await store.accept(inbound("b"), claimant="me")
+
+        for name, first in (("a", queued), ("b", mine)):
+            again = await other.accept(inbound("again", external_id=name), claimant="you")
+            assert again == (first, False)
+
+        assert await store.list_inbound() == (queued, mine)
+
     async def test_two_deliveries_at_once_are_one_row(self, store: Store, other: Store) -> None:
         answers = await asyncio.gather(
             *(

@@ -19,7 +19,7 @@ from clew.core.changes import (
 from clew.core.message import Draft, ToolCall
 from clew.core.session import SessionEdit
 from clew.core.usage import Usage
-from clew.errors import InvalidInput, RecordNotFound, SessionNotFound, StaleLease
+from clew.errors import Conflict, InvalidInput, RecordNotFound, SessionNotFound, StaleLease
 from clew.ports import Store
 from clew.testing.clock import DAY, SECOND, FakeClock
 from clew.testing.contract.case import (
@@ -300,6 +300,19 @@ class LogContract(Contract):
 
         assert again == first
         assert await read(store, session.id) == ["once"]
+
+    async def test_an_append_under_the_key_of_another_record_is_refused(self, store: Store) -> None:
+        session = await make(store)
+        lease = await store.acquire_lease(session.id, "me")
+        hello = AddMessage(Draft(role="user", content="hello"))
+        await store.record(session.id, lease.epoch, hello, hello, idempotency_key="two")
+        await store.record(session.id, lease.epoch, idempotency_key="none")
+
+        for key in ("two", "none"):
+            with pytest.raises(Conflict):
+                await store.append(session.id, lease.epoch, hello.draft, idempotency_key=key)
+
+        assert len(await store.get_messages(session.id)) == 2
 
     async def test_a_repeated_key_is_answered_whoever_holds_the_lease(
         self, store: Store, other: Store, clock: FakeClock

@@ -195,6 +195,73 @@ class SessionsContract(Contract):
 
         assert await store.find_sessions(typed) == ()
 
+    async def test_an_ending_finds_its_sessions_newest_first(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        ids = [f"{n}0000000-0000-4000-8000-0000000abcde" for n in range(3)]
+        for each in ids:
+            await make(store, id=each)
+            clock.advance(1)
+        await make(store, id="a0000000-0000-4000-8000-0000001abcde")
+        await make(store, id="b0000000-0000-4000-8000-0000000abcd0")
+
+        found = await store.find_endings("00abcde")
+
+        assert [session.id for session in found] == ids[::-1]
+        assert [s.id for s in await store.find_endings("00abcde", limit=2)] == ids[:0:-1]
+        assert len(await store.find_endings("bcde")) == 4
+
+    @pytest.mark.parametrize(
+        "typed",
+        ["34de", "e-8f90-abcdef1234de", "E8F90ABCDEF1234DE", " -8f90-abcdef1234de",
+         "8f9-0ABCDEF1234DE", "1-5c6d-4d7e-8f90-abcdef1234de", "5c6d4d7e8f90abcdef1234de",
+         "a0b1c2d1-5c6d-4d7e-8f90-abcdef1234de", "a0b1c2d15c6d4d7e8f90abcdef1234de"],
+    )  # fmt: skip
+    async def test_an_ending_may_be_typed_in_any_case_without_its_hyphens(
+        self, store: Store, typed: str
+    ) -> None:
+        session = await make(store, id="a0b1c2d1-5c6d-4d7e-8f90-abcdef1234de")
+        await make(store, id="a0b1c2d1-5c6d-4d7e-8f90-abcdef123444")
+
+        assert await store.find_endings(typed) == (session,)
+
+    @pytest.mark.parametrize(
+        "typed",
+        ["", "-", "000", "0-00", "zzzz", "%%%%", "____", "%0000", "*000", "0" * 33, "éééé",
+         "\0" * 4, "\ud8000000", "1000000000000", "a0000", "aaaaaaaa-0000-4000-8000-00000000000"],
+    )  # fmt: skip
+    async def test_what_ends_no_id_finds_no_session(self, store: Store, typed: str) -> None:
+        await make(store, id="aaaaaaaa-0000-4000-8000-000000000000")
+
+        assert await store.find_endings(typed) == ()
+
+    async def test_a_key_finds_the_sessions_made_under_it_newest_first(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        made = []
+        for _ in range(3):
+            made.append(await make(store, "cli:a"))
+            clock.advance(1)
+        elsewhere = await make(store, "cli:ab")
+        await store.set_route("cli:a", elsewhere.id)
+
+        found = await store.find_keys("cli:a")
+
+        assert list(found) == made[::-1]
+        assert list(await store.find_keys("cli:a", limit=2)) == made[:0:-1]
+        assert await store.find_keys("CLI:A") == ()
+        assert await store.find_keys("cli:") == ()
+        assert await store.find_keys("") == ()
+
+    async def test_what_was_said_last_makes_the_newest_of_a_key(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        first, second = await make(store, "cli:a"), await make(store, "cli:a")
+        clock.advance(1)
+        await say(store, first.id, "still here")
+
+        assert [each.id for each in await store.find_keys("cli:a")] == [first.id, second.id]
+
     async def test_a_title_is_found_whatever_its_case(self, store: Store, clock: FakeClock) -> None:
         older = await make(store, title="Straße nach Évian")
         clock.advance(1)
@@ -206,12 +273,26 @@ class SessionsContract(Contract):
         assert [session.id for session in found] == [newer.id, older.id]
         assert len(await store.find_titles("straße nach évian", limit=1)) == 1
 
-    async def test_trashed_sessions_are_found_by_neither_id_nor_title(self, store: Store) -> None:
-        session = await make(store, title="gone")
+    async def test_trashed_sessions_are_found_by_neither_id_nor_title_nor_key(
+        self, store: Store
+    ) -> None:
+        session = await make(store, "cli:gone", title="gone")
         await store.delete_sessions([session.id])
 
         assert await store.find_sessions(session.id) == ()
+        assert await store.find_endings(session.id[-6:]) == ()
         assert await store.find_titles("gone") == ()
+        assert await store.find_keys("cli:gone") == ()
+        await store.restore_sessions([session.id])
+        assert len(await store.find_endings(session.id[-6:])) == 1
+        assert len(await store.find_keys("cli:gone")) == 1
+
+    async def test_archived_sessions_are_found_by_ending_and_key(self, store: Store) -> None:
+        session = await make(store, "cli:a")
+        away = await store.edit_session(session.id, SessionEdit(archived=True))
+
+        assert await store.find_endings(session.id[-12:]) == (away,)
+        assert await store.find_keys("cli:a") == (away,)
 
     async def test_ids_are_shortened_to_what_tells_them_apart(self, store: Store) -> None:
         one = "aaaaaaaa-aaaa-4000-8000-000000000000"
@@ -397,6 +478,27 @@ class SessionsContract(Contract):
 
         assert await store.list_routes(first.id) == ()
         assert await store.list_routes(second.id) == ("cli:a", "cli:b")
+
+    async def test_a_cleared_route_leads_nowhere(self, store: Store, other: Store) -> None:
+        session = await make(store, "cli:a")
+        await store.set_route("cli:b", session.id)
+
+        await store.clear_route("cli:a")
+
+        assert await other.find_route("cli:a") is None
+        assert await other.list_routes(session.id) == ("cli:b",)
+        assert await other.get_session(session.id) == session
+        next_one, made = await other.open_session(NewSession(key="cli:a"))
+        assert made
+        assert next_one.id != session.id
+
+    async def test_clearing_a_route_that_is_not_there_is_fine(self, store: Store) -> None:
+        session = await make(store, "cli:a")
+
+        await store.clear_route("cli:none")
+        await store.clear_route("cli:none")
+
+        assert await store.find_route("cli:a") == session
 
     async def test_a_route_to_nowhere_is_refused(self, store: Store) -> None:
         with pytest.raises(SessionNotFound):

@@ -221,6 +221,36 @@ class TurnsContract(Contract):
             await record(store, session.id, AddUsage(usage=Usage(1), turn_id="nobody"))
         assert (await store.get_session(session.id)).usage == Usage()
 
+    async def test_what_turns_of_all_sessions_spent_since_a_time_is_added_up(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        one, two = await make(store), await make(store)
+        spent = {"a": Usage(1, 2, 3, 4, 50, 1), "b": Usage(10, 20, 30, 40, 500, 2),
+                 "c": Usage(100, 200, 300, 400, 5000, 3)}  # fmt: skip
+        times = {}
+        for turn_id, session in (("a", one), ("b", two), ("c", one)):
+            times[turn_id] = clock.advance(SECOND)
+            usage = AddUsage(usage=spent[turn_id], turn_id=turn_id)
+            await record(store, session.id, StartTurn(turn_id=turn_id), usage)
+        await record(store, one.id, AddUsage(usage=Usage(7)))  # of no turn
+        await store.delete_sessions([two.id])
+
+        assert await store.get_usage(since=times["b"]) == spent["b"] + spent["c"]
+        assert await store.get_usage(since=0) == spent["a"] + spent["b"] + spent["c"]
+        assert await store.get_usage(since=times["c"] + 1) == Usage()
+
+    async def test_one_unknown_price_makes_what_was_spent_unknown(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        session = await make(store)
+        for turn_id, cost in (("a", None), ("b", 5)):
+            clock.advance(SECOND)
+            usage = AddUsage(usage=Usage(1, cost=cost), turn_id=turn_id)
+            await record(store, session.id, StartTurn(turn_id=turn_id), usage)
+
+        assert (await store.get_usage(since=0)).cost is None
+        assert (await store.get_usage(since=clock())).cost == 5
+
     async def test_a_dead_runners_turns_are_interrupted(
         self, store: Store, other: Store, clock: FakeClock
     ) -> None:

@@ -78,3 +78,8 @@ class Keeping(Pair):
         answer = self.both(self.store.set_route(key, session), lambda: self.model.get(session))
         if answer is not None:
             self.model.routes[key] = session
+
+    @rule(key=keys)
+    def clear_route(self, key: str) -> None:
+        self.run(self.store.clear_route(key))
+        self.model.routes.pop(key, None)

@@ -32,7 +32,17 @@ class Pair(RuleBasedStateMachine):
         self.leases: list[Lease] = []
         self.turns: list[str] = []
         self._runner = asyncio.Runner()
+        gone = self.run(self._end_a_process(open_empty))
         self.store = self.run(open_empty(self.clock))
+        self.holders = ("a", self.store.identity, f"{self.store.identity}#1", f"{gone}#1")
+        # A store may know nothing of another one's processes: then that one lives, for all rules.
+        if not self.run(self.store.is_living(gone)):
+            self.model.dead.add(gone)
+
+    async def _end_a_process(self, open_empty: OpenEmpty) -> str:
+        store = await open_empty(self.clock)
+        await store.close()
+        return store.identity
 
     def close(self) -> None:
         """The end of a history."""

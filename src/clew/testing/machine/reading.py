@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
+from clew.core.ids import SHORTEST_ENDING
 from clew.core.search import SearchFilter
 from clew.core.session import SessionFilter
 from clew.testing.machine.pair import Pair
@@ -74,6 +75,20 @@ class Reading(Pair):
             found.append(said)
         assert len(found) == len(set(found))
         assert set(found) == expected
+
+    @rule(number=which, length=st.integers(3, 32), hyphens=st.booleans())
+    def find_ending(self, number: int, length: int, hyphens: bool) -> None:
+        session = self.pick(number)
+        typed = (session if hyphens else session.replace("-", ""))[-length:]
+        digits = typed.replace("-", "")
+        found = self.run(self.store.find_endings(typed))
+        expected = self.model.ending(digits) if len(digits) >= SHORTEST_ENDING else []
+        assert [session.id for session in found] == expected
+
+    @rule(key=keys, limit=st.integers(1, 4))
+    def find_key(self, key: str, limit: int) -> None:
+        found = self.run(self.store.find_keys(key, limit=limit))
+        assert [session.id for session in found] == self.model.keyed(key)[:limit]
 
     @rule(key=keys)
     def follow(self, key: str) -> None:

@@ -150,13 +150,13 @@ class Writing(Pair):
         session = self.pick(number)
         lease = self.model.leases.get(session)
         if session in self.model.lines and (lease is None or lease.holder is None):
-            self.acquire(number, "a")
+            self.acquire(number, 0)
             lease = self.model.leases[session]
         return 1 if lease is None else lease.epoch
 
-    @rule(number=which, holder=st.sampled_from("ab"))
-    def acquire(self, number: int, holder: str) -> None:
-        session = self.pick(number)
+    @rule(number=which, who=st.integers(0, 3))
+    def acquire(self, number: int, who: int) -> None:
+        session, holder = self.pick(number), self.holders[who]
         answer = self.both(
             self.store.acquire_lease(session, holder),
             lambda: self.model.acquire(session, holder, now=self.clock()),

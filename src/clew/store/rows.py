@@ -1,4 +1,7 @@
-"""Rows of SQLite as values, and values as bindings: the one place that knows column orders."""
+"""Rows as values, and values as bindings: the one place that knows column orders.
+
+The stores share their tables' and columns' names, and so this. It runs no SQL.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ from clew.core.text import ESCAPE, decode_text, encode_text
 from clew.core.turn import Approval, Attachment, Turn
 from clew.core.usage import Usage
 from clew.errors import InvalidInput
-from clew.store.sqlite.connection import Row
+
+Row = tuple[Any, ...]
 
 USAGE_COLUMNS = (
     "input_tokens, output_tokens, cache_read_tokens, cache_creation_tokens, cost, api_calls"

@@ -1,0 +1,44 @@
+"""Models as people name them: `provider/model`, what each can, and how much it may think.
+
+Values and small decisions only; how a model is reached is the agent's business.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Thinking = Literal["off", "low", "medium", "high"]
+THINKING: tuple[Thinking, ...] = ("off", "low", "medium", "high")
+
+Mode = Literal["default", "plan", "plan_paused"]
+"""`plan` looks and proposes; `plan_paused` carries out an approved plan and can go back to it."""
+
+EMBEDDED = "local/smollm2-135m"
+"""The model that needs no key and no network."""
+
+
+class ModelInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A model that clew can name. `problem` says why it can't be used right now, and what to do."""
+
+    name: str
+    provider: str
+    context_window: int | None = None
+    embedded: bool = False
+    tools: bool = True
+    images: bool = False
+    thinking: tuple[Thinking, ...] = ("off",)
+    tiers: tuple[str, ...] = ()
+    problem: str | None = None
+
+
+def clamp_thinking(wanted: str | None, levels: tuple[Thinking, ...]) -> Thinking:
+    """The level nearest to the wanted one, not above it if that can be; `off` if none was."""
+    order = {level: place for place, level in enumerate(THINKING)}
+    if wanted not in order:
+        return "off"
+    below = [level for level in levels if order[level] <= order[wanted]]
+    if below:
+        return max(below, key=order.__getitem__)
+    return min(levels or ("off",), key=order.__getitem__)
