@@ -2,7 +2,7 @@
 # Sets up what the Makefile needs, on a machine that has only Python, git and make.
 #
 #   setup.sh uv               the virtual environment, with uv in it
-#   setup.sh run              ... with clew in it
+#   setup.sh run              ... with clew and its embedded model's engine in it
 #   setup.sh dev              ... with clew and everything that checks and tests need
 #   setup.sh programs P...    programs that are not Python packages
 #
@@ -89,7 +89,7 @@ uv)
     ;;
 run)
     make_venv
-    install .
+    install '.[local]'
     touch "$venv/.stamp-run"
     ;;
 dev)

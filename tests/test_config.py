@@ -20,6 +20,8 @@ def test_without_anything_every_value_is_the_default(tmp_path: Path) -> None:
     loaded = config.load(home=str(tmp_path), environ={})
     assert loaded.store.url == f"sqlite://{tmp_path}/sessions.db"
     assert loaded.session == config.SessionConfig()
+    assert (loaded.model, loaded.personality, loaded.thinking) == (None, "default", None)
+    assert (loaded.providers, loaded.mcp, loaded.credentials) == ({}, {}, {})
     assert set(loaded.sources.values()) == {"default"}
 
 
@@ -66,6 +68,11 @@ def test_empty_and_foreign_variables_are_passed_over(tmp_path: Path) -> None:
         ("[sesion]\ntrash_days = 5", "sesion.trash_days", "session.trash_days"),
         ("retention_days = 5", "retention_days", "session.retention_days"),
         ('[store]\ndurable = "full"', "store.durable", "store.durability"),
+        ('modl = "x"', "modl", "model"),
+        ('[providers.a]\nbase_ur = "x"', "providers.a.base_ur", "providers.a.base_url"),
+        ('[provider.a]\nbase_url = "x"', "provider.a.base_url", "providers.NAME.base_url"),
+        ('[mcp.files]\ncomand = ["x"]', "mcp.files.comand", "mcp.files.command"),
+        ('[hooks]\nturn_begin = ["x"]', "hooks.turn_begin", "hooks.turn_end"),
     ],
 )
 def test_an_unknown_key_is_an_error_that_names_the_nearest(
@@ -90,6 +97,20 @@ def test_an_unknown_key_is_an_error_that_names_the_nearest(
         ('[session]\ntimezone = "Europe/Atlantis"', "session.timezone must be a time zone"),
         ('[session]\ntimezone = "../etc/passwd"', "session.timezone must be a time zone"),
         ("session = 5", 'Unknown key "session"'),
+        ("providers = 5", 'Unknown key "providers"'),
+        ("[providers]\na = 5", 'Unknown key "providers.a"'),
+        ('[providers."a/b"]\nkind = "openai"', 'Unknown key "providers.a/b.kind"'),
+        ("[model]\nx = 1", "model must be a model"),
+        ('model = "two words"', "model must be a model"),
+        ('thinking = "max"', '"off", "low", "medium" or "high"'),
+        ("[session]\ncontext_messages = 0", "session.context_messages must be a whole number"),
+        ("[tools]\nallow = [1]", "tools.allow must be a list of rules"),
+        ('[tools]\nallow = "shell"', "tools.allow must be a list of rules"),
+        ("[tools]\ntimeout = 0", "tools.timeout must be a whole number of seconds"),
+        ('[providers.a]\nkind = "openia"', "providers.a.kind must be"),
+        ('[providers.a]\nbase_url = "localhost"', "must be an http:// or https:// address"),
+        ('[providers.a]\nfactory = "module"', 'must be "module:function"'),
+        ("[mcp.a]\nenv = { A = 1 }", "mcp.a.env must be a table of texts, not that"),
         ("[session", "is not valid TOML"),
     ],
 )
@@ -225,3 +246,145 @@ def test_the_template_changes_nothing_and_each_of_its_lines_is_valid(tmp_path: P
 )
 def test_colour_is_what_the_environment_lets(environ: dict[str, str], wanted: bool) -> None:
     assert config.wants_colour(environ) is wanted
+
+
+# --- named sections, lists and secrets ----------------------------------------------------------
+
+NAMED = """
+model = "ollama/qwen3"
+
+[providers.ollama]
+base_url = "http://localhost:11434/v1"
+api_key = "sk-literal"
+models = ["qwen3"]
+
+[mcp.files]
+command = ["mcp-files", "."]
+env = { TOKEN = "env:FILES_TOKEN", PLAIN = "word" }
+"""
+
+
+def test_named_sections_are_read(tmp_path: Path) -> None:
+    file = write(tmp_path, NAMED)
+    loaded = config.load(home=str(tmp_path), environ={})
+    assert loaded.model == "ollama/qwen3"
+    assert loaded.providers["ollama"].models == ("qwen3",)
+    assert loaded.providers["ollama"].kind is None
+    assert loaded.mcp["files"].command == ("mcp-files", ".")
+    assert loaded.sources["providers.ollama.base_url"] == str(file)
+    assert loaded.value("providers.ollama.models") == ["qwen3"]
+    assert loaded.value("providers.other.models") is None
+
+
+def test_secrets_are_never_shown_but_where_they_are_is(tmp_path: Path) -> None:
+    write(tmp_path, NAMED)
+    environ = {"ANTHROPIC_API_KEY": "sk-variable", "GEMINI_API_KEY": ""}
+    loaded = config.load(home=str(tmp_path), environ=environ)
+    assert "sk-literal" not in repr(loaded)
+    assert "sk-variable" not in repr(loaded)
+    assert loaded.value("providers.ollama.api_key") == "(hidden)"
+    assert loaded.value("mcp.files.env") == {"TOKEN": "env:FILES_TOKEN", "PLAIN": "(hidden)"}
+    assert list(loaded.credentials) == ["ANTHROPIC_API_KEY"]
+    assert config.reveal(loaded.credentials["ANTHROPIC_API_KEY"], environ) == "sk-variable"
+
+
+def test_a_secret_that_does_not_fit_is_not_repeated(tmp_path: Path) -> None:
+    write(tmp_path, "[providers.a]\napi_key = 12345\n")
+    with pytest.raises(InvalidConfig, match=r"providers\.a\.api_key must be a key") as caught:
+        config.load(home=str(tmp_path), environ={})
+    assert "12345" not in str(caught.value)
+
+
+def test_a_secret_is_found_where_it_is_said_to_be(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("from-file\n", encoding="utf-8")
+    (tmp_path / "empty").touch()
+    environ = {"MY_KEY": " from-variable "}
+    assert config.reveal(config.Secret("itself"), {}) == "itself"
+    assert config.reveal(config.Secret("sk:with:colons"), {}) == "sk:with:colons"
+    assert config.reveal(config.Secret("env:MY_KEY"), environ) == "from-variable"
+    assert config.reveal(config.Secret(f"file:{tmp_path}/key"), {}) == "from-file"
+    for text, says in (
+        ("env:NO_KEY", "NO_KEY is not set"),
+        (f"file:{tmp_path}/none", "No such file"),
+        (f"file:{tmp_path}/empty", "is empty"),
+        ("file:key", "must begin with / or ~"),
+    ):
+        with pytest.raises(InvalidConfig, match=says):
+            config.reveal(config.Secret(text), environ)
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "written"),
+    [
+        ("model", "anthropic/claude-opus-5-5", 'model = "anthropic/claude-opus-5-5"'),
+        ("tools.allow", "read_file, shell(ls *)", 'allow = ["read_file", "shell(ls *)"]'),
+        ("tools.allow", '["shell(a, b)"]', 'allow = ["shell(a, b)"]'),
+        ("tools.allow", "", "allow = []"),
+        ("providers.x.base_url", "http://[::1]:1/v1", '[providers.x]\nbase_url = "http://[::1]'),
+        ("providers.x.api_key", "env:X", 'api_key = "env:X"'),
+        ("providers.x.context_window", "8192", "context_window = 8192"),
+        ("mcp.x.command", "npx, thing", 'command = ["npx", "thing"]'),
+        ("mcp.x.env.TOKEN", "env:X", '[mcp.x.env]\nTOKEN = "env:X"'),
+        ("hooks.turn_end", "~/bin/notify", 'turn_end = ["~/bin/notify"]'),
+    ],
+)
+def test_setting_works_for_every_kind_of_key(
+    tmp_path: Path, key: str, text: str, written: str
+) -> None:
+    file = write(tmp_path, "# mine\n[session]\ntrash_days = 7\n")
+    config.set_value(file, key, text)
+    content = file.read_text(encoding="utf-8")
+    assert written in content
+    assert content.startswith("# mine\n")
+    loaded = config.load(home=str(tmp_path), environ={})
+    assert loaded.session.trash_days == 7
+    config.unset_value(file, key)
+    after = config.load(home=str(tmp_path), environ={})
+    assert (after.providers, after.mcp) == ({}, {})
+    assert after.value(key) in (None, [])
+
+
+@pytest.mark.parametrize(
+    "key", ["providers", "providers.x", "providers.x.y", "providers.a/b.kind", "mcp.x.tools.y", "."]
+)
+def test_setting_a_key_that_is_none_is_refused(tmp_path: Path, key: str) -> None:
+    with pytest.raises(InvalidConfig, match="Unknown key"):
+        config.set_value(tmp_path / "config.toml", key, "x")
+
+
+def test_variables_set_top_level_keys_and_lists(tmp_path: Path) -> None:
+    environ = {
+        "CLEW_MODEL": "openai/gpt-4o",
+        "CLEW_THINKING": "high",
+        "CLEW_PERSONALITY": "coach",
+        "CLEW_SERVICE_TIER": "flex",
+        "CLEW_TOOLS_ALLOW": "a,b",
+        "CLEW_SESSION_SCOPE": "git",
+        "CLEW_SESSION_KEY": "work",
+    }
+    loaded = config.load(home=str(tmp_path), environ=environ)
+    assert (loaded.model, loaded.thinking) == ("openai/gpt-4o", "high")
+    assert (loaded.personality, loaded.service_tier) == ("coach", "flex")
+    assert loaded.tools.allow == ("a", "b")
+    assert (loaded.session.scope, loaded.session_key) == ("git", "work")
+    assert loaded.sources["model"] == "CLEW_MODEL"
+
+
+def test_state_and_cache_are_under_the_home_or_where_the_platform_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    places = config.locate(environ={})
+    assert (places.state_dir, places.cache_dir) == (
+        tmp_path / "state" / "clew",
+        tmp_path / "cache" / "clew",
+    )
+    under = config.locate(home=str(tmp_path / "home"), environ={})
+    assert (under.state_dir, under.cache_dir) == (tmp_path / "home", tmp_path / "home" / "cache")
+    assert config.shared_cache_dir() == tmp_path / "cache" / "clew"
+
+
+def test_terminals_are_told_apart_by_their_variables() -> None:
+    environ = {"TMUX_PANE": "%3", "TERM_SESSION_ID": "", "HOME": "/home/ada", "WT_SESSION": "x"}
+    assert config.terminal_variables(environ) == {"TMUX_PANE": "%3", "WT_SESSION": "x"}

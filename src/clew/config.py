@@ -9,66 +9,118 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
-import msgspec
-from msgspec import Meta
+from clew.configfile import (
+    Setting,
+    check,
+    read_text,
+    save,
+    set_value,
+    settings_in,
+    unknown_key,
+    unset_value,
+)
+from clew.core.settings import (
+    FAMILIES,
+    FAMILY_KEYS,
+    KEYS,
+    SECTIONS,
+    GeneralConfig,
+    HooksConfig,
+    McpConfig,
+    MemoryConfig,
+    ProviderConfig,
+    Secret,
+    SessionConfig,
+    StoreConfig,
+    ToolsConfig,
+    plain,
+    split_key,
+    template,
+)
+from clew.errors import InvalidConfig
 
-from clew.core.retention import RetentionAction
-from clew.errors import ClewError, InvalidConfig
-
-# The descriptions finish the sentence "<key> must be …", in errors and in a new file, which shows
-# the example where there is no default.
-Url = Annotated[
-    str, Meta(pattern=r"\S", description="a URL", examples=["sqlite:///home/me/sessions.db"])
+__all__ = [
+    "FAMILY_KEYS",
+    "KEYS",
+    "VARIABLES",
+    "Config",
+    "McpConfig",
+    "Places",
+    "ProviderConfig",
+    "Secret",
+    "SessionConfig",
+    "Setting",
+    "load",
+    "locate",
+    "read_text",
+    "reveal",
+    "save",
+    "set_value",
+    "settings_in",
+    "shared_cache_dir",
+    "template",
+    "terminal_variables",
+    "unset_value",
+    "wants_colour",
 ]
-Durability = Annotated[Literal["full", "normal"], Meta(description='"full" or "normal"')]
-Days = Annotated[int, Meta(le=1_000_000, description="a whole number of days, 0 for never")]
-Bytes = Annotated[int, Meta(le=2**62, description="a whole number of bytes, 0 for no limit")]
-Action = Annotated[RetentionAction, Meta(description='"archive" or "delete"')]
-Zone = Annotated[str | None, Meta(description="a time zone's name", examples=["Europe/Berlin"])]
+
+CREDENTIALS: Final = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_BASE_URL",
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+    "GOOGLE_API_KEY",
+    "GEMINI_API_KEY",
+)
+"""Variables that other programs know too. What they say is read when a model is used."""
+
+TERMINALS: Final = (
+    "KITTY_WINDOW_ID",
+    "TMUX_PANE",
+    "TERM_SESSION_ID",
+    "WT_SESSION",
+    "ZELLIJ",
+    "WEZTERM_PANE",
+)
+"""Variables that tell one terminal from another."""
 
 
-class StoreConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """`[store]`: where the sessions are, and whether a commit waits for the disk."""
+class Config(GeneralConfig, frozen=True, kw_only=True):
+    """Everything that can be configured. `home` is set where all state was moved there.
 
-    url: Url
-    durability: Durability = "full"
-
-
-class SessionConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """`[session]`: what becomes of old sessions; the time zone that people read (None: host's)."""
-
-    retention_days: Days = 90
-    max_storage_bytes: Bytes = 52_428_800
-    retention_action: Action = "archive"
-    trash_days: Days = 30
-    timezone: Zone = None
-
-
-class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that can be configured. `home` is set where all state was moved there."""
+    `credentials` are the well-known variables that are set; `session_key` is `CLEW_SESSION_KEY`.
+    """
 
     home: Path | None
     data_dir: Path
+    state_dir: Path
+    cache_dir: Path
     file: Path
     store: StoreConfig
     session: SessionConfig
+    tools: ToolsConfig
+    memory: MemoryConfig
+    hooks: HooksConfig
+    providers: dict[str, ProviderConfig]
+    mcp: dict[str, McpConfig]
+    credentials: dict[str, Secret]
+    session_key: str | None
     sources: dict[str, str]
 
     def value(self, key: str) -> object:
-        """The value of a dotted key."""
-        section, _, name = key.partition(".")
-        return getattr(getattr(self, section), name)
+        """The value of a dotted key as it may be shown: lists are lists, secrets are hidden."""
+        path = split_key(key)
+        if path is None:
+            raise unknown_key(key, "config")
+        found: Any = self
+        for part in path:
+            found = found.get(part) if isinstance(found, dict) else getattr(found, part, None)
+        return plain(found)
 
-
-SECTIONS: Final[dict[str, type[msgspec.Struct]]] = {"store": StoreConfig, "session": SessionConfig}
-KEYS: Final = tuple(
-    f"{section}.{name}" for section, kind in SECTIONS.items() for name in kind.__struct_fields__
-)
 
 # The short name of the store comes last, so it wins over the regular one.
 VARIABLES: Final = {f"CLEW_{key.upper().replace('.', '_')}": key for key in KEYS} | {
@@ -81,15 +133,9 @@ class Places(NamedTuple):
 
     home: Path | None
     data_dir: Path
+    state_dir: Path
+    cache_dir: Path
     file: Path
-
-
-class Setting(NamedTuple):
-    """One value that was given, and by whom."""
-
-    key: str
-    value: Any
-    source: str
 
 
 def load(
@@ -117,20 +163,34 @@ def load(
             for each in _environment_settings(environ)
             if not (home and each.key == "store.url")
         ),
-        *([_checked(Setting("store.url", store, "--store"))] if store is not None else []),
+        *([check(Setting("store.url", store, "--store"))] if store is not None else []),
     ):
         settings[setting.key] = setting
-    given: dict[str, dict[str, Any]] = {section: {} for section in SECTIONS}
+    return _assemble(places, settings, environ)
+
+
+def _assemble(places: Places, settings: dict[str, Setting], environ: Mapping[str, str]) -> Config:
+    given: dict[str, Any] = {section: {} for section in (*SECTIONS, *FAMILIES)}
     for key, setting in settings.items():
-        section, _, name = key.partition(".")
-        given[section][name] = setting.value
-    sources = {key: settings[key].source if key in settings else "default" for key in KEYS}
+        *above, name = key.split(".")
+        table = given[above[0] if above else ""]
+        for part in above[1:]:
+            table = table.setdefault(part, {})
+        table[name] = setting.value
+    sources = dict.fromkeys(KEYS, "default")
+    sources |= {key: setting.source for key, setting in settings.items()}
     return Config(
-        home=places.home,
-        data_dir=places.data_dir,
-        file=places.file,
+        **places._asdict(),
+        **given[""],
         store=StoreConfig(**given["store"]),
         session=SessionConfig(**given["session"]),
+        tools=ToolsConfig(**given["tools"]),
+        memory=MemoryConfig(**given["memory"]),
+        hooks=HooksConfig(**given["hooks"]),
+        providers={name: ProviderConfig(**each) for name, each in given["providers"].items()},
+        mcp={name: McpConfig(**each) for name, each in given["mcp"].items()},
+        credentials={name: Secret(f"env:{name}") for name in CREDENTIALS if environ.get(name)},
+        session_key=environ.get("CLEW_SESSION_KEY") or None,
         sources=sources,
     )
 
@@ -146,121 +206,59 @@ def locate(
     given = home or environ.get("CLEW_HOME") or None
     if given is not None:
         base = _absolute(given)
-        data_dir, config_dir = base, base
-    else:
-        base = None
-        import platformdirs  # noqa: PLC0415  # not needed where a home is given
+        return Places(
+            home=base,
+            data_dir=base,
+            state_dir=base,
+            cache_dir=base / "cache",
+            file=_absolute(file) if file else base / "config.toml",
+        )
+    import platformdirs  # noqa: PLC0415  # not needed where a home is given
 
-        data_dir = platformdirs.user_data_path("clew", appauthor=False, roaming=True)
-        config_dir = platformdirs.user_config_path("clew", appauthor=False, roaming=True)
-    return Places(base, data_dir, _absolute(file) if file else config_dir / "config.toml")
+    config_dir = platformdirs.user_config_path("clew", appauthor=False, roaming=True)
+    return Places(
+        home=None,
+        data_dir=platformdirs.user_data_path("clew", appauthor=False, roaming=True),
+        state_dir=platformdirs.user_state_path("clew", appauthor=False),
+        cache_dir=platformdirs.user_cache_path("clew", appauthor=False),
+        file=_absolute(file) if file else config_dir / "config.toml",
+    )
 
 
-def read_text(file: Path) -> str | None:
-    """What the config file says, None if there is none."""
+def shared_cache_dir() -> Path:
+    """The platform's cache directory, even where a home is given: what is there may be used."""
+    import platformdirs  # noqa: PLC0415  # not needed where a home is given
+
+    return platformdirs.user_cache_path("clew", appauthor=False)
+
+
+def reveal(secret: Secret, environ: Mapping[str, str] | None = None) -> str:
+    """What a secret says. `InvalidConfig` if it is not where it is said to be."""
+    environ = os.environ if environ is None else environ
+    where, colon, name = secret.text.partition(":")
+    if not colon or where not in ("env", "file"):
+        return secret.text
+    if where == "env":
+        if not environ.get(name):
+            raise InvalidConfig(f"The variable {name} is not set, and the key should be in it.")
+        return environ[name].strip()
+    path = Path(name).expanduser()
+    if not path.is_absolute():
+        raise InvalidConfig(f"The path of the key, {name}, must begin with / or ~.")
     try:
-        return file.read_bytes().decode()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        raise InvalidConfig(f"{file} can't be read: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise InvalidConfig(f"{file} is not UTF-8 text.") from error
+        text = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise InvalidConfig(f"The key should be in {path}: {reason}.") from error
+    if not text:
+        raise InvalidConfig(f"The key should be in {path}, which is empty.")
+    return text
 
 
-def settings_in(text: str, file: Path) -> Iterator[Setting]:
-    """The settings of a config file, checked."""
-    if not text.strip():
-        return
-    import tomllib  # noqa: PLC0415  # most starts have no file
-
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidConfig(f"{file} is not valid TOML: {error}.") from error
-    for section, table in document.items():
-        if not isinstance(table, dict) or section not in SECTIONS:
-            inner = next(iter(table), None) if isinstance(table, dict) else None
-            raise _unknown(section if inner is None else f"{section}.{inner}", str(file))
-        for name, value in table.items():
-            key = f"{section}.{name}"
-            if key not in KEYS:
-                raise _unknown(key, str(file))
-            yield _checked(Setting(key, value, str(file)))
-
-
-def set_value(file: Path, key: str, text: str) -> Setting:
-    """Write one value into the file, keeping its comments. Nothing changes on an error."""
-    import tomlkit  # noqa: PLC0415  # only this edits
-
-    if key not in KEYS:
-        raise _unknown(key, "config set")
-    setting = _checked(Setting(key, text, "config set"), spelled=True)
-    with _editing(file) as document:
-        section, _, name = key.partition(".")
-        table = document.setdefault(section, tomlkit.table())
-        table[name] = setting.value
-    return setting
-
-
-def unset_value(file: Path, key: str) -> None:
-    """Take one value out of the file, if it is there."""
-    if key not in KEYS:
-        raise _unknown(key, "config unset")
-    with _editing(file) as document:
-        section, _, name = key.partition(".")
-        document.get(section, {}).pop(name, None)
-
-
-@contextmanager
-def _editing(file: Path) -> Iterator[Any]:
-    """The file as a document to change; saved at the end if it is valid then."""
-    import tomlkit  # noqa: PLC0415  # only this edits
-
-    try:
-        document = tomlkit.parse(read_text(file) or "")
-        yield document
-    except (ValueError, TypeError, AttributeError) as error:
-        raise InvalidConfig(f"{file} can't be edited: {error}. Mend it by hand first.") from error
-    save(file, tomlkit.dumps(document))
-
-
-def save(file: Path, text: str) -> None:
-    """Check a whole config text, then put it in place in one step."""
-    for _ in settings_in(text, file):
-        pass
-    target = file.resolve()  # a link stays a link
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
-        try:
-            draft.touch(mode=0o600)
-            with draft.open("w", encoding="utf-8") as stream:
-                stream.write(text)
-                stream.flush()
-                os.fsync(stream.fileno())
-            draft.chmod(mode)
-            draft.replace(target)
-        finally:
-            draft.unlink(missing_ok=True)
-    except OSError as error:
-        raise ClewError(
-            f"{file} can't be written: {error.strerror}. Nothing was changed."
-        ) from error
-
-
-def template() -> str:
-    """A config file that changes nothing and shows everything that could be changed."""
-    lines = ["# clew's configuration. Take the # away from what you want to change."]
-    for section, kind in SECTIONS.items():
-        lines += ["", f"[{section}]"]
-        for field in msgspec.structs.fields(kind):
-            meta = field.type.__metadata__[0]
-            value = meta.examples[0] if meta.examples else field.default
-            shown = msgspec.json.encode(value).decode()
-            lines.append(f"# {field.name} = {shown}  # {meta.description}")
-    return "\n".join(lines) + "\n"
+def terminal_variables(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What the environment says about which terminal this is."""
+    environ = os.environ if environ is None else environ
+    return {name: environ[name] for name in TERMINALS if environ.get(name)}
 
 
 def wants_colour(environ: Mapping[str, str] | None = None) -> bool:
@@ -273,53 +271,7 @@ def _environment_settings(environ: Mapping[str, str]) -> Iterator[Setting]:
     """Variables that name a key; an empty one counts as absent, other ones are not for us."""
     for variable, key in VARIABLES.items():
         if environ.get(variable):
-            yield _checked(Setting(key, environ[variable], variable), spelled=True)
-
-
-def _checked(setting: Setting, *, spelled: bool = False) -> Setting:
-    """The setting with its value in the right type; `spelled` where every value is text."""
-    field = _field(setting.key)
-    try:
-        value = msgspec.convert(setting.value, field.type, strict=not spelled)
-        str(value).encode()  # what is no UTF-8 can't be written down
-        if setting.key == "session.timezone":
-            _check_zone(value)
-    except ValueError as error:
-        found = repr(setting.value) if isinstance(setting.value, str) else str(setting.value)
-        raise InvalidConfig(
-            f"{setting.key} must be {_expectation(setting.key)}, not {found[:60]} "
-            f"({setting.source})."
-        ) from error
-    return setting._replace(value=value)
-
-
-def _check_zone(name: str) -> None:
-    import zoneinfo  # noqa: PLC0415  # most people live where their computer does
-
-    try:
-        zoneinfo.ZoneInfo(name)
-    except (zoneinfo.ZoneInfoNotFoundError, OSError) as error:
-        raise ValueError(name) from error
-
-
-def _field(key: str) -> msgspec.structs.FieldInfo:
-    section, _, name = key.partition(".")
-    return next(field for field in msgspec.structs.fields(SECTIONS[section]) if field.name == name)
-
-
-def _expectation(key: str) -> str:
-    return str(_field(key).type.__metadata__[0].description)
-
-
-def _unknown(key: str, source: str) -> InvalidConfig:
-    import difflib  # noqa: PLC0415  # only to be helpful
-
-    names = {name.rpartition(".")[2]: name for name in KEYS} | {name: name for name in KEYS}
-    near = difflib.get_close_matches(key, names, 1) or difflib.get_close_matches(
-        key.rpartition(".")[2], names, 1
-    )
-    advice = f'Did you mean "{names[near[0]]}"?' if near else f"Known are {', '.join(KEYS)}."
-    return InvalidConfig(f'Unknown key "{key}" ({source}). {advice}')
+            yield check(Setting(key, environ[variable], variable), spelled=True)
 
 
 def _absolute(path: str) -> Path:
@@ -328,3 +280,8 @@ def _absolute(path: str) -> Path:
         return Path(path).expanduser().absolute()
     except (RuntimeError, ValueError) as error:
         raise InvalidConfig(f"{path!r} can't be used as a path: {error}.") from error
+
+
+def process_environment() -> dict[str, str]:
+    """The whole environment of this process, for those who start others with a part of it."""
+    return dict(os.environ)

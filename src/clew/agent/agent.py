@@ -1,0 +1,136 @@
+"""The agent behind the port: which model and hat a turn gets, then the loop.
+
+Importing this loads no provider: pydantic-ai comes in when the agent is warmed or first asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from clew.agent.tooling import Toolbox
+from clew.core.message import Message
+from clew.core.models import ModelInfo, clamp_thinking
+from clew.core.notes import Blob
+from clew.core.personality import Personality
+from clew.core.signals import Notice
+from clew.errors import ClewError, ModelNotFound, PersonalityNotFound
+from clew.ports import LiveTurn, Personalities
+
+if TYPE_CHECKING:
+    from clew.agent.loop import Means
+    from clew.agent.requests import Catalogue
+
+TITLE_MESSAGES = 4
+TITLE_CHARACTERS = 2_000
+
+
+class PydanticAgent:
+    """Answers turns with the models of a catalogue (`ports.Agent`)."""
+
+    def __init__(
+        self,
+        *,
+        catalogue: Catalogue,
+        personalities: Personalities,
+        toolbox: Toolbox,
+        build_prompt: Callable[[LiveTurn, Personality, ModelInfo], Awaitable[str]],
+        get_blob: Callable[[str], Awaitable[Blob]],
+        put_blob: Callable[[bytes, str], Awaitable[str]],
+        context_messages: int = 200,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._catalogue = catalogue
+        self._personalities = personalities
+        self._toolbox = toolbox
+        self._build_prompt = build_prompt
+        self._get_blob = get_blob
+        self._put_blob = put_blob
+        self._context_messages = context_messages
+        self._sleep = sleep
+        self._chance = chance
+
+    async def warm(self, model: str | None = None) -> None:
+        """Load the library and open the model, while the person types; fails silently."""
+        try:
+            await asyncio.to_thread(_load)
+            await self._catalogue.open_model(self._catalogue.get_model(model))
+        except (ClewError, ImportError, OSError):
+            return  # the turn will say it, with words
+
+    async def run(self, turn: LiveTurn) -> None:
+        """Do what the turn's user message asks (`ports.Agent.run`)."""
+        await asyncio.to_thread(_load)
+        from clew.agent.loop import run_turn  # noqa: PLC0415  # loads pydantic-ai
+
+        personality = self._choose_personality(turn)
+        info = self._choose_model(turn, personality)
+        await run_turn(turn, await self._gather(turn, personality, info))
+
+    async def make_title(self, model: str | None, thread: Sequence[Message]) -> str | None:
+        """At most six words by the model; None for the embedded one (`ports.Agent.make_title`)."""
+        info = self._catalogue.get_model(model)
+        if info.embedded:
+            return None
+        await asyncio.to_thread(_load)
+        from clew.agent.titling import ask_title  # noqa: PLC0415  # loads pydantic-ai
+
+        opened = await self._catalogue.open_model(info)
+        settings = self._catalogue.get_settings(
+            info, thinking=clamp_thinking("off", info.thinking), service_tier="none"
+        )
+        return await ask_title(opened, info, settings, thread[:TITLE_MESSAGES], TITLE_CHARACTERS)
+
+    def _choose_personality(self, turn: LiveTurn) -> Personality:
+        wanted = turn.session.personality
+        try:
+            return self._personalities.get_personality(wanted)
+        except PersonalityNotFound:
+            turn.signal(Notice(f'The personality "{wanted}" is gone; the default one answers.'))
+            return self._personalities.get_personality(None)
+
+    def _choose_model(self, turn: LiveTurn, personality: Personality) -> ModelInfo:
+        wanted = turn.session.model or personality.model
+        try:
+            return self._catalogue.get_model(wanted)
+        except ModelNotFound:
+            info = self._catalogue.get_model(None)
+            turn.signal(
+                Notice(f'The model "{wanted}" is not configured any more; {info.name} answers.')
+            )
+            return info
+
+    async def _gather(self, turn: LiveTurn, personality: Personality, info: ModelInfo) -> Means:
+        from clew.agent.loop import Means  # noqa: PLC0415  # loads pydantic-ai
+
+        session = turn.session
+        wanted = session.thinking or personality.thinking
+        settings = self._catalogue.get_settings(
+            info,
+            thinking=None if wanted is None else clamp_thinking(wanted, info.thinking),
+            service_tier=session.service_tier,
+        )
+        return Means(
+            info=info,
+            model=await self._catalogue.open_model(info),
+            settings=settings,
+            personality=personality,
+            toolbox=self._toolbox,
+            build_prompt=self._build_prompt,
+            get_blob=self._get_blob,
+            put_blob=self._put_blob,
+            context_messages=self._context_messages,
+            sleep=self._sleep,
+            chance=self._chance,
+        )
+
+
+def _load() -> Any:
+    """Import the library off the event loop: it takes a second or two."""
+    import clew.agent.loop  # noqa: PLC0415  # loads pydantic-ai
+    import clew.agent.titling  # noqa: PLC0415  # loads pydantic-ai
+
+    return clew.agent.loop, clew.agent.titling

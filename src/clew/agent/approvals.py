@@ -1,0 +1,197 @@
+"""Whether a tool call may run, must be asked about, or may not: a pure decision over rules.
+
+A rule is one line of text:
+
+    write_file            any call of this tool inside the workspace
+    write_file:docs/**    calls whose path fits; a pattern that begins with / is for paths outside
+    shell:git log         a single plain command that begins with these words
+    shell=make test       exactly this command, whatever is in it
+    github_*              tools by pattern, such as all of one MCP server
+
+In paths `*` stays within a directory and `**` crosses them. A rule of the deny list wins over any
+of the allow list. What a tool does, and how the owner is asked, is not known here.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import Any, Final, Literal
+
+import msgspec
+
+from clew.errors import InvalidInput
+
+Verdict = Literal["allow", "ask", "deny"]
+
+LOOKING: Final = frozenset({
+    "read_file", "list_files", "search_files", "session_search", "sessions_list", "session_read",
+    "memory_read", "scratchpad_read", "scratchpad_list", "todo_read",
+})  # fmt: skip
+"""Tools that change nothing."""
+
+NOTING: Final = frozenset({"scratchpad_write", "scratchpad_delete", "todo_write", "propose_plan"})
+"""Tools that change nothing but the session's own notes."""
+
+QUIET: Final = LOOKING | NOTING | {"memory_write", "spawn"}
+"""Tools that don't ask, unless they reach outside the workspace."""
+
+MAX_RULE: Final = 500
+"""A longer command can be allowed once, but not remembered."""
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")  # no file can hold it
+_NAME: Final = re.compile(r"[A-Za-z0-9_*?.-]+")
+# Whatever could end a command, begin another, or put words into it that nobody saw.
+_META: Final = re.compile(r"[;&|`$<>(){}\\\n\r\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+_PARTS: Final = re.compile(r"[;&|`$<>(){}\n\r]+")
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """A rule that was read: `tool` is a pattern, `text` what follows the `kind` sign, if any."""
+
+    tool: str
+    kind: Literal["", ":", "="] = ""
+    text: str = ""
+
+
+@lru_cache(maxsize=1024)
+def parse_rule(text: str) -> Rule:
+    """Read a rule, or `InvalidInput` that says what is wrong with it."""
+    match = _NAME.match(text)
+    name = match[0] if match else ""
+    sign, rest = text[len(name) : len(name) + 1], text[len(name) + 1 :]
+    if not name or sign not in ("", ":", "="):
+        raise InvalidInput(
+            f'"{text[:80]}" is no rule. Write a tool (write_file), a tool and a path '
+            "(write_file:docs/**), or the beginning of a command (shell:git log)."
+        )
+    if sign == "":
+        return Rule(name)
+    if sign == "=" or name != "shell":
+        if not rest.strip():
+            raise InvalidInput(f'The rule "{text}" has nothing behind the {sign}.')
+        return Rule(name, ":" if sign == ":" else "=", rest)
+    if not _plain_words(rest):
+        raise InvalidInput(
+            f'The rule "{text[:80]}" must name the first words of one plain command, '
+            "without ; & | $ < > or the like. An exact command is shell=COMMAND."
+        )
+    return Rule(name, ":", rest)
+
+
+def judge(
+    tool: str,
+    arguments: Mapping[str, Any],
+    mode: str | None,
+    allow: Iterable[str],
+    deny: Iterable[str],
+) -> Verdict:
+    """Decide about one call.
+
+    `arguments["path"]`, where there is one, is relative for what lies inside the workspace and
+    absolute for what lies outside; `arguments["command"]` is the shell's.
+    """
+    if any(_denies(parse_rule(rule), tool, arguments) for rule in deny):
+        return "deny"
+    if mode == "plan" and tool not in LOOKING | NOTING:
+        return "deny"
+    if any(_allows(parse_rule(rule), tool, arguments) for rule in allow):
+        return "allow"
+    if tool in QUIET and not is_guarded(tool, arguments):
+        return "allow"
+    return "ask"
+
+
+def rule_for(tool: str, arguments: Mapping[str, Any]) -> str | None:
+    """The rule that an answer "for this session" or "always" adds; None if none may be kept.
+
+    A command is remembered word for word, since more words could make it another one. A path
+    outside the workspace is remembered alone.
+    """
+    command = arguments.get("command")
+    if tool == "shell" and isinstance(command, str):
+        rule = f"shell={command}"
+    elif is_guarded(tool, arguments):
+        rule = f"{tool}={arguments['path']}"
+    else:
+        rule = tool
+    return rule if len(rule) <= MAX_RULE and not _SURROGATE.search(rule) else None
+
+
+def is_guarded(tool: str, arguments: Mapping[str, Any]) -> bool:
+    """Whether the call's path needs a rule of its own: outside the workspace, or a write to `.git`.
+
+    What is written there can be run by the next harmless `git` command.
+    """
+    path = arguments.get("path")
+    if not isinstance(path, str):
+        return False
+    if _is_absolute(path):
+        return True
+    return tool not in LOOKING and ".git" in path.casefold().split("/")
+
+
+def matches_path(pattern: str, path: str) -> bool:
+    """Whether a path fits a pattern: `*` and `?` stay within a directory, `**` crosses them."""
+    return _path_pattern(pattern).fullmatch(path) is not None
+
+
+def _allows(rule: Rule, tool: str, arguments: Mapping[str, Any]) -> bool:
+    if not fnmatchcase(tool, rule.tool):
+        return False
+    if rule.kind == "":
+        return not is_guarded(tool, arguments)
+    given = arguments.get("command" if tool == "shell" else "path")
+    if not isinstance(given, str):
+        return False
+    if rule.kind == "=":
+        return given == rule.text
+    if tool == "shell":
+        return _begins(_plain_words(given), _plain_words(rule.text))
+    # `**/*.md` means those of the workspace, not all of the machine's.
+    return _is_absolute(given) == _is_absolute(rule.text) and matches_path(rule.text, given)
+
+
+def _denies(rule: Rule, tool: str, arguments: Mapping[str, Any]) -> bool:
+    """Like `_allows`, but in doubt it matches: any part of a command, any place of a tool."""
+    if not fnmatchcase(tool, rule.tool):
+        return False
+    if rule.kind == "":
+        return True
+    if tool != "shell":
+        path = str(arguments.get("path", ""))
+        return path == rule.text if rule.kind == "=" else matches_path(rule.text, path)
+    command = str(arguments.get("command", ""))
+    if rule.kind == "=":
+        return command.strip() == rule.text.strip()
+    prefix = _plain_words(rule.text)
+    bare = re.sub(r"""["'\\]""", "", command)
+    return any(_begins(part.split(), prefix) for part in _PARTS.split(bare))
+
+
+def _is_absolute(path: str) -> bool:
+    return path.startswith("/") or path[1:2] == ":"  # a drive of Windows
+
+
+def _begins(words: list[str], prefix: list[str]) -> bool:
+    return bool(prefix) and words[: len(prefix)] == prefix
+
+
+def _plain_words(command: str) -> list[str]:
+    """The words of one plain command; empty if it is more than that, or can't be read."""
+    if _META.search(command):
+        return []
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return []
+
+
+@lru_cache(maxsize=256)
+def _path_pattern(pattern: str) -> re.Pattern[str]:
+    pieces = re.split(r"(\*\*/|\*\*|\*|\?)", pattern)
+    signs = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    return re.compile("".join(signs.get(piece) or re.escape(piece) for piece in pieces), re.DOTALL)

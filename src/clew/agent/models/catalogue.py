@@ -1,0 +1,304 @@
+"""The models that can be named here: which there are, which is meant, and opening one.
+
+Names are `provider/model`. Everything is light until a model is opened: the libraries of the
+providers are imported then, in a thread. Where keys come from is the setup's business, what is
+asked of a model the loop's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from clew.agent.models.facts import TIERS, FactBook, Facts, list_known
+from clew.agent.models.opening import Opened, is_direct, open_provider_model
+from clew.agent.models.setup import (
+    KEY_VARIABLES,
+    LABELS,
+    RECOMMENDED,
+    ModelsSetup,
+    ProviderSetup,
+)
+from clew.agent.models.weights import Progress, fetch_weights, find_weights
+from clew.core.models import EMBEDDED, THINKING, ModelInfo, clamp_thinking
+from clew.errors import InvalidConfig, ModelNotFound, ModelUnavailable
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+
+    from clew.agent.models.engine import Engine
+
+EMBEDDED_WORDS: Final = ("local", "embedded", "smollm2-135m")
+ALIASES: Final = {"google-gla": "google", "openai-responses": "openai", "openai-chat": "openai"}
+"""What pydantic-ai calls providers, where it is not what clew does."""
+
+UNKNOWN: Final = Facts(thinking=THINKING)
+"""For a model that somebody's own code makes: whatever is asked of it is passed on."""
+
+
+class Catalogue:
+    """`ports.Models`, and the way to the models themselves."""
+
+    def __init__(self, setup: ModelsSetup) -> None:
+        self._setup = setup
+        self._providers = {each.name: each for each in setup.providers}
+        self._facts = FactBook(setup.cache_dir / "models.json")
+        self._open: dict[str, Opened] = {}
+        self._opening: dict[str, asyncio.Lock] = {}
+        self._engine: Engine | None = None
+
+    # --- naming -------------------------------------------------------------------------------
+
+    def list_models(self) -> tuple[ModelInfo, ...]:
+        """The embedded one, a few of each provider, and those that were configured."""
+        names = [
+            f"{provider.name}/{model_id}"
+            for provider in self._setup.providers
+            for model_id in provider.models or RECOMMENDED.get(provider.name, ())
+        ]
+        with contextlib.suppress(ModelNotFound):  # whoever asks for it is told
+            chosen = self.get_model().name
+            names += [chosen] if chosen not in (*names, EMBEDDED) else []
+        return (self.get_model(EMBEDDED), *map(self.get_model, names))
+
+    def get_model(self, name: str | None = None) -> ModelInfo:
+        """A model by what a person typed, the default if None; `ModelNotFound` with near names."""
+        if name is None:
+            name, _ = self.choose_default()
+        found = self._resolve(name.strip())
+        if found is None:
+            raise self._unknown(name)
+        if isinstance(found, str):
+            return self._embedded()
+        return self._describe(*found)
+
+    def choose_default(self) -> tuple[str, str]:
+        """The model that is used when nobody says another, and why it is that one."""
+        if self._setup.model is not None:
+            return self._setup.model, self._setup.model_source
+        for name in KEY_VARIABLES:
+            provider = self._providers.get(name)
+            if provider is not None and provider.api_key is not None:
+                chosen = (*provider.models, *RECOMMENDED[name])[0]
+                return f"{name}/{chosen}", provider.key_source or KEY_VARIABLES[name]
+        return EMBEDDED, "no key is set"
+
+    def is_known(self, info: ModelInfo) -> bool:
+        """Whether anybody has heard of the model; a provider may have newer ones."""
+        provider = self._providers.get(info.provider)
+        if info.embedded or provider is None or provider.kind == "python":
+            return True
+        model_id = info.name.partition("/")[2]
+        if model_id in provider.models or not is_direct(provider):
+            return True
+        return model_id in list_known(provider.kind)
+
+    def find_similar(self, name: str) -> tuple[str, ...]:
+        """Names that are near to one that was typed."""
+        import difflib  # noqa: PLC0415  # only to be helpful
+
+        known = [EMBEDDED]
+        for provider in self._setup.providers:
+            ids = {*provider.models, *RECOMMENDED.get(provider.name, ())}
+            if provider.kind != "python" and is_direct(provider):
+                ids.update(list_known(provider.kind))
+            known += [f"{provider.name}/{model_id}" for model_id in sorted(ids)]
+        by_id = {each.partition("/")[2]: each for each in reversed(known)}
+        near = difflib.get_close_matches(name, known, 3, 0.7)
+        near += [by_id[each] for each in difflib.get_close_matches(name, by_id, 3, 0.6)]
+        return tuple(dict.fromkeys(near))[:3]
+
+    def _resolve(self, name: str) -> tuple[ProviderSetup, str] | str | None:
+        """The provider and the id that are meant; the embedded model's name for that."""
+        if name.lower() in (EMBEDDED, *EMBEDDED_WORDS) and "local" not in self._providers:
+            return EMBEDDED
+        if name.lower() in (EMBEDDED, "embedded"):
+            return EMBEDDED
+        for separator in ("/", ":"):
+            prefix, found, model_id = name.partition(separator)
+            provider = self._providers.get(ALIASES.get(prefix, prefix))
+            if found and model_id and provider is not None:
+                return provider, model_id
+        return self._resolve_bare(name)
+
+    def _resolve_bare(self, name: str) -> tuple[ProviderSetup, str] | None:
+        """A model id without its provider, if only one provider has it."""
+        for ids in (
+            lambda each: (*each.models, *RECOMMENDED.get(each.name, ())),
+            lambda each: list_known(each.kind) if each.name in KEY_VARIABLES else (),
+        ):
+            found = [each for each in self._setup.providers if name in ids(each)]
+            if len(found) == 1:
+                return found[0], name
+            if len(found) > 1:
+                names = " or ".join(f"{each.name}/{name}" for each in found)
+                raise ModelNotFound(f'"{name}" could be {names}. Say which.')
+        return None
+
+    def _unknown(self, name: str) -> ModelNotFound:
+        near = self.find_similar(name)
+        advice = (
+            f"Did you mean {' or '.join(near)}?"
+            if near
+            else f"Say provider/model; the providers are {', '.join(self._providers)}."
+        )
+        return ModelNotFound(f'There is no model "{name}". {advice} `clew model list` shows some.')
+
+    # --- describing ---------------------------------------------------------------------------
+
+    def _describe(self, provider: ProviderSetup, model_id: str) -> ModelInfo:
+        direct = is_direct(provider)
+        facts = (
+            UNKNOWN
+            if provider.kind == "python"
+            else self._facts.get_facts(provider.kind, model_id, direct=direct)
+        )
+        window = self._setup.context_window or provider.context_window or facts.context_window
+        return ModelInfo(
+            name=f"{provider.name}/{model_id}",
+            provider=provider.name,
+            context_window=window,
+            tools=facts.tools,
+            images=facts.images,
+            thinking=facts.thinking,
+            tiers=TIERS.get(provider.kind, ()) if direct else (),
+            problem=find_problem(provider),
+        )
+
+    def _embedded(self) -> ModelInfo:
+        from clew.agent.models.engine import CONTEXT, INSTALL  # noqa: PLC0415  # only for this one
+
+        here = importlib.util.find_spec("xllamacpp") is not None
+        return ModelInfo(
+            name=EMBEDDED,
+            provider="local",
+            context_window=CONTEXT,
+            embedded=True,
+            tools=False,
+            problem=None if here else INSTALL,
+        )
+
+    # --- the embedded model's weights ---------------------------------------------------------
+
+    def find_weights(self) -> Path | None:
+        """Where the embedded model's weights are, None if they have to be fetched first."""
+        return find_weights(self._setup.weights_dirs)
+
+    def fetch_weights(self, progress: Progress = lambda _done, _total: None) -> Path:
+        """Have the weights here. Blocks; `ModelUnavailable` says why they can't be had."""
+        found = self.find_weights()
+        return found or fetch_weights(self._setup.weights_dirs[0], progress)
+
+    # --- using --------------------------------------------------------------------------------
+
+    async def open_model(self, info: ModelInfo) -> Model[Any]:
+        """The model, ready to be asked; the same one every time.
+
+        The embedded one is loaded, and its weights are fetched if they are not here.
+        `ModelUnavailable` with what to do if it can't be used.
+        """
+        async with self._opening.setdefault(info.name, asyncio.Lock()):
+            if info.name not in self._open:
+                self._open[info.name] = await asyncio.to_thread(self._make, info)
+            return self._open[info.name].model
+
+    def _make(self, info: ModelInfo) -> Opened:
+        found = self._resolve(info.name)
+        if found is None:
+            raise self._unknown(info.name)
+        if isinstance(found, str):
+            return Opened(self._make_embedded())
+        problem = find_problem(found[0])
+        if problem is not None:
+            raise ModelUnavailable(f"{info.name} can't be used: {problem}")
+        return open_provider_model(*found)
+
+    def _make_embedded(self) -> Model[Any]:
+        from clew.agent.models.engine import INSTALL, Engine  # noqa: PLC0415  # only for this one
+
+        if importlib.util.find_spec("xllamacpp") is None:
+            raise ModelUnavailable(INSTALL)
+        self._engine = Engine(self.fetch_weights())
+        self._engine.load()
+        from clew.agent.models.embedded import EmbeddedModel  # noqa: PLC0415  # a second to import
+
+        return EmbeddedModel(self._engine)
+
+    def get_settings(
+        self, info: ModelInfo, *, thinking: str | None = None, service_tier: str | None = None
+    ) -> dict[str, Any]:
+        """What goes with every request: the session's wish, else the configured default.
+
+        Both are bent to what the model can. The tier `none` is no tier.
+        """
+        settings: dict[str, Any] = {}
+        wanted = thinking or self._setup.thinking
+        if wanted is not None and info.thinking != ("off",):
+            level = clamp_thinking(wanted, info.thinking)
+            settings["thinking"] = False if level == "off" else level
+        tier = service_tier or self._setup.service_tier
+        if tier in info.tiers:
+            settings["service_tier"] = tier
+        provider = self._providers.get(info.provider)
+        if provider is not None and not info.embedded:
+            if provider.kind == "anthropic" or is_direct(provider):
+                settings["cache"] = True
+            if provider.kind == "openai" and is_direct(provider):
+                settings["openai_store"] = False  # the conversation is kept here, not there
+        return settings
+
+    async def close(self) -> None:
+        """Let go of connections and of the embedded model's memory."""
+        opened, self._open = list(self._open.values()), {}
+        for each in opened:
+            if each.client is not None:
+                await each.client.aclose()
+        if self._engine is not None:
+            engine, self._engine = self._engine, None
+            await asyncio.to_thread(engine.unload)
+
+
+def find_problem(provider: ProviderSetup) -> str | None:
+    """Why a provider's models can't be used, and what to do; None if nothing is known to be wrong.
+
+    A wrong key or a server that is down shows only when it is asked.
+    """
+    if provider.kind == "python":
+        if provider.factory is None:
+            return f'providers.{provider.name}.factory is not set: "module:function".'
+    elif provider.base_url is not None and provider.base_url.startswith("/"):
+        return f"providers.{provider.name}.base_url is a path, not an address."
+    if provider.api_key is None:
+        return _missing_key(provider)
+    try:
+        provider.api_key()
+    except (InvalidConfig, OSError) as error:
+        return str(error)
+    return None
+
+
+def _missing_key(provider: ProviderSetup) -> str | None:
+    """Servers of one's own may want none."""
+    name, variable = provider.name, KEY_VARIABLES.get(provider.name)
+    if provider.kind == "python" or (provider.kind == "openai" and provider.base_url):
+        return None
+    if provider.kind == "openai" and variable is None:
+        return f"Set its address: `clew config set providers.{name}.base_url http://…/v1`."
+    needs = f"{LABELS[provider.kind]} needs a key"
+    config = f"`clew config set providers.{name}.api_key env:NAME`"
+    return f"{needs}: set {variable}. Or {config}." if variable else f"{needs}: {config}."
+
+
+def introduction(info: ModelInfo) -> str | None:
+    """The line that a chat shows once: what answers here, if that is not what people expect."""
+    if not info.embedded:
+        return None
+    return (
+        "SmolLM2 answers here: a very small model (135M parameters) that runs on this machine "
+        "without a key, so expect weak answers. Better ones: set ANTHROPIC_API_KEY or "
+        "OPENAI_API_KEY, or `clew config set model anthropic/…`, or use any OpenAI-compatible URL "
+        "such as Ollama's (`clew help model`)."
+    )

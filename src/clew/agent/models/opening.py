@@ -1,0 +1,147 @@
+"""From a provider's setup to a pydantic-ai model. Importing this imports nobody's library.
+
+Retries are the loop's, where they can be seen and stopped, so the clients have none. Keys and
+addresses are given outright: nothing is picked up from the environment behind the configuration.
+OpenAI itself is asked through its Responses interface, which gives its reasoning back to us,
+encrypted, to be sent again with the next request (Chat Completions drops it between turns);
+whatever only speaks like OpenAI gets Chat Completions, which is what they have in common.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from clew.agent.models.setup import ProviderSetup
+from clew.errors import ModelUnavailable
+
+if TYPE_CHECKING:
+    import httpx2
+    from pydantic_ai.models import Model
+
+READ_TIMEOUT: Final = 600
+"""Seconds without a byte; a model that thinks hard may be silent for minutes."""
+CONNECT_TIMEOUT: Final = 10
+OPENAI_URL: Final = "https://api.openai.com/v1"
+ANTHROPIC_URL: Final = "https://api.anthropic.com"
+
+
+class Opened(NamedTuple):
+    """A model, and the connections that it uses, to be closed after it."""
+
+    model: Model[Any]
+    client: httpx2.AsyncClient | None = None
+
+
+def open_provider_model(provider: ProviderSetup, model_id: str) -> Opened:
+    """The model, ready to be asked. Blocks while libraries are imported."""
+    if provider.kind == "python":
+        return Opened(_open_python(provider, model_id))
+    client = _client()
+    match provider.kind:
+        case "anthropic":
+            return Opened(_open_anthropic(provider, model_id, client), client)
+        case "google":
+            return Opened(_open_google(provider, model_id, client), client)
+    if is_direct(provider):
+        return Opened(_open_openai(provider, model_id, client), client)
+    return Opened(_open_compatible(provider, model_id, client), client)
+
+
+def is_direct(provider: ProviderSetup) -> bool:
+    """Whether it is the provider's own address, and so everything that it offers can be used."""
+    return provider.kind != "python" and provider.base_url is None
+
+
+def _client() -> httpx2.AsyncClient:
+    import httpx2  # noqa: PLC0415  # comes with pydantic-ai
+    from pydantic_ai.models import create_async_httpx2_client  # noqa: PLC0415  # a second to import
+
+    timeout = httpx2.Timeout(READ_TIMEOUT, connect=CONNECT_TIMEOUT)
+    return create_async_httpx2_client(timeout=timeout)
+
+
+def _key(provider: ProviderSetup) -> str:
+    # Servers that want no key want none that is empty either.
+    return provider.api_key() if provider.api_key is not None else "no-key"
+
+
+def _open_anthropic(provider: ProviderSetup, model_id: str, http: httpx2.AsyncClient) -> Model[Any]:
+    from anthropic import AsyncAnthropic  # noqa: PLC0415  # over a second to import
+    from pydantic_ai.models.anthropic import AnthropicModel  # noqa: PLC0415  # likewise
+    from pydantic_ai.providers.anthropic import AnthropicProvider  # noqa: PLC0415  # likewise
+
+    client = AsyncAnthropic(
+        api_key=_key(provider),
+        base_url=provider.base_url or ANTHROPIC_URL,
+        max_retries=0,
+        http_client=http,
+    )
+    return AnthropicModel(model_id, provider=AnthropicProvider(anthropic_client=client))
+
+
+def _open_openai(provider: ProviderSetup, model_id: str, http: httpx2.AsyncClient) -> Model[Any]:
+    from openai import AsyncOpenAI  # noqa: PLC0415  # most of a second to import
+    from pydantic_ai.models.openai import OpenAIResponsesModel  # noqa: PLC0415  # likewise
+    from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415  # likewise
+
+    client = AsyncOpenAI(
+        api_key=_key(provider), base_url=OPENAI_URL, max_retries=0, http_client=http
+    )
+    return OpenAIResponsesModel(model_id, provider=OpenAIProvider(openai_client=client))
+
+
+def _open_compatible(
+    provider: ProviderSetup, model_id: str, http: httpx2.AsyncClient
+) -> Model[Any]:
+    from openai import AsyncOpenAI  # noqa: PLC0415  # most of a second to import
+    from pydantic_ai.models.openai import OpenAIChatModel  # noqa: PLC0415  # likewise
+    from pydantic_ai.providers.openai_compatible import (  # noqa: PLC0415  # likewise
+        OpenAICompatibleProvider,
+    )
+
+    client = AsyncOpenAI(
+        api_key=_key(provider), base_url=provider.base_url, max_retries=0, http_client=http
+    )
+    return OpenAIChatModel(
+        model_id, provider=OpenAICompatibleProvider(provider.name, openai_client=client)
+    )
+
+
+def _open_google(provider: ProviderSetup, model_id: str, http: httpx2.AsyncClient) -> Model[Any]:
+    from pydantic_ai.models.google import GoogleModel  # noqa: PLC0415  # seconds to import
+    from pydantic_ai.providers.google import GoogleProvider  # noqa: PLC0415  # likewise
+
+    return GoogleModel(
+        model_id,
+        provider=GoogleProvider(
+            api_key=_key(provider), base_url=provider.base_url, http_client=http
+        ),
+    )
+
+
+def _open_python(provider: ProviderSetup, model_id: str) -> Model[Any]:
+    """What a function of somebody's makes of the id."""
+    module, _, name = (provider.factory or "").partition(":")
+    where = f"providers.{provider.name}.factory"
+    try:
+        factory = importlib.import_module(module)
+        for part in name.split("."):
+            factory = getattr(factory, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ModelUnavailable(
+            f"{where} names {provider.factory}, which can't be imported: {error}."
+        ) from error
+    options: dict[str, Any] = {}
+    if provider.base_url is not None:
+        options["base_url"] = provider.base_url
+    if provider.api_key is not None:
+        options["api_key"] = provider.api_key()
+    from pydantic_ai.models import Model  # noqa: PLC0415  # a second to import
+
+    made = factory(model_id, **options)  # type: ignore[operator]  # whatever it is, it is called
+    if not isinstance(made, Model):
+        raise ModelUnavailable(
+            f"{where}: {provider.factory} gave a {type(made).__name__}, not a pydantic-ai Model."
+        )
+    return made

@@ -1,0 +1,160 @@
+"""One request to a model: which rows it shows, in what form, with which tools.
+
+Built anew from the store for every call, so that a resumed conversation and one that never stopped
+send the same bytes. Sending it is in `answers`; the system prompt comes from outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import msgspec
+from pydantic_ai.messages import InstructionPart, ModelMessage, ModelResponse, ThinkingPart
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.tools import ToolDefinition
+
+from clew.agent.conversation import GetBlob, Keeps, messages_of, sendable
+from clew.agent.tooling import ToolSpec
+from clew.core.message import Message
+from clew.core.models import ModelInfo
+from clew.core.thread import plain, repair, window
+from clew.errors import TurnFailed
+
+TINY_CHARACTERS = int(600 * 3.5)
+"""What the embedded model reads at most: some six hundred tokens, about six seconds' worth."""
+TINY_HISTORY = int(200 * 3.5)
+"""What it reads of the messages before the last one, so that a short question is answered soon."""
+TINY_STEP = 4
+"""Messages by which the beginning of what it reads moves on."""
+
+
+class Catalogue(Protocol):
+    """The models of the configuration, as the agent needs them (`agent.models.catalogue`)."""
+
+    def list_models(self) -> tuple[ModelInfo, ...]:
+        """All that can be named."""
+        ...
+
+    def get_model(self, name: str | None = None) -> ModelInfo:
+        """By name, the default if None; `ModelNotFound`."""
+        ...
+
+    async def open_model(self, info: ModelInfo) -> Model:
+        """Ready to be asked, the same one every time; `ModelUnavailable` or `ModelRefused`."""
+        ...
+
+    def get_settings(
+        self, info: ModelInfo, *, thinking: str | None = None, service_tier: str | None = None
+    ) -> dict[str, Any]:
+        """What goes along with every request; None for the configured default."""
+        ...
+
+
+class Thread(Protocol):
+    """Where the rows come from: a `LiveTurn`, or anything that reads like one."""
+
+    async def get_thread(self, limit: int) -> tuple[Message, ...]:
+        """The newest messages."""
+        ...
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What is sent. `characters` is about how long it is, for when nobody counts tokens."""
+
+    messages: list[ModelMessage]
+    settings: dict[str, Any]
+    parameters: ModelRequestParameters
+    characters: int
+
+
+async def read_window(thread: Thread, limit: int) -> tuple[Message, ...]:
+    """The newest `limit` messages that make sense alone; more inside one long chain of tools."""
+    wanted = limit + 1
+    while True:
+        rows = await thread.get_thread(wanted)
+        shown = window(rows, limit)
+        if len(rows) < wanted or shown[0].role == "user":
+            return shown
+        wanted *= 4
+
+
+async def build_request(
+    rows: Sequence[Message],
+    prompt: str,
+    tools: Sequence[ToolSpec],
+    *,
+    info: ModelInfo,
+    model: Model,
+    settings: dict[str, Any],
+    get_blob: GetBlob,
+) -> Request:
+    """The request for these rows. A model without tools is not shown any that others used."""
+    if info.embedded:
+        rows = fit(plain(rows), TINY_CHARACTERS - len(prompt))
+    else:
+        rows = repair(rows) if tools else plain(rows)
+    if not rows:
+        raise TurnFailed("There is nothing to answer: the conversation is empty.")
+    messages = await messages_of(
+        rows, get_blob, images=info.images, keeps=keeps_own_thinking(model)
+    )
+    prompt = sendable(prompt)
+    parameters = ModelRequestParameters(
+        function_tools=[_definition(tool) for tool in tools],
+        allow_text_output=True,
+        instruction_parts=[InstructionPart(content=prompt)] if prompt.strip() else None,
+    )
+    spoken = sum(len(row.content) + sum(len(c.arguments) for c in row.tool_calls) for row in rows)
+    offered = sum(len(tool.description) + len(str(tool.schema)) for tool in tools)
+    return Request(messages, settings, parameters, len(prompt) + spoken + offered)
+
+
+def fit(rows: Sequence[Message], room: int) -> tuple[Message, ...]:
+    """The last message, cut if need be, and of those before it as much as is read in a moment.
+
+    The beginning moves on in steps, not with every message: what stays the same at the front was
+    read before, and need not be read again.
+    """
+    *before, last = rows
+    if len(last.content) > room:
+        last = msgspec.structs.replace(last, content=_middle_out(last.content, room))
+    left = min(TINY_HISTORY, room - len(last.content))
+    start = len(before)
+    while start > 0 and (left := left - len(before[start - 1].content) - 8) >= 0:
+        start -= 1
+    kept = before[start:]
+    if start > 0:
+        passed = before[start - 1].seq // TINY_STEP
+        kept = [row for row in kept if row.seq // TINY_STEP > passed]
+    while kept and kept[0].role != "user":
+        kept.pop(0)
+    return (*kept, last)
+
+
+def keeps_own_thinking(model: Model) -> Keeps:
+    """Thinking goes back to who thought it.
+
+    Elsewhere its signature is refused, and its text would be taken for something that was said.
+    """
+
+    def keeps(response: ModelResponse, part: Any) -> bool:
+        if not isinstance(part, ThinkingPart):
+            return True
+        if part.provider_name is None:
+            return response.provider_name == model.system
+        return model.accepts_stateless_artifacts(response, part)
+
+    return keeps
+
+
+def _middle_out(text: str, room: int) -> str:
+    head = room * 2 // 3
+    tail = max(room - head - 5, 1)
+    return f"{text[:head]}\n…\n{text[-tail:]}"
+
+
+def _definition(tool: ToolSpec) -> ToolDefinition:
+    return ToolDefinition(
+        name=tool.name, description=tool.description, parameters_json_schema=tool.schema
+    )

@@ -1,0 +1,51 @@
+"""Asking a model what to call a conversation. Never part of the thread, never retried."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from pydantic_ai.messages import InstructionPart, ModelRequest, UserPromptPart
+from pydantic_ai.models import Model, ModelRequestParameters
+
+from clew.agent.answers import stream_answer
+from clew.agent.attempts import attempt
+from clew.agent.requests import Request
+from clew.core.message import Message
+from clew.core.models import ModelInfo
+from clew.core.signals import Signal
+from clew.core.titles import TITLE_INSTRUCTION, clean_title
+
+
+async def ask_title(
+    model: Model,
+    info: ModelInfo,
+    settings: dict[str, Any],
+    thread: Sequence[Message],
+    characters: int,
+) -> str | None:
+    """A title of at most six words, None if the model has none; `TurnFailed` like a turn."""
+    said = [
+        f"{'User' if row.role == 'user' else 'Assistant'}: {row.content.strip()}"
+        for row in thread
+        if row.role != "tool" and row.content.strip()
+    ]
+    if not said:
+        return None
+    text = "\n\n".join(said)[:characters]
+    request = Request(
+        messages=[ModelRequest(parts=[UserPromptPart(content=text)])],
+        settings=settings,
+        parameters=ModelRequestParameters(
+            instruction_parts=[InstructionPart(content=TITLE_INSTRUCTION)]
+        ),
+        characters=len(text),
+    )
+    ask = partial(stream_answer, model, info, request, _ignore)
+    response = await attempt(ask, info, _ignore, attempts=1)
+    return clean_title(response.text or "")
+
+
+def _ignore(_: Signal) -> None:
+    """Nobody watches."""

@@ -1,0 +1,175 @@
+"""The toolbox: which tools a turn is offered, and the one way to run a call.
+
+It checks what is offered, the arguments and the policy, and turns whatever goes wrong with a call
+into words for the model. It knows no model and no loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+
+from clew.agent.approvals import LOOKING, NOTING, parse_rule
+from clew.agent.tooling import ToolOutcome, ToolSpec
+from clew.agent.tools import files, looking, memories, notes, plans, sessions, shell
+from clew.agent.tools.kit import Job, Policy, Tool, ToolFailure, TurnNotes, is_owner, read_arguments
+from clew.agent.tools.mcp import MCPConnection, MCPServer
+from clew.agent.tools.output import finish
+from clew.core.message import ToolCall
+from clew.core.models import ModelInfo
+from clew.core.personality import Personality
+from clew.core.signals import Notice
+from clew.errors import ClewError, StaleLease, StoreUnusable
+from clew.ports import LiveTurn, Memory, Store
+
+_MODULES = (files, looking, shell, sessions, memories, notes, plans)
+TOOLS: dict[str, Tool] = {tool.name: tool for module in _MODULES for tool in module.TOOLS}
+"""Every tool of clew itself, by name, in the order in which they are offered."""
+
+USUAL = "usual"
+"""In a personality's list of tools: all that are not special."""
+
+_REMEMBERED_TURNS = 256
+
+log = logging.getLogger(__name__)
+
+
+class Tools:
+    """The `Toolbox` of an agent. Close it with `aclose` when no turn runs any more."""
+
+    def __init__(
+        self,
+        store: Store,
+        memory: Memory,
+        policy: Policy | None = None,
+        *,
+        servers: Iterable[MCPServer] = (),
+    ) -> None:
+        self._store = store
+        self._memory = memory
+        self._policy = policy or Policy()
+        for rule in (*self._policy.allow, *self._policy.deny):
+            parse_rule(rule)
+        environment = self._policy.environment
+        self._servers = [MCPConnection(server, environment) for server in servers]
+        self._always: set[str] = set()
+        self._turns: OrderedDict[str, TurnNotes] = OrderedDict()
+
+    async def list_tools(
+        self, turn: LiveTurn, personality: Personality, model: ModelInfo
+    ) -> tuple[ToolSpec, ...]:
+        """What the next request of this turn offers.
+
+        Ask again after every tool that ran: an approved plan brings the other tools back.
+        """
+        if not model.tools:
+            return ()
+        self._notes(turn).images = model.images
+        specs = [tool.spec for tool in self._list_own(turn, personality)]
+        if self._may_reach_servers(turn):
+            for spec in await self._list_foreign(turn):
+                if _is_named(spec.name, personality, special=False):
+                    specs.append(spec)  # noqa: PERF401  # reads better so
+        return tuple(specs)
+
+    async def run(self, call: ToolCall, turn: LiveTurn, personality: Personality) -> ToolOutcome:
+        """Run a call; see `Toolbox.run`."""
+        job = Job(
+            call=call, turn=turn, personality=personality, policy=self._policy, store=self._store,
+            memory=self._memory, notes=self._notes(turn), always=self._always,
+        )  # fmt: skip
+        try:
+            outcome = await self._run(job)
+        except ToolFailure as failure:
+            outcome = ToolOutcome(content=str(failure), is_error=True)
+        except (StaleLease, StoreUnusable):
+            raise
+        except ClewError as error:
+            outcome = ToolOutcome(content=str(error), is_error=True)
+        except Exception as error:  # a border: a tool must not break the turn
+            log.exception("The tool %s failed", call.name)
+            outcome = ToolOutcome(content=f"{call.name} failed: {error}.", is_error=True)
+        return await finish(outcome, job)
+
+    async def aclose(self) -> None:
+        """End the MCP servers."""
+        await asyncio.gather(*(server.close() for server in self._servers))
+
+    async def _run(self, job: Job) -> ToolOutcome:
+        name = job.call.name
+        offered = {tool.name: tool for tool in self._list_own(job.turn, job.personality)}
+        tool = offered.get(name)
+        if tool is not None:
+            result = await tool.function(job, read_arguments(tool, job.call.arguments))
+            return ToolOutcome(content=result) if isinstance(result, str) else result
+        if self._may_reach_servers(job.turn) and _is_named(name, job.personality, special=False):
+            server = await self._find_server(name)
+            if server is not None:
+                return await server.call(job)
+        if name in TOOLS and job.mode == "plan":
+            raise ToolFailure(f"{name} is not there in plan mode, which changes nothing.")
+        raise ToolFailure(f"There is no tool {name!r} here. There are: {', '.join(offered)}.")
+
+    def _list_own(self, turn: LiveTurn, personality: Personality) -> list[Tool]:
+        mode = self._notes(turn).mode or turn.session.mode
+        owner = is_owner(turn)
+        tools = []
+        for tool in TOOLS.values():
+            if tool.name == "propose_plan":
+                wanted = mode == "plan" and owner
+            else:
+                wanted = _is_named(tool.name, personality, special=tool.special)
+            if not wanted or (mode == "plan" and tool.name not in LOOKING | NOTING):
+                continue
+            if tool.name == "spawn" and turn.session.kind == "subagent":
+                continue  # one level of sub-agents is enough
+            if owner or self._may_guest(tool):
+                tools.append(tool)
+        return tools
+
+    def _may_guest(self, tool: Tool) -> bool:
+        if tool.name == "memory_read":
+            return self._policy.memory_guests == "read"
+        return not tool.machine and tool.name != "memory_write"
+
+    def _may_reach_servers(self, turn: LiveTurn) -> bool:
+        mode = self._notes(turn).mode or turn.session.mode
+        return bool(self._servers) and is_owner(turn) and mode != "plan"
+
+    async def _list_foreign(self, turn: LiveTurn) -> list[ToolSpec]:
+        before = [server.problem for server in self._servers]
+        found = await asyncio.gather(*(server.list_specs() for server in self._servers))
+        for server, known in zip(self._servers, before, strict=True):
+            if server.problem and server.problem != known:
+                turn.signal(Notice(f"{server.problem} Its tools are missing; the others work."))
+        return [spec for specs in found for spec in specs if spec.name not in TOOLS]
+
+    async def _find_server(self, name: str) -> MCPConnection | None:
+        for server in self._servers:
+            if server.has(name):
+                return server
+        for server in self._servers:  # a turn that goes on in a new process has not listed them
+            if name.startswith(f"{server.server.name}_"):
+                await server.list_specs()
+                if server.has(name):
+                    return server
+        return None
+
+    def _notes(self, turn: LiveTurn) -> TurnNotes:
+        notes = self._turns.setdefault(turn.id, TurnNotes())
+        self._turns.move_to_end(turn.id)
+        while len(self._turns) > _REMEMBERED_TURNS:
+            self._turns.popitem(last=False)
+        return notes
+
+
+def _is_named(name: str, personality: Personality, *, special: bool) -> bool:
+    """Whether a personality wants a tool: by name, by pattern, or because it is a usual one."""
+    if personality.tools is None:
+        return not special
+    if USUAL in personality.tools and not special:
+        return True
+    return any(fnmatchcase(name, pattern) for pattern in personality.tools)

@@ -1,0 +1,225 @@
+"""Reading and writing files."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import os
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta
+
+from clew.agent.tooling import ToolOutcome
+from clew.agent.tools.kit import Arguments, Job, Tool, ToolFailure
+from clew.agent.tools.pages import read_page
+from clew.agent.tools.paths import (
+    Place,
+    get_workspace,
+    locate,
+    open_regular,
+    read_bytes,
+    write_atomic,
+)
+
+MAX_IMAGE = 5_000_000
+MAX_TEXT = 10_000_000
+
+_IMAGES = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF8": "image/gif",
+    b"RIFF": "image/webp",
+}
+
+PathArgument = Annotated[
+    str,
+    Meta(min_length=1, max_length=4096, description="Relative to the session's directory."),
+]
+
+
+class ReadFile(Arguments, frozen=True):
+    """A page of a file."""
+
+    path: PathArgument
+    offset: Annotated[int, Meta(ge=1, description="The first line to show.")] = 1
+    limit: Annotated[int, Meta(ge=1, le=5000, description="How many lines at most.")] = 2000
+
+
+class WriteFile(Arguments, frozen=True):
+    """A whole file."""
+
+    path: PathArgument
+    content: Annotated[str, Meta(description="The whole new content.")]
+
+
+class EditFile(Arguments, frozen=True):
+    """A replacement."""
+
+    path: PathArgument
+    old: Annotated[str, Meta(min_length=1, description="The exact text to replace.")]
+    new: Annotated[str, Meta(description="What takes its place.")]
+    replace_all: Annotated[bool, Meta(description="Every occurrence, not just a single one.")] = (
+        False
+    )
+
+
+async def read_file(job: Job, given: ReadFile) -> ToolOutcome | str:
+    """Read a text file, or look at an image (PNG, JPEG, GIF, WebP).
+
+    Each line comes with its number and a tab before it; neither is part of the file.
+    """
+    place = await reach(job, given.path)
+    try:
+        kind = await asyncio.to_thread(find_image_type, place.real)
+        if kind is not None:
+            return await _show_image(job, place, kind)
+        limit = job.policy.max_output
+        return await asyncio.to_thread(read_page, place.real, given.offset, given.limit, limit)
+    except OSError as error:
+        raise ToolFailure(_explain(place, error)) from None
+
+
+async def write_file(job: Job, given: WriteFile) -> str:
+    """Write a whole text file, making it and its directories if they are not there.
+
+    For a change to an existing file, edit_file is better. The person may be asked first.
+    """
+    place = locate(get_workspace(job), given.path)
+    if not place.inside:
+        await _ask(job, place, "Write", given.content)
+    before = await asyncio.to_thread(_find_text, place)
+    return await _put(job, place, before, given.content)
+
+
+async def edit_file(job: Job, given: EditFile) -> str:
+    """Replace an exact piece of a text file.
+
+    The piece must occur once, white space included (give more of its surroundings otherwise), or
+    set replace_all. Read the file first. The person may be asked first.
+    """
+    place = locate(get_workspace(job), given.path)
+    if not place.inside:
+        # Asked before anything is looked at: even "not found" would tell what is in the file.
+        await _ask(job, place, "Change", _difference(place.shown, given.old, given.new))
+    before = await asyncio.to_thread(_find_text, place)
+    if before is None:
+        raise ToolFailure(f"{place.shown} is not there. write_file makes a new file.")
+    old, new = given.old, given.new
+    if old not in before and "\r\n" in before:
+        # The model saw the lines without their carriage returns.
+        old, new = (text.replace("\r\n", "\n").replace("\n", "\r\n") for text in (old, new))
+    count = before.count(old)
+    if not count:
+        raise ToolFailure(f"The text was not found in {place.shown}. Read the file again.")
+    if count > 1 and not given.replace_all:
+        raise ToolFailure(
+            f"The text occurs {count} times in {place.shown}. "
+            "Give more of what surrounds it, or set replace_all."
+        )
+    return await _put(job, place, before, before.replace(old, new))
+
+
+async def reach(job: Job, path: str) -> Place:
+    """A place to look at; one outside the workspace is asked about."""
+    place = locate(get_workspace(job), path)
+    await job.permit(
+        {"path": place.shown},
+        summary=f"{job.call.name} outside the workspace: {place.shown}",
+        detail=place.shown,
+        path=place.shown,
+    )
+    return place
+
+
+async def _put(job: Job, place: Place, before: str | None, after: str) -> str:
+    """Ask with the difference as it will be, then write unless the file has changed meanwhile."""
+    if before == after:
+        return f"{place.shown} already has this content; nothing was changed."
+    asked = False
+    if place.inside:
+        verb = "Create" if before is None else "Change"
+        asked = await _ask(job, place, verb, _difference(place.shown, before, after))
+    try:
+        if asked and await asyncio.to_thread(_find_text, place) != before:
+            raise ToolFailure(
+                f"{place.shown} was changed by somebody else meanwhile, so it was left alone. "
+                "Read it again."
+            )
+        await asyncio.to_thread(write_atomic, place.real, after.encode("utf-8", "replace"))
+    except OSError as error:
+        raise ToolFailure(_explain(place, error)) from None
+    added, removed = _count_lines(before or "", after)
+    size = len(after.splitlines())
+    if before is None:
+        return f"Created {place.shown}: {size} lines."
+    return f"Changed {place.shown}: {added} lines added, {removed} removed; {size} in all."
+
+
+async def _ask(job: Job, place: Place, verb: str, detail: str) -> bool:
+    where = "" if place.inside else " outside the workspace"
+    summary = f"{verb} a file{where}: {place.shown}"
+    return await job.permit({"path": place.shown}, summary=summary, detail=detail, path=place.shown)
+
+
+def _find_text(place: Place) -> str | None:
+    """The file's text exactly as it is, None if there is no file."""
+    try:
+        return read_bytes(place.real, MAX_TEXT).decode()
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError:
+        raise ToolFailure(f"{place.shown} is no UTF-8 text, so it can't be changed here.") from None
+    except OSError as error:
+        raise ToolFailure(_explain(place, error)) from None
+
+
+def find_image_type(real: Path) -> str | None:
+    """The media type of an image that models can look at, by how the file begins."""
+    with os.fdopen(open_regular(real), "rb") as file:
+        start = file.read(12)
+    for magic, kind in _IMAGES.items():
+        if start.startswith(magic) and (kind != "image/webp" or start[8:] == b"WEBP"):
+            return kind
+    return None
+
+
+async def _show_image(job: Job, place: Place, kind: str) -> ToolOutcome:
+    if not job.notes.images:
+        raise ToolFailure(f"{place.shown} is an image, and this model can't look at images.")
+    data = await asyncio.to_thread(read_bytes, place.real, MAX_IMAGE)
+    blob = await job.store.put_blob(data, kind)
+    return ToolOutcome(
+        content=f"{place.shown}: {kind}, {len(data):,} bytes.",
+        parts=({"type": "image", "blob": blob, "media_type": kind},),
+    )
+
+
+def _difference(name: str, before: str | None, after: str) -> str:
+    old = (before or "").splitlines()
+    new = after.splitlines()
+    if len(old) + len(new) > 5_000:
+        return f"{len(old)} lines become {len(new)}:\n{after}"
+    lines = difflib.unified_diff(
+        old, new, f"a/{name}" if old else "/dev/null", f"b/{name}", "", "", 3, ""
+    )
+    return "\n".join(lines)
+
+
+def _count_lines(before: str, after: str) -> tuple[int, int]:
+    old, new = before.splitlines(), after.splitlines()
+    if len(old) + len(new) > 20_000:
+        return max(len(new) - len(old), 0), max(len(old) - len(new), 0)
+    marks = [line[0] for line in difflib.unified_diff(old, new, "", "", "", "", 0, "")][2:]
+    return marks.count("+"), marks.count("-")
+
+
+def _explain(place: Place, error: OSError) -> str:
+    return f"{place.shown}: {(error.strerror or str(error)).lower()}."
+
+
+TOOLS = (
+    Tool(name="read_file", arguments=ReadFile, function=read_file, machine=True),
+    Tool(name="write_file", arguments=WriteFile, function=write_file, machine=True),
+    Tool(name="edit_file", arguments=EditFile, function=edit_file, machine=True),
+)

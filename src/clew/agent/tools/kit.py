@@ -1,0 +1,241 @@
+"""What every tool is made of: its arguments, its function, and the job it is given.
+
+A tool knows no model and no loop. It returns text for the model, or raises `ToolFailure` with words
+for it. Whether it may run is asked with `Job.permit`, which is the only way to the owner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal
+
+import msgspec
+
+from clew.agent.approvals import LOOKING, judge, parse_rule, rule_for
+from clew.agent.tooling import ToolOutcome, ToolSpec
+from clew.core.message import ToolCall
+from clew.core.personality import Personality
+from clew.core.session import OWNER
+from clew.core.text import strip_controls
+from clew.core.turn import Approval
+from clew.errors import InvalidInput
+from clew.ports import LiveTurn, Memory, Store
+
+MAX_DETAIL = 10_000
+"""Most characters of a question to the owner; the middle of a longer one is left out."""
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """What the owner has configured, as plain values.
+
+    `environment` is the whole environment of this process: the shell gets the harmless part of it
+    and what `pass_environment` names. `workspace` is for sessions without a directory. `sealed` are
+    files and directories of clew itself, which no tool opens.
+    """
+
+    allow: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    timeout: float = 120.0
+    max_timeout: float = 600.0
+    max_output: int = 30_000
+    memory_guests: Literal["read", "none"] = "read"
+    environment: dict[str, str] = {}
+    pass_environment: tuple[str, ...] = ()
+    workspace: str | None = None
+    sealed: tuple[str, ...] = ()
+
+
+class ToolFailure(Exception):
+    """A call that came to nothing. The message is for the model."""
+
+
+class TurnNotes:
+    """What the tools remember of a turn while it runs."""
+
+    def __init__(self) -> None:
+        self.granted: set[str] = set()
+        self.scratch: set[str] = set()
+        self.mode: str | None = None
+        self.images = True
+        self.asking = asyncio.Lock()
+
+
+class Job:
+    """One call of one tool: who asked, what may be done, and the ports to do it with."""
+
+    def __init__(
+        self,
+        *,
+        call: ToolCall,
+        turn: LiveTurn,
+        personality: Personality,
+        policy: Policy,
+        store: Store,
+        memory: Memory,
+        notes: TurnNotes,
+        always: set[str],
+    ) -> None:
+        self.call = call
+        self.turn = turn
+        self.personality = personality
+        self.policy = policy
+        self.store = store
+        self.memory = memory
+        self.notes = notes
+        self._always = always
+
+    @property
+    def mode(self) -> str | None:
+        """The session's mode, with what this turn has made of it."""
+        return self.notes.mode or self.turn.session.mode
+
+    async def permit(
+        self, arguments: dict[str, Any], *, summary: str, detail: str = "", **more: Any
+    ) -> bool:
+        """Make sure that the call may run, asking the owner if need be; `ToolFailure` if not.
+
+        Tells whether it had to ask. `arguments` are those that rules speak of (`judge`).
+        """
+        if self._judge(arguments) == "allow":
+            return False
+        # One question at a time; the answer to the one before may be the answer to this one.
+        async with self.notes.asking:
+            if self._judge(arguments) == "allow":
+                return False
+            rule = rule_for(self.call.name, arguments)
+            request = {
+                "summary": strip_controls(summary, keep_newlines=False)[:500],
+                "detail": show_detail(detail),
+                "rule": rule,
+                "cwd": self.turn.session.cwd,
+                **more,
+            }
+            approval = await self.turn.ask(self.call, request)
+            await self._heed(approval, rule)
+        return True
+
+    def _judge(self, arguments: dict[str, Any]) -> str:
+        name = self.call.name
+        allow = (*self.policy.allow, *session_rules(self.turn), *self.notes.granted, *self._always)
+        verdict = judge(name, arguments, self.mode, allow, self.policy.deny)
+        if verdict == "deny":
+            why = "Plan mode changes nothing" if self.mode == "plan" else "A rule forbids this"
+            raise ToolFailure(f"{why}: {name} was not run. Tell the person if it is needed.")
+        return verdict
+
+    async def _heed(self, approval: Approval, rule: str | None) -> None:
+        if approval.decision != "yes":
+            if approval.decided_by == "expired":
+                raise ToolFailure("Nobody answered in time, so it was not done.")
+            if approval.decided_by == "nobody":
+                raise ToolFailure(
+                    "Nobody is there to be asked, so it was not done. Go on without it; a rule "
+                    "in tools.allow, or a chat in a terminal, would make it possible."
+                )
+            raise ToolFailure(
+                "The owner said no, so it was not done. Don't try it in another way; "
+                "go on without it, or ask what they would like instead."
+            )
+        if rule is None or approval.scope not in ("session", "always"):
+            return
+        always = approval.scope == "always"
+        (self._always if always else self.notes.granted).add(rule)
+        await self.turn.allow(rule, always=always)
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool. `machine`: it touches the machine, so guests have none of it.
+
+    `special` ones are offered to those personalities that name them.
+    """
+
+    name: str
+    arguments: type[msgspec.Struct]
+    function: Callable[[Job, Any], Awaitable[ToolOutcome | str]]
+    machine: bool = False
+    special: bool = False
+
+    @property
+    def spec(self) -> ToolSpec:
+        """The tool as the model is told of it: the docstring of its function is what it is."""
+        return ToolSpec(
+            name=self.name,
+            description=inspect.cleandoc(self.function.__doc__ or ""),
+            schema=make_schema(self.arguments),
+            parallel=self.name in LOOKING,
+        )
+
+
+class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a model gives to a tool."""
+
+
+def make_schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
+    """The JSON schema of a tool's arguments, in one piece: some providers follow no references."""
+    whole = msgspec.json.schema(arguments)
+    definitions = whole.pop("$defs", {})
+    schema: dict[str, Any] = _inline(whole, definitions)
+    for extra in ("title", "description"):
+        schema.pop(extra, None)
+    return schema
+
+
+def _inline(node: Any, definitions: dict[str, Any]) -> Any:
+    if isinstance(node, list):
+        return [_inline(each, definitions) for each in node]
+    if not isinstance(node, dict):
+        return node
+    reference = node.get("$ref")
+    if isinstance(reference, str):
+        rest = {name: value for name, value in node.items() if name != "$ref"}
+        node = definitions[reference.removeprefix("#/$defs/")] | rest
+    if all(isinstance(each, str) for each in node.get("enum", [0])):
+        node = {"type": "string"} | node  # some providers insist
+    return {name: _inline(value, definitions) for name, value in node.items()}
+
+
+def read_arguments(tool: Tool, text: str) -> Any:
+    """The arguments as a value, or `ToolFailure` that says what is wrong with them."""
+    try:
+        return msgspec.convert(msgspec.json.decode(text or "{}"), tool.arguments, strict=False)
+    except msgspec.DecodeError as error:
+        raise ToolFailure(
+            f"The arguments of {tool.name} are wrong: {error}. Call it again as its schema says."
+        ) from None
+
+
+def session_rules(turn: LiveTurn) -> tuple[str, ...]:
+    """The rules that were allowed for this session; what can't be read counts for nothing."""
+    kept = turn.session.metadata.get("allow")
+    return tuple(rule for rule in kept if _is_rule(rule)) if isinstance(kept, list) else ()
+
+
+def _is_rule(rule: object) -> bool:
+    try:
+        return isinstance(rule, str) and bool(parse_rule(rule))
+    except InvalidInput:
+        return False
+
+
+def is_owner(turn: LiveTurn) -> bool:
+    """Whether the owner asked; everybody else is a guest."""
+    return turn.person == OWNER
+
+
+def show_detail(text: str) -> str:
+    """What a question shows: bounded, harmless to a terminal, and honest about what is left out."""
+    shown = strip_controls(text)
+    hidden = shown != text.replace("\r\n", "\n")
+    note = "\n[Control or invisible characters are not shown.]" if hidden else ""
+    return shorten(shown, MAX_DETAIL) + note
+
+
+def shorten(text: str, limit: int) -> str:
+    """The beginning and the end of a text that is longer than the limit, with a note between."""
+    if len(text) <= limit:
+        return text
+    head = limit * 2 // 3
+    tail = limit - head
+    return f"{text[:head]}\n[… {len(text) - limit:,} characters left out …]\n{text[-tail:]}"

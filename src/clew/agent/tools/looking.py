@@ -1,0 +1,137 @@
+"""Finding files by name and by content. The work is done by `seeking`, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from clew.agent.tools import seeking
+from clew.agent.tools.files import PathArgument, reach
+from clew.agent.tools.kit import Arguments, Job, Tool, ToolFailure
+from clew.agent.tools.paths import Place, get_workspace
+from clew.agent.tools.processes import clean_environment, run_process
+
+SECONDS = 20.0
+
+
+class ListFiles(Arguments, frozen=True):
+    """Files by name."""
+
+    path: PathArgument = "."
+    glob: Annotated[
+        str, Meta(max_length=300, description="Such as **/*.py or docs/*.md; empty for all.")
+    ] = ""
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 200
+    ignored: Annotated[bool, Meta(description="Also what .gitignore leaves out.")] = False
+
+
+class SearchFiles(Arguments, frozen=True):
+    """Lines by content."""
+
+    pattern: Annotated[str, Meta(min_length=1, max_length=1000, description="What to look for.")]
+    path: PathArgument = "."
+    glob: Annotated[str, Meta(max_length=300, description="Only files such as *.py.")] = ""
+    regex: Annotated[
+        bool, Meta(description="Whether the pattern is a regular expression, not plain text.")
+    ] = False
+    ignore_case: bool = False
+    limit: Annotated[int, Meta(ge=1, le=500)] = 100
+    ignored: Annotated[bool, Meta(description="Also what .gitignore leaves out.")] = False
+
+
+async def list_files(job: Job, given: ListFiles) -> str:
+    """List the files below a directory, optionally those that fit a glob.
+
+    What git ignores is left out, and symbolic links are not followed.
+    """
+    place = await reach(job, given.path)
+    rows, more = await _seek(job, place, given, pattern=None, regex=False, ignore_case=False)
+    lines = [_name(given.path, row[0]) for row in rows]
+    if not lines:
+        return "No files."
+    if more:
+        lines.append(f"[More than {given.limit}: narrow it with a glob or a directory.]")
+    return "\n".join(lines)
+
+
+async def search_files(job: Job, given: SearchFiles) -> str:
+    """Find lines in the files below a directory (or in one file) by text or regular expression.
+
+    What git ignores, binary files and files over 5 MB are left out.
+    """
+    place = await reach(job, given.path)
+    rows, more = await _seek(
+        job, place, given, pattern=given.pattern, regex=given.regex, ignore_case=given.ignore_case
+    )
+    lines = [f"{_name(given.path, path)}:{number}: {line}" for path, number, line in rows]
+    if not lines:
+        return "Nothing found."
+    if more:
+        lines.append(f"[More than {given.limit} lines: narrow the pattern or the place.]")
+    return "\n".join(lines)
+
+
+async def _seek(
+    job: Job, place: Place, given: ListFiles | SearchFiles, **what: Any
+) -> tuple[list[Any], bool]:
+    if not place.real.exists():
+        raise ToolFailure(f"{place.shown} is not there.")
+    order = what | {
+        "root": str(place.real),
+        "glob": given.glob,
+        "limit": given.limit,
+        "ignored": given.ignored,
+        "above": _list_above(job, place),
+        "skip": _list_sealed(job),
+    }
+    program = Path(seeking.__file__)
+    ended = await run_process(
+        (sys.executable, "-I", "-S", str(program), json.dumps(order)),
+        cwd=Path(place.real.anchor),
+        environment=clean_environment(job.policy.environment) | {"PYTHONIOENCODING": "utf-8"},
+        seconds=min(SECONDS, job.policy.timeout),
+        keep=4_000_000,
+    )
+    if ended.code is None:
+        raise ToolFailure(
+            "That took too long and was stopped. Look in a smaller directory, or use a simpler "
+            "pattern."
+        )
+    lines = ended.output.splitlines()
+    if ended.code or not lines:
+        raise ToolFailure(f"The search failed: {lines[-1] if lines else 'no answer'}")
+    # The names of files may hold what only Python's own JSON can carry.
+    *rows, end = (json.loads(line) for line in lines)
+    if "error" in end:
+        raise ToolFailure(f"Nothing was searched: {end['error']}.")
+    return rows, bool(end["more"])
+
+
+def _name(asked: str, found: str) -> str:
+    """A path as the other tools take it."""
+    if not found:
+        return asked
+    return found if asked in (".", "./") else f"{asked.rstrip('/')}/{found}"
+
+
+def _list_above(job: Job, place: Place) -> list[str]:
+    """The directories of the workspace above a place: what they ignore is ignored below."""
+    root = get_workspace(job).root
+    return [str(each) for each in reversed(place.real.parents) if each.is_relative_to(root)]
+
+
+def _list_sealed(job: Job) -> list[str]:
+    """What is clew's own, with the files that SQLite keeps beside a database."""
+    own = [Path(each).resolve() for each in job.policy.sealed]
+    beside = ("", "-wal", "-shm", "-journal")
+    return [f"{path}{ending}" for path in own for ending in beside]
+
+
+TOOLS = (
+    Tool(name="list_files", arguments=ListFiles, function=list_files, machine=True),
+    Tool(name="search_files", arguments=SearchFiles, function=search_files, machine=True),
+)

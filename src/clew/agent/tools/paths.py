@@ -1,0 +1,167 @@
+"""Where a tool may go: the workspace, and files opened so that no symbolic link leads out of it.
+
+A path is resolved first; from then on every directory on the way is opened without following links,
+so what was judged is what is opened. Whether a place outside may be used is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import msgspec
+
+from clew.agent.tools.kit import Job, ToolFailure
+
+_DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_PATH", os.O_RDONLY)
+_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_BINARY = getattr(os, "O_BINARY", 0)
+# Opening a pipe must not wait for somebody to write to it.
+_READING = os.O_RDONLY | _NOFOLLOW | _BINARY | getattr(os, "O_NONBLOCK", 0)
+
+
+class Workspace(msgspec.Struct, frozen=True):
+    """The directory that belongs to a session, and the one that its relative paths begin at."""
+
+    root: Path
+    cwd: Path
+    sealed: tuple[Path, ...] = ()
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A resolved path. `shown` is relative to the workspace inside it, absolute outside."""
+
+    real: Path
+    shown: str
+    inside: bool
+
+
+def get_workspace(job: Job) -> Workspace:
+    """The session's workspace: its project if the directory lies in it, else the directory."""
+    session = job.turn.session
+    named = session.cwd or session.project or job.policy.workspace
+    if named is None:
+        raise ToolFailure("This session has no directory, so there are no files to work on.")
+    cwd = Path(named).resolve()
+    if not cwd.is_dir():
+        raise ToolFailure(f"The session's directory {cwd} is not there (any more).")
+    root = Path(session.project).resolve() if session.project else cwd
+    sealed = tuple(Path(each).resolve() for each in job.policy.sealed)
+    return Workspace(root if cwd.is_relative_to(root) else cwd, cwd, sealed)
+
+
+def locate(workspace: Workspace, path: str) -> Place:
+    """Where a path that the model gave really leads. `ToolFailure` for one that can't be used."""
+    try:
+        real = (workspace.cwd / Path(path).expanduser()).resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ToolFailure(f"{path!r} is no usable path: {error}.") from None
+    if is_sealed(workspace, real):
+        raise ToolFailure(f"{path} belongs to clew itself; no tool opens it.")
+    inside = real.is_relative_to(workspace.root)
+    shown = real.relative_to(workspace.root).as_posix() if inside else real.as_posix()
+    return Place(real, shown, inside)
+
+
+def is_sealed(workspace: Workspace, real: Path) -> bool:
+    """Whether a path is clew's own: under a sealed directory, or a sealed file by any name.
+
+    Opening the database in this process would even drop the locks that SQLite holds on it.
+    """
+    for sealed in workspace.sealed:
+        if real.is_relative_to(sealed):
+            # A workspace within clew's own directory is still a workspace.
+            within = sealed.is_dir() and workspace.root.is_relative_to(sealed)
+            if not within or not real.is_relative_to(workspace.root):
+                return True
+            continue
+        if real.parent == sealed.parent and real.name.startswith(sealed.name + "-"):
+            return True
+        with suppress(OSError):
+            if sealed.is_file() and real.samefile(sealed):
+                return True
+    return False
+
+
+def open_regular(real: Path) -> int:
+    """A descriptor for reading a regular file at a resolved path; `OSError` for anything else."""
+    with _open_parent(real) as (parent, name):
+        descriptor = os.open(name, _READING, dir_fd=parent)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(f"{real} is no regular file")
+    return descriptor
+
+
+def read_bytes(real: Path, limit: int) -> bytes:
+    """A whole regular file; `ToolFailure` if it is larger than the limit."""
+    with os.fdopen(open_regular(real), "rb") as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise ToolFailure(f"{real} is larger than {limit:,} bytes.")
+    return data
+
+
+def write_atomic(real: Path, data: bytes) -> None:
+    """Put a file in place in one step, keeping its mode. Missing directories are made."""
+    with _open_parent(real, make=True) as (parent, name):
+        mode = _mode_of(name, parent)
+        temporary = str(Path(name).with_name(f".clew-{secrets.token_hex(8)}.tmp"))
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _BINARY
+        descriptor = os.open(temporary, flags, 0o666, dir_fd=parent)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                if mode is not None and hasattr(os, "fchmod"):
+                    os.fchmod(descriptor, mode)
+                file.write(data)
+                file.flush()
+                os.fsync(descriptor)
+            os.replace(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary, dir_fd=parent)  # relative to a descriptor
+            raise
+
+
+def _mode_of(name: str, parent: int | None) -> int | None:
+    try:
+        found = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(f"{name} is no regular file")
+    return stat.S_IMODE(found.st_mode)
+
+
+@contextmanager
+def _open_parent(real: Path, *, make: bool = False) -> Iterator[tuple[int | None, str]]:
+    """The directory of a resolved path, reached without following a link, and the name in it."""
+    if os.open not in os.supports_dir_fd:  # Windows
+        if make:
+            real.parent.mkdir(parents=True, exist_ok=True)
+        yield None, str(real)
+        return
+    current = os.open(real.anchor, _DIRECTORY)
+    try:
+        for part in real.parts[1:-1]:
+            deeper = _open_directory(part, current, make=make)
+            os.close(current)
+            current = deeper
+        yield current, real.name
+    finally:
+        os.close(current)
+
+
+def _open_directory(name: str, parent: int, *, make: bool) -> int:
+    try:
+        return os.open(name, _DIRECTORY | _NOFOLLOW, dir_fd=parent)
+    except FileNotFoundError:
+        if not make:
+            raise
+    with suppress(FileExistsError):
+        os.mkdir(name, dir_fd=parent)  # relative to a descriptor
+    return os.open(name, _DIRECTORY | _NOFOLLOW, dir_fd=parent)

@@ -1,0 +1,233 @@
+"""The config file: what it says, checked, and changing it without losing its comments.
+
+Which file it is, and what wins over it, is `clew.config`'s business.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from clew.core.settings import (
+    FAMILIES,
+    FAMILY_KEYS,
+    KEYS,
+    SECTIONS,
+    Secret,
+    decode_secret,
+    get_meta,
+    get_type,
+    is_name,
+    nearest_key,
+    split_key,
+)
+from clew.errors import ClewError, InvalidConfig
+
+
+class Setting(NamedTuple):
+    """One value that was given, and by whom."""
+
+    key: str
+    value: Any
+    source: str
+
+
+def read_text(file: Path) -> str | None:
+    """What the config file says, None if there is none."""
+    try:
+        return file.read_bytes().decode()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise InvalidConfig(f"{file} can't be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise InvalidConfig(f"{file} is not UTF-8 text.") from error
+
+
+def settings_in(text: str, file: Path) -> Iterator[Setting]:
+    """The settings of a config file, checked."""
+    if not text.strip():
+        return
+    import tomllib  # noqa: PLC0415  # most starts have no file
+
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidConfig(f"{file} is not valid TOML: {error}.") from error
+    for section, table in document.items():
+        if section in KEYS:
+            yield check(Setting(section, table, str(file)))
+        elif section in FAMILIES and isinstance(table, dict):
+            for name, inner in table.items():
+                yield from _settings_of(f"{section}.{name}", inner, file)
+        else:
+            yield from _settings_of(section, table, file)
+
+
+def _settings_of(section: str, table: object, file: Path) -> Iterator[Setting]:
+    """The settings of one section."""
+    if not isinstance(table, dict) or _split_section(section) is None:
+        raise unknown_key(_first_key(section, table), str(file))
+    for name, value in table.items():
+        key = f"{section}.{name}"
+        path = split_key(key)
+        if path is None or len(path) == 4:
+            raise unknown_key(key, str(file))
+        yield check(Setting(key, value, str(file)))
+
+
+def _first_key(section: str, table: object) -> str:
+    """The first whole key below what is no section."""
+    while isinstance(table, dict) and table:
+        name, table = next(iter(table.items()))
+        section = f"{section}.{name}"
+    return section
+
+
+def _split_section(section: str) -> tuple[str, ...] | None:
+    """The way to a section, None for one that can't be."""
+    parts = tuple(section.split("."))
+    if len(parts) == 1 and section in SECTIONS:
+        return parts
+    return parts if len(parts) == 2 and parts[0] in FAMILIES and is_name(parts[1]) else None
+
+
+def set_value(file: Path, key: str, text: str) -> Setting:
+    """Write one value into the file, keeping its comments. Nothing changes on an error."""
+    import tomlkit  # noqa: PLC0415  # only this edits
+
+    path = split_key(key)
+    if path is None:
+        raise unknown_key(key, "config set")
+    setting = check(Setting(key, text, "config set"), spelled=True)
+    with _editing(file) as document:
+        table = document
+        for place, part in enumerate(path[:-1]):
+            # `[providers.ollama]` needs no `[providers]` above it.
+            bare = place == 0 and path[0] in FAMILIES
+            table = table.setdefault(part, tomlkit.table(is_super_table=bare or None))
+        table[path[-1]] = _written(setting.value)
+    return setting
+
+
+def unset_value(file: Path, key: str) -> None:
+    """Take one value out of the file, if it is there, and a named section that is empty then."""
+    path = split_key(key)
+    if path is None:
+        raise unknown_key(key, "config unset")
+    with _editing(file) as document:
+        tables = [document]
+        for part in path[:-1]:
+            tables.append(tables[-1].get(part, {}))
+        tables[-1].pop(path[-1], None)
+        if path[0] in FAMILIES:
+            for place in range(len(path) - 2, -1, -1):
+                if not tables[place + 1]:
+                    tables[place].pop(path[place], None)
+
+
+def _written(value: object) -> object:
+    """A value as it stands in the file."""
+    match value:
+        case Secret():
+            return value.text
+        case tuple():
+            return list(value)
+        case dict():
+            return {name: _written(each) for name, each in value.items()}
+    return value
+
+
+@contextmanager
+def _editing(file: Path) -> Iterator[Any]:
+    """The file as a document to change; saved at the end if it is valid then."""
+    import tomlkit  # noqa: PLC0415  # only this edits
+
+    try:
+        document = tomlkit.parse(read_text(file) or "")
+        yield document
+    except (ValueError, TypeError, AttributeError) as error:
+        raise InvalidConfig(f"{file} can't be edited: {error}. Mend it by hand first.") from error
+    save(file, tomlkit.dumps(document))
+
+
+def save(file: Path, text: str) -> None:
+    """Check a whole config text, then put it in place in one step."""
+    for _ in settings_in(text, file):
+        pass
+    target = file.resolve()  # a link stays a link
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
+        try:
+            draft.touch(mode=0o600)
+            with draft.open("w", encoding="utf-8") as stream:
+                stream.write(text)
+                stream.flush()
+                os.fsync(stream.fileno())
+            draft.chmod(mode)
+            draft.replace(target)
+        finally:
+            draft.unlink(missing_ok=True)
+    except OSError as error:
+        raise ClewError(
+            f"{file} can't be written: {error.strerror}. Nothing was changed."
+        ) from error
+
+
+def check(setting: Setting, *, spelled: bool = False) -> Setting:
+    """The setting with its value in the right type; `spelled` where every value is text."""
+    path = split_key(setting.key)
+    assert path is not None  # noqa: S101  # only known keys get here
+    kind = get_type(path)
+    try:
+        given = _unspelled(setting.value, kind) if spelled else setting.value
+        value = msgspec.convert(given, kind, strict=not spelled, dec_hook=decode_secret)
+        str(_written(value)).encode()  # what is no UTF-8 can't be written down
+        if value is None:  # the word "null", where the type also allows nothing at all
+            raise ValueError(setting.value)  # noqa: TRY301  # told like every other misfit
+        if setting.key == "session.timezone":
+            _check_zone(value)
+    except ValueError as error:
+        found = repr(setting.value) if isinstance(setting.value, str) else str(setting.value)
+        if "Secret" in str(kind):
+            found = "that"  # whatever it is, it may be one
+        raise InvalidConfig(
+            f"{setting.key} must be {get_meta(kind).description}, not {found[:60]} "
+            f"({setting.source})."
+        ) from error
+    return setting._replace(value=value)
+
+
+def _unspelled(text: str, kind: Any) -> object:
+    """A list or table that was typed: as TOML writes it, or parted by commas."""
+    told = str(kind)
+    if "tuple[" not in told and "dict[" not in told:
+        return text
+    if text.lstrip().startswith(("[", "{")):
+        import tomllib  # noqa: PLC0415  # seldom
+
+        return tomllib.loads(f"value = {text}")["value"]  # its errors are ValueErrors
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _check_zone(name: str) -> None:
+    import zoneinfo  # noqa: PLC0415  # most people live where their computer does
+
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, OSError) as error:
+        raise ValueError(name) from error
+
+
+def unknown_key(key: str, source: str) -> InvalidConfig:
+    near = nearest_key(key)
+    known = ", ".join((*KEYS, *FAMILY_KEYS))
+    advice = f'Did you mean "{near}"?' if near else f"Known are {known}."
+    return InvalidConfig(f'Unknown key "{key}" ({source}). {advice}')

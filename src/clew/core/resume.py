@@ -1,0 +1,213 @@
+"""Which session a person means with `--resume VALUE`, and what to ask before it is opened.
+
+Reading the value, ordering what was found, and wording: pure. The look-ups in the store are
+`runtime.resuming`; opening a transcript file is `transfer.opening`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from clew.core.ids import SHORTEST_ENDING, id_prefix
+from clew.core.keys import Place, home_of
+from clew.core.names import recent_name
+from clew.core.session import Session
+from clew.core.text import cut, fold, strip_controls
+from clew.errors import AmbiguousId, InvalidInput
+
+SHOWN: Final = 10
+"""Candidates that an error names."""
+
+_EXPORT: Final = re.compile(
+    r"session-(?P<id>[0-9a-f-]+?)(?:\.(?:md|markdown|html?|jsonl))?", re.IGNORECASE
+)
+
+Step = Literal["path", "id", "title", "id_part", "key", "fragment"]
+STEPS: Final[tuple[Step, ...]] = ("path", "id", "title", "id_part", "key", "fragment")
+STEP_NAMES: Final[dict[Step, str]] = {
+    "path": "transcript file",
+    "id": "exact id",
+    "title": "exact title",
+    "id_part": "beginning or end of an id, or the name of an exported transcript",
+    "key": "exact key",
+    "fragment": "part of a title",
+}
+
+
+class AmbiguousSession(AmbiguousId):
+    """Several sessions fit; here they are, newest first, ready to be shown."""
+
+    def __init__(self, typed: str, found: Sequence[Session], short_ids: dict[str, str]) -> None:
+        self.sessions = found[:SHOWN]
+        self.short_ids = short_ids
+        super().__init__(typed, tuple(session.id for session in self.sessions))
+        if len(found) > SHOWN:
+            self.args = (f'"{typed}" fits more than {SHOWN} sessions. Type more of the id.',)
+
+
+class Rejected(msgspec.Struct, frozen=True):
+    """A session that was looked at, and why it is not the one."""
+
+    session_id: str
+    step: Step
+    why: str
+
+
+class Resolution(msgspec.Struct, frozen=True):
+    """What a value means: the step that decided, and what it found there, newest first.
+
+    No step: nothing fits. Step `path`: the file at `path` is to be opened, missing or not. Several
+    matches: the person has to choose.
+    """
+
+    value: str
+    step: Step | None = None
+    matches: tuple[Session, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+    path: str | None = None
+
+    @property
+    def session(self) -> Session | None:
+        """The session that is meant, if it is only one."""
+        return self.matches[0] if len(self.matches) == 1 else None
+
+
+# --- reading the value ------------------------------------------------------------------------
+
+
+def check_value(value: str) -> str:
+    """The value without its edges; an empty one is an error."""
+    if not value.strip():
+        raise InvalidInput(
+            "There is nothing to resume in an empty value. Give an id, a title, a key or a file, "
+            "or --resume alone to choose."
+        )
+    return value.strip()
+
+
+def is_path_like(value: str) -> bool:
+    """Whether the value may name a file: a slash, a backslash, or a transcript's ending."""
+    return "/" in value or "\\" in value or is_transcript_name(value)
+
+
+def is_transcript_name(value: str) -> bool:
+    """Whether a file of this name would be made, if it is not there."""
+    return value.lower().endswith(".jsonl")
+
+
+def id_part(value: str) -> str | None:
+    """The part of an id that the value is, or that an exported file is named by.
+
+    At least four digits, in the spelling that ids begin with.
+    """
+    for part in (value, exported_id(value) or ""):
+        digits = part.strip().replace("-", "")
+        if len(digits) >= SHORTEST_ENDING and id_prefix(digits):
+            return id_prefix(digits)
+    return None
+
+
+def exported_id(value: str) -> str | None:
+    """The id, or part of one, in the name of an exported transcript: `session-<id>.md`."""
+    match = _EXPORT.fullmatch(file_name(value))
+    return None if match is None else id_prefix(match["id"])
+
+
+def file_name(value: str) -> str:
+    """What comes after the last slash or backslash."""
+    return re.split(r"[/\\]", value)[-1]
+
+
+def is_transcript_of(value: str, session: Session) -> bool:
+    """Whether the value is the name of the file that the session is written to, ending or not."""
+    if session.transcript_path is None:
+        return False
+    name, wanted = fold(file_name(session.transcript_path)), fold(file_name(value))
+    return bool(wanted) and wanted in (name, name.rpartition(".")[0])
+
+
+# --- choosing ---------------------------------------------------------------------------------
+
+
+def settle(
+    value: str,
+    step: Step,
+    found: Sequence[Session],
+    place: Place | None,
+    rejected: Sequence[Rejected] = (),
+) -> Resolution:
+    """What a step that found something decides: this directory's sessions, else all, newest first.
+
+    What was found elsewhere beside this directory's is rejected, and says so.
+    """
+    unique = {session.id: session for session in found}
+    newest = sorted(unique.values(), key=lambda each: (each.updated_at, each.id), reverse=True)
+    local = [each for each in newest if place is not None and place.is_home_of(each)]
+    others = [each for each in newest if each not in local] if local else []
+    why = "it fits too, but this directory's sessions come first"
+    return Resolution(
+        value=value,
+        step=step,
+        matches=tuple(local or newest),
+        rejected=(*rejected, *(Rejected(each.id, step, why) for each in others)),
+    )
+
+
+Question = Literal["other_project", "directory_gone"]
+Answer = Literal["fork", "open", "move", "no"]
+
+_ANSWERS: Final[dict[Question, dict[str, Answer]]] = {
+    "other_project": {"f": "fork", "fork": "fork", "o": "open", "open": "open"},
+    "directory_gone": {"m": "move", "move": "move", "f": "fork", "fork": "fork"},
+}
+
+
+def needs_question(session: Session, place: Place, *, exists: bool) -> Question | None:
+    """Whether to ask before a session is opened here; `exists`: its directory is still there.
+
+    Sessions without a directory (those of channels) are at home everywhere.
+    """
+    if home_of(session, place.scope) is None or place.is_home_of(session):
+        return None
+    return "other_project" if exists else "directory_gone"
+
+
+def word_question(session: Session, place: Place, question: Question) -> str:
+    """The question, with the letters that answer it."""
+    name, home = _name(session), _home(session, place)
+    if question == "directory_gone":
+        return (
+            f'Session "{name}" belongs to {home}, which is gone. '
+            "[m]ove it here, [f]ork it here, [n]o"
+        )
+    return f'Session "{name}" belongs to {home}. [f]ork it here, [o]pen it there, [n]o'
+
+
+def word_refusal(session: Session, place: Place, question: Question) -> str:
+    """What is said after a no, and where nobody can be asked."""
+    refusal = f'Session "{_name(session)}" is in another project ({_home(session, place)}).'
+    if question == "directory_gone":
+        return f"{refusal} That directory is gone: --fork goes on with a copy here."
+    return refusal
+
+
+def read_answer(question: Question, typed: str) -> Answer:
+    """What a person's answer means; anything that is not offered is a no."""
+    return _ANSWERS[question].get(typed.strip().lower(), "no")
+
+
+def shown_value(value: str) -> str:
+    """A value that somebody typed, fit for a message."""
+    return cut(strip_controls(value, keep_newlines=False), 60)
+
+
+def _name(session: Session) -> str:
+    return recent_name(session.title, session.short_summary, session.preview, session.id)
+
+
+def _home(session: Session, place: Place) -> str:
+    return strip_controls(home_of(session, place.scope) or "", keep_newlines=False)

@@ -1,0 +1,289 @@
+"""What can be configured: the sections, their keys, and what each value may be.
+
+Values and names only. Where a value comes from, and the checks that need a file or a clock, are
+`clew.config`'s; what is done with it is everybody else's.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from clew.core.models import Thinking
+from clew.core.retention import RetentionAction
+
+HIDDEN: Final = "(hidden)"
+
+
+class Secret:
+    """A key or token: itself, or where it is (`env:NAME`, `file:PATH`).
+
+    It is never printed: text and repr show where it is, or that there is one.
+    """
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text if self.text.startswith(("env:", "file:")) else HIDDEN
+
+    __repr__ = __str__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other.text == self.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+
+Word = Annotated[str, Meta(pattern=r"^\S+$")]
+Whole = Annotated[int, Meta(ge=1, le=2**40)]
+Texts = tuple[str, ...]
+
+# The descriptions finish the sentence "<key> must be …", in errors and in a new file, which shows
+# the example where there is no default.
+Url = Annotated[
+    str, Meta(pattern=r"\S", description="a URL", examples=["sqlite:///home/me/sessions.db"])
+]
+Durability = Annotated[Literal["full", "normal"], Meta(description='"full" or "normal"')]
+Days = Annotated[int, Meta(le=1_000_000, description="a whole number of days, 0 for never")]
+Bytes = Annotated[int, Meta(le=2**62, description="a whole number of bytes, 0 for no limit")]
+Action = Annotated[RetentionAction, Meta(description='"archive" or "delete"')]
+Zone = Annotated[str | None, Meta(description="a time zone's name", examples=["Europe/Berlin"])]
+ModelName = Annotated[
+    Word | None, Meta(description="a model: provider/model", examples=["ollama/qwen3"])
+]
+PersonalityId = Annotated[Word, Meta(description="the id of a personality")]
+Level = Annotated[
+    Thinking | None, Meta(description='"off", "low", "medium" or "high"', examples=["medium"])
+]
+Tier = Annotated[Word | None, Meta(description="a service tier of the provider", examples=["flex"])]
+Scope = Annotated[Literal["cwd", "git"], Meta(description='"cwd" or "git"')]
+Count = Annotated[Whole, Meta(description="a whole number, at least 1")]
+Tokens = Annotated[
+    Whole | None, Meta(description="a whole number of tokens, at least 1", examples=[200_000])
+]
+Seconds = Annotated[Whole, Meta(description="a whole number of seconds, at least 1")]
+Characters = Annotated[Whole, Meta(description="a whole number of characters, at least 1")]
+Rules = Annotated[Texts, Meta(description="a list of rules", examples=[["shell(git status)"]])]
+Guests = Annotated[Literal["read", "none"], Meta(description='"read" or "none"')]
+Programs = Annotated[Texts, Meta(description="a list of programs", examples=[["~/bin/notify"]])]
+Kind = Annotated[
+    Literal["openai", "anthropic", "google", "python"] | None,
+    Meta(description='"openai", "anthropic", "google" or "python"'),
+]
+Address = Annotated[
+    # A path only means something to a factory of one's own.
+    Annotated[str, Meta(pattern=r"^(https?://\S+|/.+)$")] | None,
+    Meta(description="an http:// or https:// address"),
+]
+Key = Annotated[Secret | None, Meta(description="a key, env:NAME or file:PATH")]
+Names = Annotated[Texts, Meta(description="a list of names")]
+Factory = Annotated[
+    Annotated[str, Meta(pattern=r"^[\w.]+:[\w.]+$")] | None, Meta(description='"module:function"')
+]
+Command = Annotated[Texts, Meta(description="a list: a program and its arguments")]
+Variables = Annotated[dict[str, Secret], Meta(description="a table of texts")]
+
+
+class GeneralConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Without a section: who answers, unless a session or a flag says otherwise."""
+
+    model: ModelName = None
+    personality: PersonalityId = "default"
+    thinking: Level = None
+    service_tier: Tier = None
+
+
+class StoreConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """`[store]`: where the sessions are, and whether a commit waits for the disk."""
+
+    url: Url
+    durability: Durability = "full"
+
+
+class SessionConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """`[session]`: its directory, what the model sees, what becomes of old ones, the time zone."""
+
+    scope: Scope = "cwd"
+    context_messages: Count = 200
+    context_window: Tokens = None
+    retention_days: Days = 90
+    max_storage_bytes: Bytes = 52_428_800
+    retention_action: Action = "archive"
+    trash_days: Days = 30
+    timezone: Zone = None
+
+
+class ToolsConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """`[tools]`: what may run without asking, what never may, and how long and how much."""
+
+    allow: Rules = ()
+    deny: Rules = ()
+    timeout: Seconds = 120
+    max_output: Characters = 30_000
+
+
+class MemoryConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """`[memory]`: what guests see of the memory files."""
+
+    guests: Guests = "none"
+
+
+class HooksConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """`[hooks]`: programs that are run when something happens."""
+
+    session_before_switch: Programs = ()
+    session_switch: Programs = ()
+    session_end: Programs = ()
+    turn_start: Programs = ()
+    turn_end: Programs = ()
+
+
+class ProviderConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """`[providers.NAME]`: a place where models are.
+
+    Without a kind it is the one it is named after, else anything that speaks like OpenAI.
+    """
+
+    kind: Kind = None
+    base_url: Address = None
+    api_key: Key = None
+    models: Names = ()
+    factory: Factory = None
+    context_window: Tokens = None
+
+
+class McpConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """`[mcp.NAME]`: a server of tools, started by a command or reached at an address.
+
+    `tools` are those to offer, all if there are none.
+    """
+
+    command: Command = ()
+    url: Address = None
+    env: Variables = {}
+    tools: Names = ()
+
+
+SECTIONS: Final[dict[str, type[msgspec.Struct]]] = {
+    "": GeneralConfig,
+    "store": StoreConfig,
+    "session": SessionConfig,
+    "tools": ToolsConfig,
+    "memory": MemoryConfig,
+    "hooks": HooksConfig,
+}
+FAMILIES: Final[dict[str, type[msgspec.Struct]]] = {"providers": ProviderConfig, "mcp": McpConfig}
+"""Sections that there may be many of, each with a name."""
+
+KEYS: Final = tuple(
+    f"{section}.{name}" if section else name
+    for section, kind in SECTIONS.items()
+    for name in kind.__struct_fields__
+)
+FAMILY_KEYS: Final = tuple(
+    f"{family}.NAME.{name}" for family, kind in FAMILIES.items() for name in kind.__struct_fields__
+)
+
+
+def split_key(key: str) -> tuple[str, ...] | None:
+    """The way to a value in the file, None for a key that is none."""
+    if key in KEYS:
+        return tuple(key.split("."))
+    parts = tuple(key.split("."))
+    kind = FAMILIES.get(parts[0])
+    if kind is None or len(parts) not in (3, 4) or not is_name(parts[1]):
+        return None
+    if parts[2] not in kind.__struct_fields__:
+        return None
+    if len(parts) == 3 or (parts[:1] + parts[2:3] == ("mcp", "env") and parts[3]):
+        return parts
+    return None
+
+
+def is_name(text: str) -> bool:
+    """Whether a section of a family may be called so."""
+    return text.isascii() and text.replace("-", "").replace("_", "").isalnum()
+
+
+def get_type(path: tuple[str, ...]) -> Any:
+    """What the value at a path must be, with its description."""
+    if len(path) == 4:
+        return Key
+    *above, name = path
+    kind = FAMILIES[above[0]] if len(above) == 2 else SECTIONS["".join(above)]
+    return next(each.type for each in msgspec.structs.fields(kind) if each.name == name)
+
+
+def get_meta(kind: Any) -> Meta:
+    """The description that goes with a type."""
+    meta: Meta = kind.__metadata__[-1]
+    return meta
+
+
+def nearest_key(key: str) -> str | None:
+    """The key that was probably meant."""
+    import difflib  # noqa: PLC0415  # only to be helpful
+
+    known = [*FAMILY_KEYS, *KEYS]
+    parts = key.split(".")
+    if parts[0] in FAMILIES and len(parts) > 2 and is_name(parts[1]):
+        known += [f"{parts[0]}.{parts[1]}.{name}" for name in FAMILIES[parts[0]].__struct_fields__]
+    names = {name.rpartition(".")[2]: name for name in known} | {name: name for name in known}
+    near = difflib.get_close_matches(key, names, 1) or difflib.get_close_matches(
+        parts[-1], names, 1
+    )
+    return names[near[0]] if near else None
+
+
+def decode_secret(kind: type, value: object) -> object:
+    """What makes a `Secret` of a text, for msgspec."""
+    if kind is Secret and isinstance(value, str) and value.strip():
+        return Secret(value.strip())
+    raise ValueError("not a text")
+
+
+def plain(value: object) -> object:
+    """A value as it is shown and written as JSON: secrets are not."""
+    match value:
+        case Secret():
+            return str(value)
+        case tuple():
+            return [plain(each) for each in value]
+        case dict():
+            return {name: plain(each) for name, each in value.items()}
+    return value
+
+
+def template() -> str:
+    """A config file that changes nothing and shows everything that could be changed."""
+    lines = ["# clew's configuration. Take the # away from what you want to change."]
+    for section, kind in SECTIONS.items():
+        lines += ["", f"[{section}]"] if section else [""]
+        for field in msgspec.structs.fields(kind):
+            meta = get_meta(field.type)
+            value = meta.examples[0] if meta.examples else field.default
+            shown = msgspec.json.encode(value).decode()
+            lines.append(f"# {field.name} = {shown}  # {meta.description}")
+    return "\n".join(lines) + EXAMPLES
+
+
+EXAMPLES: Final = """
+# Where more models are, under a name of your own: here ollama/qwen3.
+# [providers.ollama]
+#   kind = "openai"       # "openai" (and all that speak like it), "anthropic", "google", "python"
+#   base_url = "http://localhost:11434/v1"
+#   api_key = "env:NAME"  # or file:PATH, or the key itself
+#   models = ["qwen3"]
+#   context_window = 32768
+
+# Tools of an MCP server.
+# [mcp.files]
+#   command = ["mcp-server-files", "."]
+#   env = { TOKEN = "env:NAME" }
+"""

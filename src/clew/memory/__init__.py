@@ -1,0 +1,11 @@
+"""The two memory files on disk: scopes, atomic writes, history.
+
+It implements `ports.Memory`. It knows neither sessions nor models, and what a person may do with
+the files is decided above it.
+"""
+
+from __future__ import annotations
+
+from clew.memory.markdown import MarkdownMemory
+
+__all__ = ["MarkdownMemory"]

@@ -1,0 +1,234 @@
+"""`MarkdownMemory`: USER.md and MEMORY.md in the data directory.
+
+Every write is a read, a check and a rename under one lock, so that of two processes with the same
+etag one is refused. The files belong to the person: clew finds edits by hand, keeps them in the
+history before it writes, and never touches what it can't read. Which personality a caller may
+name, and how much of a file a prompt gets, is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from clew.core.memory import (
+    FILE_NAMES,
+    MemoryEdit,
+    MemoryFile,
+    MemoryName,
+    MemoryVersion,
+    apply_edit,
+    split_overflow,
+)
+from clew.core.personality import Personality
+from clew.errors import ClewError, InvalidInput, RecordNotFound, StaleMemory
+from clew.memory import durable
+from clew.memory.history import History
+from clew.memory.locks import writing_alone
+from clew.ports import Clock
+
+LOCK: Final = ".memory.lock"
+HISTORY: Final = "memory-history"
+ARCHIVE: Final = "memory-archive.md"
+BY_HAND: Final = "hand"
+ATTEMPTS: Final = 5
+"""How often a change is made anew because an editor saved in the midst of it."""
+
+_PLAIN: Final = re.compile(r"[^./\\\0][^/\\\0]{0,99}")
+
+
+def _host_clock() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Place(NamedTuple):
+    """Where one file is, with what belongs to it."""
+
+    name: MemoryName
+    file: Path
+    archive: Path
+    history: History
+
+
+class MarkdownMemory:
+    """The memory of one data directory. Any number of processes may use it at once."""
+
+    def __init__(self, data_dir: Path, clock: Clock | None = None) -> None:
+        """`clock` is another than the host's."""
+        self._data_dir = data_dir
+        self._clock = clock or _host_clock
+
+    async def read(self, name: MemoryName, personality: Personality | None = None) -> MemoryFile:
+        """The file as it is now; one that is not there is empty."""
+        place = self._place(name, personality)
+        return await asyncio.to_thread(_read, place)
+
+    async def write(
+        self,
+        name: MemoryName,
+        text: str,
+        personality: Personality | None = None,
+        *,
+        by: str,
+        etag: str | None = None,
+    ) -> MemoryFile:
+        """The whole file anew, in one step. `StaleMemory` if `etag` is not the present one's.
+
+        The oldest lines of a text that is too long go to the archive; the answer has what is left.
+        """
+        place = self._place(name, personality)
+
+        def change(present: MemoryFile) -> str:
+            if etag is not None and etag != present.etag:
+                raise StaleMemory(
+                    f"{place.file.name} was changed since you read it. "
+                    "Read it again and repeat the change. Nothing was written."
+                )
+            return text
+
+        return await asyncio.to_thread(self._change, place, change, by)
+
+    async def edit(
+        self,
+        name: MemoryName,
+        edit: MemoryEdit,
+        personality: Personality | None = None,
+        *,
+        by: str,
+    ) -> MemoryFile:
+        """Change a part of the file as it is now, whatever was written meanwhile."""
+        place = self._place(name, personality)
+        return await asyncio.to_thread(
+            self._change, place, lambda present: apply_edit(present.text, edit), by
+        )
+
+    async def list_versions(
+        self, name: MemoryName, personality: Personality | None = None
+    ) -> tuple[MemoryVersion, ...]:
+        """What was written before, newest first, the present text included if clew wrote it."""
+        place = self._place(name, personality)
+
+        def list_them() -> tuple[MemoryVersion, ...]:
+            with self._reading_history(place):
+                return place.history.list_versions()
+
+        return await asyncio.to_thread(list_them)
+
+    async def get_version(
+        self, name: MemoryName, number: int, personality: Personality | None = None
+    ) -> str:
+        """The text of a version, or `RecordNotFound`."""
+        place = self._place(name, personality)
+
+        def get() -> bytes | None:
+            with self._reading_history(place):
+                return place.history.find_version(number)
+
+        data = await asyncio.to_thread(get)
+        if data is None:
+            raise RecordNotFound(f"version of {place.file.name}", str(number))
+        return data.decode()
+
+    def _place(self, name: MemoryName, personality: Personality | None) -> Place:
+        """The only place that knows what a scope means."""
+        directory = self._data_dir
+        if personality is not None and personality.memory_scope == "per-personality":
+            if not _PLAIN.fullmatch(personality.id):
+                raise InvalidInput(f"{personality.id!r} can't be the name of a directory.")
+            directory = directory / "personalities" / personality.id
+        file = directory / FILE_NAMES[name]
+        history = History(directory / HISTORY / file.name)
+        return Place(name, file, directory / ARCHIVE, history)
+
+    def _change(self, place: Place, change: Callable[[MemoryFile], str], by: str) -> MemoryFile:
+        with _telling(place.file, "can't be written: {}. Nothing was changed."):
+            durable.make_directory(self._data_dir)
+            with writing_alone(self._data_dir / LOCK):
+                for _ in range(ATTEMPTS):
+                    present = _read(place)
+                    moved, kept = split_overflow(_storable(change(present)))
+                    if not moved and kept == present.text:
+                        return present
+                    with suppress(durable.Overtaken):
+                        self._replace(place, present, moved, kept, by)
+                        return _read(place)
+        raise StaleMemory(f"{place.file} is being changed all the time. Nothing was written.")
+
+    def _replace(self, place: Place, present: MemoryFile, moved: str, kept: str, by: str) -> None:
+        """Every step is on the disk before the next; a crash between any two loses nothing."""
+        durable.make_directory(place.file.parent)
+        history, before = place.history, present.text.encode()
+        history.settle(before)
+        if before and history.newest() != before:
+            edited_at = place.file.stat().st_mtime_ns // 1_000_000
+            history.keep(before, at=edited_at, by=BY_HAND)
+        now = self._clock()
+        if moved:
+            durable.append_lines(place.archive, _archived(place, moved, now))
+        history.announce(kept.encode(), at=now, by=by)
+        try:
+            durable.put_bytes(place.file, kept.encode(), over=before)
+        except durable.Overtaken:
+            history.withdraw()
+            raise
+        finally:
+            # Not worth an error of its own: whoever comes next settles what is left open.
+            with suppress(OSError):
+                history.settle(durable.find_bytes(place.file))
+
+    @contextmanager
+    def _reading_history(self, place: Place) -> Iterator[None]:
+        """The history, at rest and without what a crash left."""
+        with _telling(place.file, "can't be read: {}."):
+            if not place.history.directory.is_dir():
+                yield
+                return
+            with writing_alone(self._data_dir / LOCK):
+                place.history.settle(durable.find_bytes(place.file))
+                yield
+
+
+def _read(place: Place) -> MemoryFile:
+    with _telling(place.file, "can't be read: {}."):
+        data = durable.find_bytes(place.file) or b""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise ClewError(
+            f"{place.file} is not UTF-8 text, so clew leaves it alone. "
+            "Save it as UTF-8 in your editor, then try again."
+        ) from error
+    return MemoryFile(place.name, text, hashlib.sha256(data).hexdigest(), str(place.file))
+
+
+def _storable(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput(
+            "The text has half a character in it (a lone surrogate), which no file can hold. "
+            "Nothing was changed."
+        ) from error
+    return text
+
+
+def _archived(place: Place, moved: str, now: int) -> bytes:
+    """The lines that go, under a line that says where they come from."""
+    when = datetime.fromtimestamp(now / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return f"<!-- from {place.file.name}, {when} -->\n{moved}".encode()
+
+
+@contextmanager
+def _telling(file: Path, sentence: str) -> Iterator[None]:
+    """Errors of the disk, in words: the file, and a sentence with a gap for the reason."""
+    try:
+        yield
+    except OSError as error:
+        raise ClewError(f"{file} {sentence.format(error.strerror or error)}") from error
