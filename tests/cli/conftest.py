@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import os
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import chdir, contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import msgspec
 import pytest
@@ -33,6 +36,49 @@ class Home:
         """Run a command line; nobody is at the terminal."""
         environment = {"CLEW_HOME": str(self.path), "NO_COLOR": None} | (env or {})
         return CliRunner().invoke(main, list(args), env=environment, prog_name="clew")
+
+    def script(self, *answers: Any, rules: Sequence[Any] = (), more: str = "", **told: Any) -> None:
+        """Let a scripted model answer; `more` is configuration behind the model's."""
+        self.path.mkdir(exist_ok=True)
+        path = self.path / "script.json"
+        path.write_bytes(msgspec.json.encode({"answers": answers, "rules": rules, **told}))
+        (self.path / "config.toml").write_text(
+            f"""model = "script/x"
+[providers.script]
+kind = "python"
+factory = "clew.testing.scripted:open_model"
+base_url = "{path}"
+{more}
+""",
+            encoding="utf-8",
+        )
+
+    def chat(
+        self,
+        *lines: str,
+        args: Sequence[str] = (),
+        cwd: Path | None = None,
+        env: dict[str, str] | None = None,
+    ) -> Result:
+        """Talk through a pipe: every line is answered before the next."""
+        with tempfile.TemporaryFile() as file, as_stdin(file), chdir(cwd or Path.cwd()):
+            file.write("".join(f"{line}\n" for line in lines).encode())
+            file.seek(0)
+            return self.clew("chat", *args, env=env)
+
+    def ask(
+        self,
+        *args: str,
+        stdin: bytes = b"",
+        cwd: Path | None = None,
+        env: dict[str, str] | None = None,
+    ) -> Result:
+        """One question, from a script."""
+        environment = {"CLEW_HOME": str(self.path), "NO_COLOR": None} | (env or {})
+        with chdir(cwd or Path.cwd()):
+            return CliRunner().invoke(
+                main, ["ask", *args], env=environment, prog_name="clew", input=stdin
+            )
 
     def json(self, *args: str) -> Any:
         """The JSON document that a command prints."""
@@ -84,6 +130,18 @@ class Home:
             await store.release_lease(lease)
 
         self.store(act)
+
+
+@contextmanager
+def as_stdin(file: IO[bytes]) -> Iterator[None]:
+    """Let the process read from this file where it reads from descriptor 0."""
+    kept = os.dup(0)
+    os.dup2(file.fileno(), 0)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 0)
+        os.close(kept)
 
 
 @pytest.fixture

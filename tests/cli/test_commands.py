@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import chdir
+from pathlib import Path
 
 import click
 import pytest
@@ -107,7 +109,7 @@ def test_help_for_what_is_not_there_is_wrong_usage(home: Home, words: tuple[str,
     assert "Did you mean" in result.stderr or "no commands below" in result.stderr
 
 
-@pytest.mark.parametrize("group", ["config", "trash"])
+@pytest.mark.parametrize("group", ["config", "trash", "model", "memory", "personality", "explain"])
 def test_no_line_of_a_groups_help_is_cut(home: Home, group: str) -> None:
     assert "..." not in home.clew(group, "--help").stdout.partition("Commands:")[2]
 
@@ -116,6 +118,27 @@ def test_wrong_usage_begins_like_every_other_error(home: Home) -> None:
     lines = home.clew("list", "--nonsense").stderr.splitlines()
     assert lines[0].startswith("Usage: clew list ")
     assert lines[-1].startswith("clew: No such option")
+
+
+@pytest.mark.parametrize(
+    "path", [each for each in PATHS if each != ("model", "pull")], ids=" ".join
+)
+def test_each_command_ends_with_a_code_that_is_documented(
+    home: Home, path: tuple[str, ...], tmp_path: Path
+) -> None:
+    home.script("Hello.")
+    with chdir(tmp_path):
+        result = home.clew(*path, env={"EDITOR": "true", "VISUAL": "true", "SHELL": "/bin/bash"})
+    assert result.exit_code in (0, 1, 2), result.output
+    assert "bug" not in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_options_of_the_chat_belong_behind_its_command(home: Home) -> None:
+    result = home.clew("--fork", "list")
+    assert result.exit_code == 2
+    assert "clew list --help" in result.stderr
+    assert not home.path.exists()
 
 
 def test_the_version_is_one_line(home: Home) -> None:

@@ -64,6 +64,31 @@ def test_a_number_below_zero_is_a_value_and_no_option(home: Home) -> None:
     assert home.json("config", "show")[TRASH]["value"] == -1
 
 
+def test_a_secret_is_set_and_not_shown(home: Home) -> None:
+    result = home.clew("config", "set", "providers.box.api_key", "sk-secret")
+    assert result.stdout == (
+        f"providers.box.api_key is (hidden) now, in {home.path}/config.toml.\n"
+    )
+    shown = home.clew("config", "show")
+    assert "providers.box.api_key" in shown.stdout
+    assert "sk-secret" not in shown.stdout + home.clew("config", "show", "--json").stdout
+
+
+def test_lists_and_tables_are_shown_as_they_are_typed(home: Home) -> None:
+    result = home.clew("config", "set", "tools.allow", "read_file, shell(ls *)")
+    assert 'tools.allow is ["read_file","shell(ls *)"] now' in result.stdout
+    assert home.json("config", "show")["tools.allow"]["value"] == ["read_file", "shell(ls *)"]
+    assert home.clew("config", "unset", "tools.allow").stdout.startswith("tools.allow is [] now")
+
+
+def test_a_named_section_goes_with_its_last_value(home: Home) -> None:
+    home.clew("config", "set", "providers.box.base_url", "http://localhost:1/v1")
+    home.clew("config", "set", "mcp.files.env.TOKEN", "env:X")
+    assert home.clew("config", "unset", "providers.box.base_url").exit_code == 0
+    assert home.clew("config", "unset", "mcp.files.env.TOKEN").exit_code == 0
+    assert (home.path / "config.toml").read_text(encoding="utf-8").strip() == ""
+
+
 def test_unset_brings_the_default_back(home: Home) -> None:
     home.clew("config", "set", TRASH, "7")
     result = home.clew("config", "unset", TRASH)

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from clew.core.text import columns
-from clew.store.presence import _command
+from clew.store.presence import command_name
 from tests.cli.conftest import Home
-from tests.cli.test_terminal import Terminal
+from tests.cli.screens import Terminal
 from tests.store.files import holding, query
 
 
@@ -156,7 +156,7 @@ def test_long_findings_are_wrapped_and_indented(sound: Home, width: int) -> None
     ],
 )
 def test_processes_are_called_by_what_started_them(argv: list[str], command: str) -> None:
-    assert _command(argv) == command
+    assert command_name(argv) == command
 
 
 def test_a_program_from_standard_input_is_called_python(sound: Home) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -14,6 +15,7 @@ from clew.cli.report import report
 from clew.core.session import NewSession
 from clew.ports import Store
 from tests.cli.conftest import Home
+from tests.cli.screens import Terminal
 
 CLEW = [sys.executable, "-c", "from clew.cli import main; main(prog_name='clew')"]
 
@@ -34,6 +36,39 @@ def test_a_foreign_file_in_place_of_the_store_is_code_4(home: Home) -> None:
 def test_a_home_that_is_a_file_is_code_4(home: Home) -> None:
     home.path.write_text("", encoding="utf-8")
     assert home.clew("list").exit_code == 4
+
+
+@pytest.mark.parametrize("command", [["chat"], ["ask", "hello"], ["explain", "resume"], []])
+def test_a_conversation_without_a_usable_store_is_code_4(home: Home, command: list[str]) -> None:
+    home.path.mkdir()
+    (home.path / "sessions.db").write_bytes(b"no database at all" * 100)
+    result = home.clew(*command)
+    assert (result.exit_code, result.stdout) == (4, "")
+    assert "Traceback" not in result.stderr
+
+
+def test_a_session_that_is_open_elsewhere_is_code_3(home: Home, tmp_path: Path) -> None:
+    home.script("Hello.")
+    chat = Terminal(home, cwd=tmp_path)
+    chat.wait_for_prompt()
+    chat.say("hello")
+    second = home.chat("me too", cwd=tmp_path)
+    assert (second.exit_code, second.stdout) == (3, "")
+    assert str(chat.process.pid) in second.stderr
+    assert home.chat(args=["--read-only"], cwd=tmp_path).exit_code == 0
+    assert home.chat("me too", args=["--fork"], cwd=tmp_path).exit_code == 0
+    assert chat.leave() == 0
+    assert home.chat("me too", cwd=tmp_path).exit_code == 0
+
+
+def test_a_chat_that_is_told_to_end_is_code_130(home: Home, tmp_path: Path) -> None:
+    home.script("Hello.")
+    chat = Terminal(home, cwd=tmp_path)
+    chat.wait_for_prompt()
+    chat.say("hello")
+    chat.process.terminate()
+    assert chat.finish() == 130
+    assert "Resume this session with: clew -r " in chat.text
 
 
 @pytest.mark.parametrize("url", ["mongodb://x/y", "sqlite://x", " "])

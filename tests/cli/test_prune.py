@@ -4,7 +4,6 @@ import time
 
 import pytest
 
-from clew.ports import Store
 from tests.cli.conftest import DAY, Home
 
 
@@ -56,36 +55,3 @@ def test_without_an_age_it_does_what_is_configured(old: Home) -> None:
 def test_an_age_that_is_none_is_wrong_usage(old: Home, age: str) -> None:
     assert old.clew("prune", "--older-than", age).exit_code == 2
     assert titles(old) == ["New", "Old", "Pinned"]
-
-
-def test_bare_clew_tidies_up_and_says_so(old: Home) -> None:
-    result = old.clew()
-    assert result.exit_code == 0
-    assert result.stderr.startswith("Archived 1 old session.")
-    assert "+ 1 archived" in result.stdout
-    assert old.clew().stderr == ""
-
-
-def test_bare_clew_empties_old_trash(home: Home) -> None:
-    home.add("One")
-
-    async def delete(store: Store) -> None:
-        await store.delete_sessions([each.id for each in await store.find_titles("one")])
-
-    home.store(delete, clock=lambda: 1_700_000_000_000)
-    kept = home.clew(env={"CLEW_SESSION_TRASH_DAYS": "0"})
-    assert kept.stderr == ""
-    assert "Removed 1 session from the trash for good" in home.clew().stderr
-    assert home.clew("trash", "list").stdout == "The trash is empty.\n"
-
-
-def test_bare_clew_welcomes_a_newcomer(home: Home) -> None:
-    result = home.clew()
-    assert result.stdout.startswith("Welcome to clew.")
-    assert "clew demo" in result.stdout
-    assert result.stderr == ""
-
-
-def test_bare_clew_in_json_is_a_list(home: Home) -> None:
-    home.add("One")
-    assert [session["title"] for session in home.json()["sessions"]] == ["One"]

@@ -2,69 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import pty
-import subprocess
-import sys
-import termios
-import time
-
 import click
 import pytest
 
 from clew.cli.progress import Progress
 from clew.core.text import columns
 from tests.cli.conftest import Home
-
-DEADLINE = 60
-CLEW = "from clew.cli import main; main(prog_name='clew')"
-
-
-class Terminal:
-    """A command line that runs in a terminal of some size."""
-
-    def __init__(
-        self, home: Home, *args: str, width: int = 80, program: str = CLEW, **env: str
-    ) -> None:
-        self._master, slave = pty.openpty()
-        termios.tcsetwinsize(slave, (24, width))
-        environ = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", program, *args],
-            env=environ | {"CLEW_HOME": str(home.path), "TERM": "xterm"} | env,
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            start_new_session=True,
-            preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)),  # noqa: PLW1509  # its terminal
-        )
-        os.close(slave)
-        self.output = ""
-
-    def wait_for(self, text: str) -> None:
-        """Read until the text has been shown."""
-        limit = time.monotonic() + DEADLINE
-        while text not in self.output and time.monotonic() < limit and self._read():
-            pass
-        assert text in self.output
-
-    def type(self, keys: str) -> None:
-        os.write(self._master, keys.encode())
-
-    def finish(self) -> int:
-        """Read to the end; the exit code."""
-        while self._read():
-            pass
-        os.close(self._master)
-        return self._process.wait(DEADLINE)
-
-    def _read(self) -> bool:
-        try:
-            data = os.read(self._master, 65_536)
-        except OSError:  # the other side is gone
-            return False
-        self.output += data.decode(errors="replace").replace("\r\n", "\n")
-        return bool(data)
+from tests.cli.screens import Terminal
 
 
 @pytest.fixture
@@ -88,7 +32,7 @@ def full(home: Home) -> Home:
 
 @pytest.mark.parametrize("width", [40, 80, 120])
 @pytest.mark.parametrize(
-    "args", [(), ("list",), ("search", "redirect"), ("stats",), ("prune", "--dry-run")]
+    "args", [("list",), ("search", "redirect"), ("stats",), ("prune", "--dry-run")]
 )
 def test_lines_fit_the_terminal(full: Home, width: int, args: tuple[str, ...]) -> None:
     terminal = Terminal(full, *args, width=width)

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from clew.cli.app import App, json_option
+from clew.cli.options import session_options
 from clew.cli.report import ReaderGone, finish, report
 from clew.version import __version__
 
@@ -27,6 +28,10 @@ class Entry(NamedTuple):
 
 
 COMMANDS: Final = {
+    "Talk": {
+        "chat": Entry("clew.cli.chat:chat_command", "Talk to the agent; `clew` alone does too."),
+        "ask": Entry("clew.cli.ask:ask_command", "One question, one answer, for scripts."),
+    },
     "Look": {
         "list": Entry("clew.cli.listing:list_command", "The newest sessions."),
         "sessions": Entry("clew.cli.listing:sessions_command", "Every session."),
@@ -34,6 +39,7 @@ COMMANDS: Final = {
         "search": Entry("clew.cli.search:search_command", "Find words in all messages."),
         "stats": Entry("clew.cli.stats:stats_command", "Numbers about the store."),
         "status": Entry("clew.cli.stats:status_command", "Where the store is and how it is."),
+        "explain": Entry("clew.cli.explain:explain_group", "Why clew opens what it opens."),
     },
     "Change": {
         "rename": Entry("clew.cli.edit:rename_command", "Give a session a title."),
@@ -53,6 +59,9 @@ COMMANDS: Final = {
         "doctor": Entry("clew.cli.doctor:doctor_command", "Check that everything is sound."),
     },
     "Set up": {
+        "memory": Entry("clew.cli.memory:memory_group", "What the agent remembers, in two files."),
+        "personality": Entry("clew.cli.personality:personality_group", "The hats of the agent."),
+        "model": Entry("clew.cli.model:model_group", "Which model answers, and whether it does."),
         "config": Entry("clew.cli.config:config_group", "Show and change the configuration."),
         "completion": Entry("clew.cli.completion:completion_command", "Completion for your shell."),
         "demo": Entry("clew.cli.demo:demo_command", "Make sessions to look at."),
@@ -126,25 +135,44 @@ class Clew(click.Group):
 @click.option("--config", "file", metavar="FILE", help="Use this config file.")
 @json_option
 @click.option("-v", "--verbose", is_flag=True, help="Show tracebacks of what goes wrong.")
+@session_options(read_only=True)
+@click.option("--plain", is_flag=True, help="Line by line, also for screen readers and pipes.")
+@click.option("--no-resume-hint", is_flag=True, help="Don't say at the end how to come back.")
 @click.version_option(__version__, message="clew %(version)s")
 @click.pass_context
-def main(
-    ctx: click.Context, home: str | None, store: str | None, file: str | None, verbose: bool
+def main(  # noqa: PLR0917  # click names them all
+    ctx: click.Context,
+    /,
+    home: str | None,
+    store: str | None,
+    file: str | None,
+    verbose: bool,
+    plain: bool,
+    no_resume_hint: bool,
+    **choice: Any,
 ) -> None:
-    """Durable sessions for AI agents: list, read, search and keep them.
+    """Talk to an agent that keeps the thread: every session is durable, searchable and yours.
 
-    An ID may be shortened to any beginning that is unique, or be a whole title.
+    Without a command it opens a chat, in the session of this directory. An ID may be shortened to
+    any beginning that is unique, or be a whole title.
 
     \b
     Examples:
-      clew                      what is there, and what to do next
+      clew                      talk, and go on where you were
+      clew -c                   this terminal's last session
+      clew -r "login bug"       one by its title, id or key
+      clew ask "why is it red?" < build.log
       clew list --here          sessions of this directory
-      clew show 550e            read one
       clew search login error   find where it was said
     """
     app = ctx.ensure_object(App)
     app.configure(home=home, store=store, file=file, verbose=verbose)
     if ctx.invoked_subcommand is None:
-        from clew.cli.home import show_home
+        from clew.cli.chat import run_chat
+        from clew.cli.talking import Choice
 
-        show_home(app)
+        run_chat(app, Choice(**choice), hint=not no_resume_hint)
+    elif plain or no_resume_hint or any(each not in (None, False) for each in choice.values()):
+        raise click.UsageError(
+            f"Options of the chat go behind its command: clew {ctx.invoked_subcommand} --help."
+        )

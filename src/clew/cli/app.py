@@ -10,7 +10,7 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property
@@ -74,6 +74,10 @@ class App:
         """Open the store, do the work, close it."""
         return asyncio.run(self._with_store(work, clock))
 
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do work that needs no store."""
+        return asyncio.run(work)
+
     async def _with_store(self, work: Callable[[Store], Awaitable[T]], clock: Clock | None) -> T:
         from clew.wiring import open_configured_store
 
@@ -112,6 +116,12 @@ class App:
             return text
         return click.style(text, **STYLES.get(style, {"fg": style}))
 
+    def colour_aside(self, text: str, style: str) -> str:
+        """The same for a line beside the answer."""
+        if not (sys.stderr.isatty() and configuration.wants_colour()):
+            return text
+        return click.style(text, **STYLES.get(style, {"fg": style}))
+
     @cached_property
     def _coloured(self) -> bool:
         return sys.stdout.isatty() and configuration.wants_colour()
@@ -147,6 +157,11 @@ class App:
     @cached_property
     def now(self) -> int:
         """When this run began, in milliseconds UTC."""
+        return self.clock()
+
+    @staticmethod
+    def clock() -> int:
+        """The time now, in milliseconds UTC."""
         return time.time_ns() // 1_000_000
 
     def zone(self, at: int) -> tzinfo:

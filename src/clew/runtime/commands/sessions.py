@@ -1,0 +1,109 @@
+"""Commands about sessions: new, resume, fork, title, pin, search, export, exit."""
+
+from __future__ import annotations
+
+from clew.core.names import recent_name, time_ago
+from clew.core.search import SearchFilter
+from clew.core.session import Session, SessionEdit, SessionFilter
+from clew.core.text import strip_controls
+from clew.errors import ClewError, InvalidInput
+from clew.runtime.commands.desk import Desk, Reply
+from clew.runtime.projects import here_filter
+from clew.runtime.resuming import get_resumed
+
+RECENT = 10
+HITS = 10
+
+
+async def new(desk: Desk, rest: str) -> Reply:
+    """`/new [MESSAGE]`."""
+    switched = await desk.seat.switch(None, "new")
+    ticket = await desk.seat.say(rest) if rest else None
+    text = "" if rest else "A new session begins with your next message. /resume goes back."
+    return Reply(text=text, switched=switched, ticket=ticket)
+
+
+async def resume(desk: Desk, rest: str) -> Reply:
+    """`/resume [SESSION]`: the same steps as `clew --resume`."""
+    if not rest:
+        where = SessionFilter(viewer=desk.seat.person, **here_filter(desk.seat.place))
+        page = await desk.store.list_sessions(where, limit=RECENT)
+        if not page.sessions:
+            where = SessionFilter(viewer=desk.seat.person)
+            page = await desk.store.list_sessions(where, limit=RECENT)
+        if not page.sessions:
+            return Reply(text="No sessions found")
+        return Reply(pick=page.sessions)
+    resolution = await desk.resolve(rest)
+    if len(resolution.matches) > 1:
+        return Reply(pick=resolution.matches)
+    return Reply(open=await get_resumed(desk.store, resolution))
+
+
+async def fork(desk: Desk, rest: str) -> Reply:
+    """`/fork [TITLE]`."""
+    source = _session(desk)
+    branch = await desk.seat.fork(source)
+    try:
+        if rest:
+            branch = await desk.store.edit_session(branch.id, SessionEdit(title=rest))
+        switched = await desk.seat.switch(branch, "fork")
+    except ClewError:
+        # Nobody was ever there: a refusal leaves nothing behind.
+        await desk.store.delete_sessions([branch.id])
+        await desk.store.purge_sessions([branch.id])
+        raise
+    return Reply(text=f'Now in the branch "{branch.title or branch.id}".', switched=switched)
+
+
+async def title(desk: Desk, rest: str) -> Reply:
+    """`/title [TITLE]`."""
+    if not rest:
+        await desk.seat.refresh()
+        now = desk.seat.setting("title")
+        return Reply(text=f"The title is: {now}" if now else "There is no title yet.")
+    await desk.seat.edit(SessionEdit(title=rest))
+    return Reply(text=f"The title is now: {desk.seat.setting('title')}")
+
+
+async def pin(desk: Desk, rest: str) -> Reply:
+    """`/pin [off]`."""
+    if rest.lower() not in ("", "on", "off"):
+        raise InvalidInput("/pin keeps this session on top; /pin off lets it go.")
+    pinned = rest.lower() != "off"
+    await desk.seat.edit(SessionEdit(pinned=pinned))
+    return Reply(text="Pinned." if pinned else "No longer pinned.")
+
+
+async def search(desk: Desk, rest: str) -> Reply:
+    """`/search WORDS`."""
+    if not rest:
+        raise InvalidInput("/search WORDS finds where something was said.")
+    page = await desk.store.search(rest, SearchFilter(viewer=desk.seat.person), limit=HITS)
+    if not page.hits:
+        return Reply(text=f'Nothing was found for "{strip_controls(rest)}".')
+    names = await desk.store.shorten_ids([hit.session_id for hit in page.hits])
+    lines = []
+    for hit in page.hits:
+        name = recent_name(hit.title, None, hit.preview, hit.session_id)
+        ago = time_ago(hit.at, desk.now, desk.zone(hit.at))
+        lines.append(f"{names[hit.session_id]}  {name}  ({ago})")
+        lines.append(f"    {' '.join(strip_controls(hit.snippet.text).split())}")
+    return Reply(text="\n".join([*lines, "/resume ID goes on with one of them."]))
+
+
+async def export(desk: Desk, rest: str) -> Reply:
+    """`/export [FILE]`."""
+    path = await desk.export(_session(desk), rest or None)
+    return Reply(text=f"The session is now in {path}.")
+
+
+async def leave(_desk: Desk, _rest: str) -> Reply:
+    """`/exit`."""
+    return Reply(leave=True)
+
+
+def _session(desk: Desk) -> Session:
+    if desk.seat.session is None:
+        raise InvalidInput("There is no session yet; say something first.")
+    return desk.seat.session

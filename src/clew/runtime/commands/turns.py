@@ -1,0 +1,75 @@
+"""Commands about turns: stop, retry, undo, redo."""
+
+from __future__ import annotations
+
+from clew.core.changes import RedoTurn, UndoTurn
+from clew.core.names import counted
+from clew.core.session import Session
+from clew.core.text import cut, strip_controls
+from clew.errors import Conflict, InvalidInput
+from clew.runtime.attempts import Exchange, find_end, find_last, find_undone
+from clew.runtime.commands.desk import Desk, Reply
+from clew.runtime.recovery import recover
+
+
+async def stop(desk: Desk, _rest: str) -> Reply:
+    """`/stop`."""
+    stopped = await desk.seat.stop()
+    return Reply(text="Stopped." if stopped else "Nothing is running.")
+
+
+async def retry(desk: Desk, _rest: str) -> Reply:
+    """`/retry`: go on with a turn that did not end well, or do one that did anew.
+
+    A message whose turn could not even begin, as on a full disk, comes first.
+    """
+    session = _idle(desk, "try again")
+    left = await recover(desk.store, session.id, idle=desk.store.identity)
+    if left.unanswered:
+        return Reply(ticket=await desk.seat.adopt(left.unanswered[0]))
+    last = await find_last(desk.store, session.id)
+    if last is None:
+        raise InvalidInput("There is nothing to try again yet.")
+    ended = await find_end(desk.store, last)
+    if ended.status == "done":
+        return Reply(ticket=desk.seat.go_on(draft=last.draft, undo=last.turns))
+    return Reply(ticket=desk.seat.go_on())
+
+
+async def undo(desk: Desk, _rest: str) -> Reply:
+    """`/undo`: the last turn with all its rows."""
+    session = _idle(desk, "undo")
+    last = await find_last(desk.store, session.id)
+    if last is None:
+        raise InvalidInput("There is nothing to undo.")
+    await desk.seat.runtime.amend(session.id, *(UndoTurn(each) for each in last.turns))
+    await desk.seat.refresh()
+    return Reply(text=f"Took back {_described(last)} /redo brings it back.")
+
+
+async def redo(desk: Desk, _rest: str) -> Reply:
+    """`/redo`: what the last undo took back."""
+    session = _idle(desk, "redo")
+    undone = await find_undone(desk.store, session.id)
+    if undone is None:
+        raise InvalidInput("There is nothing to bring back.")
+    await desk.seat.runtime.amend(session.id, *(RedoTurn(each) for each in undone.turns))
+    await desk.seat.refresh()
+    return Reply(text=f"Brought back {_described(undone)}")
+
+
+def _idle(desk: Desk, verb: str) -> Session:
+    """The session, if nothing runs in it."""
+    seat = desk.seat
+    if seat.read_only:
+        raise InvalidInput(f"This session is open read-only; there is nothing to {verb} in it.")
+    if seat.session is None:
+        raise InvalidInput(f"There is nothing to {verb} yet.")
+    if seat.runtime.is_running(seat.session.id):
+        raise Conflict("A turn is running. Wait for it, or stop it first (Ctrl+C or /stop).")
+    return seat.session
+
+
+def _described(exchange: Exchange) -> str:
+    said = cut(" ".join(strip_controls(exchange.draft.content).split()), 40)
+    return f'"{said}" ({counted(exchange.messages, "message")}).'

@@ -1,0 +1,251 @@
+"""Hooks: programs of the owner that are told what happens, or asked whether it may.
+
+A hook is an entry point (group `clew.hooks`, named like the event, a function of one dict, sync or
+async) or an executable, which gets the same dict as JSON on stdin. When an event happens, and what
+is done with an answer, is the caller's affair; nothing here knows sessions, the screen or the
+configuration.
+
+Only a hook that was asked can stop anything. One that was asked and can't answer (it is not there,
+it crashes, it takes too long) counts as a no, for a guard that is broken must not let everybody
+pass; the reason says what is wrong with it and how to be rid of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
+
+import msgspec
+
+from clew.core.text import strip_controls
+from clew.errors import HookFailed, InvalidInput
+from clew.ports import Clock
+from clew.runtime.programs import execute
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+HookEvent = Literal[
+    "session_before_switch", "session_switch", "session_end", "turn_start", "turn_end"
+]
+HOOK_EVENTS: Final[tuple[HookEvent, ...]] = (
+    "session_before_switch",
+    "session_switch",
+    "session_end",
+    "turn_start",
+    "turn_end",
+)
+CANCELLABLE: Final[frozenset[HookEvent]] = frozenset({"session_before_switch"})
+GROUP: Final = "clew.hooks"
+TIME_LIMIT_S: Final = 10.0
+_WORDS: Final = 500
+_FIELDS: Final = ("event", "session_id", "previous_id", "reason", "cwd", "at")
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What the hooks say to a question. `reason` is for the person."""
+
+    cancelled: bool
+    reason: str | None = None
+
+
+class Hook(NamedTuple):
+    """One hook: what it is called, how it is run, and how to be rid of it.
+
+    `run` returns the reason for a no, None for a yes, and raises `HookFailed` without an answer.
+    """
+
+    name: str
+    run: Callable[[dict[str, Any]], Any]
+    advice: str
+
+
+class Hooks:
+    """All hooks of a configuration. Without any, asking and telling cost nothing."""
+
+    def __init__(
+        self,
+        programs: Mapping[str, Sequence[str]],
+        *,
+        clock: Clock,
+        time_limit_s: float = TIME_LIMIT_S,
+    ) -> None:
+        """`programs`: for each event, command lines; they are run without a shell."""
+        unknown = sorted(set(programs) - set(HOOK_EVENTS))
+        if unknown:
+            raise InvalidInput(f'No event "{unknown[0]}". Hooks are for {", ".join(HOOK_EVENTS)}.')
+        self._programs = programs
+        self._clock = clock
+        self._time_limit_s = time_limit_s
+        self._installed: asyncio.Task[tuple[EntryPoint, ...]] | None = None
+
+    async def ask(self, event: HookEvent, payload: Mapping[str, Any]) -> Verdict:
+        """Ask one hook after the other; the first that says no ends it."""
+        if event not in CANCELLABLE:
+            raise ValueError(f"{event} can't be cancelled")
+        given = self._complete(event, payload)
+        try:
+            hooks = await self._hooks(event)
+        except HookFailed as error:
+            return Verdict(True, f"{error} Nothing was changed.")
+        for hook in hooks:
+            try:
+                reason = await self._run(hook, given)
+            except HookFailed as error:
+                return Verdict(True, f"{error} {hook.advice}")
+            if reason is not None:
+                return Verdict(True, reason)
+        return Verdict(False)
+
+    async def tell(self, event: HookEvent, payload: Mapping[str, Any]) -> tuple[str, ...]:
+        """Tell all hooks at once and wait for them; returns what went wrong, for the person."""
+        given = self._complete(event, payload)
+        try:
+            hooks = await self._hooks(event)
+        except HookFailed as error:
+            return (str(error),)
+        ends = await asyncio.gather(*(self._tell_one(hook, given) for hook in hooks))
+        return tuple(end for end in ends if end is not None)
+
+    async def _tell_one(self, hook: Hook, payload: dict[str, Any]) -> str | None:
+        try:
+            reason = await self._run(hook, payload)
+        except HookFailed as error:
+            return str(error)
+        # Nobody asked it; but an exit code is how a program says that it failed.
+        return None if reason is None else f"{hook.name} ({payload['event']}): {reason}"
+
+    async def _run(self, hook: Hook, payload: dict[str, Any]) -> str | None:
+        """The reason for a no, or None. Whatever a hook does, `HookFailed` is the worst."""
+        limit = asyncio.timeout(self._time_limit_s)
+        try:
+            async with limit:
+                return cast("str | None", await hook.run(dict(payload)))
+        except Exception as error:  # noqa: BLE001  # the border to other people's code
+            if limit.expired():
+                what = f"did not end within {self._time_limit_s:g} s and was stopped"
+            elif isinstance(error, HookFailed):
+                what = str(error)
+            else:
+                what = f"failed: {type(error).__name__}: {error}"
+        raise HookFailed(_clean(f"The hook {hook.name} ({payload['event']}) {what}") + ".")
+
+    def _complete(self, event: HookEvent, payload: Mapping[str, Any]) -> dict[str, Any]:
+        at = self._clock()
+        return dict.fromkeys(_FIELDS) | dict(payload) | {"event": event, "at": at}
+
+    async def _hooks(self, event: HookEvent) -> tuple[Hook, ...]:
+        if self._installed is None:
+            # In a thread, for it looks at every installed package; once, whoever asks first.
+            self._installed = asyncio.create_task(asyncio.to_thread(_find_installed))
+        installed = await asyncio.shield(self._installed)
+        return (
+            *(_installed_hook(entry) for entry in installed if entry.name == event),
+            *(_program_hook(line) for line in self._programs.get(event, ())),
+        )
+
+
+def _clean(text: str) -> str:
+    """Somebody else's words, in one line that is safe to print."""
+    words = " ".join(strip_controls(text, keep_newlines=False).split())
+    return words if len(words) <= _WORDS else words[: _WORDS - 1] + "…"
+
+
+def _refusal(answer: object, name: str) -> str | None:
+    """The reason that an answer gives for a no, None if it is none."""
+    if answer is False:
+        return f"The hook {name} said no."
+    if isinstance(answer, Mapping) and answer.get("cancel") is True:
+        return _clean(str(answer.get("reason") or "")) or f"The hook {name} said no."
+    return None
+
+
+# --- entry points -----------------------------------------------------------------------------
+
+
+def _find_installed() -> tuple[EntryPoint, ...]:
+    from importlib.metadata import entry_points  # noqa: PLC0415  # many never have a hook run
+
+    try:
+        return tuple(sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)))
+    except Exception as error:  # what any package wrote down about itself
+        raise HookFailed(f"The hooks of installed packages can't be listed: {error}.") from error
+
+
+def _installed_hook(entry: EntryPoint) -> Hook:
+    package = entry.dist.name if entry.dist else "its package"
+    advice = f"Mend it, or uninstall {package}. Nothing was changed."
+    return Hook(entry.value, partial(_call, entry), advice)
+
+
+async def _call(entry: EntryPoint, payload: dict[str, Any]) -> str | None:
+    function = await _in_thread(entry.load)
+    if inspect.iscoroutinefunction(function):
+        return _refusal(await function(payload), entry.value)
+    answer = await _in_thread(partial(function, payload))
+    return _refusal(await answer if inspect.isawaitable(answer) else answer, entry.value)
+
+
+async def _in_thread(work: Callable[[], Any]) -> Any:
+    """A call that may block, in a thread that nobody waits for when the program ends.
+
+    A thread can't be stopped: one that is late goes on, and its answer is forgotten.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Any] = loop.create_future()
+
+    def settle(result: Any, error: BaseException | None) -> None:
+        if not done.done():
+            if error is None:
+                done.set_result(result)
+            else:
+                done.set_exception(error)
+
+    def run() -> None:
+        result: Any = None
+        error: BaseException | None = None
+        try:
+            result = work()
+        except StopIteration as odd:  # a future refuses this one
+            error = HookFailed(f"failed: {odd!r}")
+        except SystemExit as odd:
+            error = HookFailed(f"wanted to end the program: {odd!r}")
+        except BaseException as odd:  # noqa: BLE001  # told to whoever waits
+            error = odd
+        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(settle, result, error)
+
+    threading.Thread(target=run, name="clew-hook", daemon=True).start()
+    return await done
+
+
+# --- executables ------------------------------------------------------------------------------
+
+
+def _program_hook(line: str) -> Hook:
+    advice = "Mend it, or take it out of [hooks] (`clew config edit`). Nothing was changed."
+    return Hook(line, partial(_execute, line), advice)
+
+
+async def _execute(line: str, payload: dict[str, Any]) -> str | None:
+    """The reason for a no: from its answer, else from its last words, else from its code."""
+    cwd = payload.get("cwd")
+    given = msgspec.json.encode(payload, enc_hook=str)
+    code, said, complained = await execute(line, given, cwd=cwd if isinstance(cwd, str) else None)
+    try:
+        answer = msgspec.json.decode(said)
+    except (msgspec.DecodeError, UnicodeError):
+        answer = None
+    refusal = _refusal(answer, line)
+    if refusal is not None or code == 0:
+        return refusal
+    reason = answer.get("reason") if isinstance(answer, dict) else None
+    lines = (complained.strip() or said.strip()).splitlines()
+    return _clean(str(reason or (lines[-1] if lines else ""))) or (
+        f"The hook {line} ended with code {code}."
+    )

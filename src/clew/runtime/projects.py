@@ -1,0 +1,285 @@
+"""Directories and the sessions that belong to them: where we are, which key that is, who moved.
+
+The rim of `core.keys`: it looks at the disk and asks the store, core decides. It reads nothing
+inside a directory but whether there is a `.git`, and never runs git.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import msgspec
+
+from clew.core.keys import (
+    Claim,
+    Identity,
+    KeyDecision,
+    Place,
+    Scope,
+    candidate_keys,
+    check_key,
+    choose_cli_key,
+    home_of,
+    recorded_identity,
+    weigh_claim,
+)
+from clew.core.session import OWNER, Session, SessionFacts, SessionFilter
+from clew.errors import ClewError, InvalidInput
+from clew.ports import Store
+
+__all__ = [
+    "KeyChoice",
+    "Place",
+    "directory_exists",
+    "directory_facts",
+    "find_cli_key",
+    "find_identity",
+    "fork_here",
+    "here_filter",
+    "list_home",
+    "locate",
+    "move_here",
+    "walk_sessions",
+]
+
+MOST: Final = 1_000
+"""Sessions of a page."""
+REMEMBERED: Final = 500
+"""Newest CLI sessions among which those of a renamed directory are looked for."""
+UNKNOWN: Final = Identity(-1, -1)
+"""A directory that is there as far as we know, but can't be looked at."""
+
+KeyRule = Literal["explicit", "ours", "moved", "free"]
+
+
+class KeyChoice(msgspec.Struct, frozen=True):
+    """The key of a place, and the session that it leads to, if it has begun.
+
+    `moved_from` is where the sessions were before that have followed their directory here.
+    """
+
+    key: str
+    session: Session | None
+    moved_from: str | None = None
+    rule: KeyRule = "ours"
+
+
+# --- the disk ---------------------------------------------------------------------------------
+
+
+def locate(cwd: Path | str | None = None, scope: Scope = "cwd") -> Place:
+    """Where a terminal is that was opened in this directory (the process's own if None)."""
+    try:
+        here = (Path.cwd() if cwd is None else Path(cwd)).resolve(strict=True)
+        project = (_repository(here) or here) if scope == "git" else here
+        identity = _identity(project)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise InvalidInput("This directory is gone. Change to another one.") from error
+    except OSError as error:
+        raise ClewError(f"This directory can't be used: {error.strerror or error}.") from error
+    return Place(str(here), str(project), project.name, identity, scope)
+
+
+def directory_facts(path: Path | str) -> dict[str, Any]:
+    """What a session's metadata keep of its directory, under `directory`; empty if it is gone."""
+    identity = find_identity(str(path))
+    facts: dict[str, Any] = {}
+    return facts if identity in (None, UNKNOWN) else facts | msgspec.to_builtins(identity)
+
+
+def directory_exists(path: str) -> bool:
+    """Whether a directory is still there, as far as we can see."""
+    return find_identity(path) is not None
+
+
+def find_identity(path: str) -> Identity | None:
+    """What stands at this path now: None for nothing, `UNKNOWN` where we may not look."""
+    try:
+        return _identity(Path(path))
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+    except OSError:
+        return UNKNOWN
+
+
+def _identity(path: Path) -> Identity:
+    status = path.stat()
+    return Identity(status.st_dev, status.st_ino, _birth(path, status))
+
+
+def _birth(path: Path, status: object) -> int | None:
+    """When a directory was made, in nanoseconds, where the system tells."""
+    born = getattr(status, "st_birthtime", None)
+    if born is not None:
+        return int(born * 1e9) or None
+    if sys.platform != "linux":
+        return None
+    import ctypes  # noqa: PLC0415  # Python's own stat leaves it out on Linux
+
+    buffer = ctypes.create_string_buffer(256)
+    try:
+        failed = ctypes.CDLL(None).statx(-100, bytes(path), 0, 0x800, buffer)
+    except (OSError, AttributeError):
+        return None
+    if failed or not int.from_bytes(buffer.raw[0:4], sys.byteorder) & 0x800:
+        return None
+    seconds = int.from_bytes(buffer.raw[80:88], sys.byteorder, signed=True)
+    return seconds * 1_000_000_000 + int.from_bytes(buffer.raw[88:92], sys.byteorder) or None
+
+
+def _repository(directory: Path) -> Path | None:
+    """The root of the repository that a directory is in; a worktree's `.git` is a file."""
+    for each in (directory, *directory.parents):
+        if (each / ".git").exists():
+            return each
+    return None
+
+
+# --- the key ----------------------------------------------------------------------------------
+
+
+async def find_cli_key(
+    store: Store, place: Place, explicit: str | None = None, *, follow: bool = True
+) -> KeyChoice:
+    """The key of this place, and its session. An explicit key is taken as it is.
+
+    Sessions whose directory was moved or renamed to this place come along: their rows are
+    changed, unless `follow` is off, which only says what would be.
+    """
+    if explicit is not None:
+        key = check_key(explicit)
+        return KeyChoice(key, await store.find_route(key), None, "explicit")
+    claims, decision = await _decide(store, place)
+    claim = next(each for each in claims if each.key == decision.key)
+    if decision.standing == "ours":
+        return KeyChoice(decision.key, await store.find_route(decision.key))
+    if decision.standing == "moved" and claim.directory is not None:
+        return await _bring(store, place, claim.directory, decision.key, follow=follow)
+    old = await _find_old_home(store, place)
+    if old is not None:
+        return await _bring(store, place, old, decision.key, follow=follow)
+    return KeyChoice(decision.key, None, None, "free")
+
+
+async def _decide(store: Store, place: Place) -> tuple[list[Claim], KeyDecision]:
+    claims: list[Claim] = []
+    for number, key in enumerate(candidate_keys(place)):
+        claims.append(await _claim(store, place, key))
+        # A key of its own may stand behind one that is free by now, so two are always looked at.
+        if number and weigh_claim(place, claims[-1]) != "theirs":
+            break
+    decision = choose_cli_key(place, claims)
+    if decision is None:
+        raise InvalidInput("Every key of this directory is another one's. Choose one with --key.")
+    return claims, decision
+
+
+async def _claim(store: Store, place: Place, key: str) -> Claim:
+    """Who has a key: whom it leads to, else who had it last (`/new` may have cleared the route)."""
+    session = await store.find_route(key)
+    if session is None:
+        session = next(iter(await store.find_keys(key, limit=1)), None)
+    if session is None:
+        return Claim(key)
+    home = home_of(session, place.scope)
+    present = None if home is None else find_identity(home)
+    return Claim(key, True, home, recorded_identity(session), present)
+
+
+# --- moved directories ------------------------------------------------------------------------
+
+
+async def _find_old_home(store: Store, place: Place) -> str | None:
+    """Where this directory was before, if a session remembers it there and nothing is there now."""
+    where = SessionFilter(viewer=OWNER, platform="cli", archived=None)
+    for session in (await store.list_sessions(where, limit=REMEMBERED)).sessions:
+        home, recorded = home_of(session, place.scope), recorded_identity(session)
+        if home is None or home == place.project or recorded is None:
+            continue
+        if recorded.is_same(place.identity) and not directory_exists(home):
+            return home
+    return None
+
+
+async def _bring(store: Store, place: Place, old: str, key: str, *, follow: bool) -> KeyChoice:
+    """Let the sessions of a directory that moved belong to where it is now."""
+    session = await _find_led(store, place, old, key)
+    if not follow:
+        return KeyChoice(key, session, old, "moved")
+    moved = [
+        each
+        for each in await list_home(store, old, place.scope)
+        if (recorded := recorded_identity(each)) and recorded.is_same(place.identity)
+    ]
+    await asyncio.gather(*(_follow(store, each, place, old) for each in moved))
+    if session is None:
+        return KeyChoice(key, None, old, "moved")
+    await store.set_route(key, session.id)
+    return KeyChoice(key, await store.get_session(session.id), old, "moved")
+
+
+async def _find_led(store: Store, place: Place, old: str, key: str) -> Session | None:
+    """The session that the directory's key led to where it was; none after a `/new`."""
+    before = msgspec.structs.replace(place, project=old, basename=Path(old).name)
+    for each in (key, *candidate_keys(before)):
+        session = await store.find_route(each)
+        if session is not None and home_of(session, place.scope) == old:
+            return session
+    return None
+
+
+async def list_home(store: Store, directory: str, scope: Scope) -> list[Session]:
+    """All CLI sessions that belong to a directory, archived ones too."""
+    column = "project" if scope == "git" else "cwd"
+    where = {column: directory, "platform": "cli", "archived": None}
+    return [each async for each in walk_sessions(store, where, first=MOST)]
+
+
+def here_filter(place: Place) -> dict[str, Any]:
+    """What narrows a list to the sessions of a place."""
+    return {"project": place.project} if place.scope == "git" else {"cwd": place.cwd}
+
+
+async def walk_sessions(
+    store: Store, where: dict[str, Any], *, viewer: str = OWNER, first: int = 100
+) -> AsyncIterator[Session]:
+    """The sessions of a list, page by page, for as long as somebody reads on."""
+    cursor: str | None = None
+    limit = first
+    while True:
+        chosen = SessionFilter(viewer=viewer, **where)
+        page = await store.list_sessions(chosen, limit=limit, cursor=cursor)
+        for session in page.sessions:
+            yield session
+        cursor, limit = page.cursor, MOST
+        if cursor is None:
+            return
+
+
+async def move_here(store: Store, session: Session, place: Place) -> Session:
+    """Let a session belong to this place from now on. Its place in lists stays the same."""
+    return await _settle(store, session, place, place.cwd)
+
+
+async def fork_here(
+    store: Store, session: Session, place: Place, *, at: int | None = None
+) -> Session:
+    """A fork of any session that belongs to this place."""
+    return await move_here(store, await store.fork_session(session.id, at=at), place)
+
+
+async def _follow(store: Store, session: Session, place: Place, old: str) -> None:
+    """Take a session along; one that was opened further down stays as far down."""
+    below = Path(session.cwd or old)
+    inner = below.relative_to(old) if below.is_relative_to(old) else Path()
+    await _settle(store, session, place, str(Path(place.project) / inner))
+
+
+async def _settle(store: Store, session: Session, place: Place, cwd: str) -> Session:
+    metadata = {**session.metadata, "directory": place.facts}
+    facts = SessionFacts(cwd=cwd, project=place.project, metadata=metadata)
+    return await store.describe_session(session.id, facts)

@@ -1,0 +1,228 @@
+"""Finding the session that `--resume VALUE` means, and what to say if there is none.
+
+Every look-up goes along an index of the store, so it costs the same with 50,000 sessions as with
+twenty; only a part of a title, the last step, is looked for in all of them. What is decided with
+the answers is in `core.resume`; `--continue` is next door in `continuing`. Transcript
+files are opened above, in `transfer.opening`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from clew.core.ids import id_prefix, is_id
+from clew.core.keys import Place, home_of
+from clew.core.resume import (
+    SHOWN,
+    AmbiguousSession,
+    Question,
+    Rejected,
+    Resolution,
+    Step,
+    check_value,
+    exported_id,
+    id_part,
+    is_path_like,
+    is_transcript_name,
+    is_transcript_of,
+    needs_question,
+    settle,
+    shown_value,
+)
+from clew.core.session import OWNER, Session, SessionFilter, may_see
+from clew.core.text import fold, strip_controls
+from clew.errors import SessionNotFound
+from clew.ports import Store
+from clew.runtime.projects import directory_exists, here_filter, walk_sessions
+
+MOST: Final = 1_000
+"""Sessions that one look-up returns at most."""
+REMEMBERED: Final = 500
+"""Newest sessions whose titles and file names are compared with what was typed."""
+
+
+async def resolve_resume(
+    store: Store, value: str, place: Place | None, *, viewer: str = OWNER
+) -> Resolution:
+    """What `--resume VALUE` means, step by step; nothing is changed and no file is opened.
+
+    A guest has no files here, and hears of nobody else's sessions, rejected or not.
+    """
+    value = check_value(value)
+    is_owner = viewer == OWNER
+    path, opened = await _find_path(store, value, place) if is_owner else (None, False)
+    if opened:
+        return Resolution(value, step="path", path=str(path))
+    rejected: list[Rejected] = []
+    for step in ("id", "title", "id_part", "key", "fragment"):
+        found, turned_down = await _look(store, step, value, place, viewer=viewer)
+        rejected += turned_down if is_owner else []
+        visible = [each for each in found if may_see(viewer, each.person)]
+        if visible:
+            return settle(value, step, visible, place, _known(rejected, visible))
+    if path is not None:
+        return Resolution(value, step="path", rejected=tuple(rejected), path=str(path))
+    for each in await find_trashed(store, value, viewer=viewer):
+        fits: Step = "id_part" if id_prefix(value) else "title"
+        rejected.append(Rejected(each.id, fits, "it is in the trash"))
+    return Resolution(value, rejected=tuple(rejected))
+
+
+async def get_resumed(store: Store, resolution: Resolution, *, viewer: str = OWNER) -> Session:
+    """The one session of a resolution; `SessionNotFound` or `AmbiguousSession` otherwise."""
+    matches, shown = resolution.matches, shown_value(resolution.value)
+    if not matches:
+        advice = await advise(store, resolution.value, near_only=False, viewer=viewer)
+        raise SessionNotFound(shown, advice)
+    if len(matches) > 1:
+        short_ids = await store.shorten_ids([each.id for each in matches[: SHOWN + 1]])
+        raise AmbiguousSession(shown, matches, short_ids)
+    return matches[0]
+
+
+async def _find_path(store: Store, value: str, place: Place | None) -> tuple[Path | None, bool]:
+    """The file that a path-like value names, and whether it is to be opened.
+
+    If not, the value is read otherwise first: there may be a session of this name, and no file.
+    """
+    if not is_path_like(value):
+        return None, False
+    path, state = _look_at(value, place)
+    if state == "file":
+        return path, True
+    if not is_transcript_name(value):
+        return (None if state == "missing" else path), False
+    # The name that an export gives, without its file: rather the session than a new one.
+    named = exported_id(value) if state == "missing" else None
+    known = named is not None and is_id(named) and await store.find_sessions(named, limit=1)
+    return path, not known
+
+
+def _look_at(value: str, place: Place | None) -> tuple[Path, Literal["file", "missing", "odd"]]:
+    """A file, nothing, or what whoever opens it will complain about."""
+    path = Path(value)
+    try:
+        path = path.expanduser()
+        path = path if place is None else Path(place.cwd) / path
+        if path.is_dir():
+            return path, "odd"
+        return path, "file" if path.exists() or path.is_symlink() else "missing"
+    except (OSError, ValueError, RuntimeError):
+        return path, "odd"
+
+
+async def _look(
+    store: Store, step: Step, value: str, place: Place | None, *, viewer: str
+) -> tuple[Sequence[Session], list[Rejected]]:
+    """What one step finds, and what it nearly found."""
+    match step:
+        case "id":
+            whole = id_prefix(value)
+            return (await store.find_sessions(value, limit=1) if is_id(whole or "") else ()), []
+        case "title":
+            return await store.find_titles(value, limit=MOST), []
+        case "id_part":
+            return await _find_parts(store, value), []
+        case "key":
+            return await _find_by_key(store, value)
+        case _:
+            return await _find_fragments(store, value, place, viewer=viewer)
+
+
+async def _find_parts(store: Store, value: str) -> list[Session]:
+    part = id_part(value)
+    found: list[Session] = []
+    if part is not None:
+        found += await store.find_sessions(part, limit=MOST)
+        found += await store.find_endings(part, limit=MOST)
+    newest = await store.list_sessions(SessionFilter(viewer=OWNER, archived=None), limit=REMEMBERED)
+    return found + [each for each in newest.sessions if is_transcript_of(value, each)]
+
+
+async def _find_by_key(store: Store, key: str) -> tuple[list[Session], list[Rejected]]:
+    """The session that a key leads to; those that once had it only if it leads nowhere."""
+    led = await store.find_route(key)
+    had = await store.find_keys(key, limit=MOST)
+    if led is None:
+        return list(had), []
+    why = "it had this key once, which leads to another session now"
+    return [led], [Rejected(each.id, "key", why) for each in had if each.id != led.id]
+
+
+async def _find_fragments(
+    store: Store, value: str, place: Place | None, *, viewer: str
+) -> tuple[list[Session], list[Rejected]]:
+    """Sessions with this in their titles, this directory's first; enough of them to choose."""
+    wanted = fold(value)
+    found: list[Session] = []
+    rejected: list[Rejected] = []
+    for where in _filters(place):
+        async for session in walk_sessions(store, where | {"text": value}, viewer=viewer):
+            if session.title is not None and wanted in fold(session.title):
+                found.append(session)
+            elif len(rejected) < SHOWN:
+                why = "it began with these words, but its title does not have them"
+                rejected.append(Rejected(session.id, "fragment", why))
+            if len(found) > SHOWN:
+                break
+        if found:
+            break
+    return found, list({each.session_id: each for each in rejected}.values())
+
+
+def _filters(place: Place | None) -> list[dict[str, Any]]:
+    everywhere: dict[str, Any] = {"archived": None}
+    if place is None:
+        return [everywhere]
+    return [everywhere | here_filter(place), everywhere]
+
+
+def _known(rejected: Sequence[Rejected], matches: Sequence[Session]) -> list[Rejected]:
+    """The rejected ones that did not match after all."""
+    ids = {each.id for each in matches}
+    return [each for each in rejected if each.session_id not in ids]
+
+
+def find_question(session: Session, place: Place) -> Question | None:
+    """What to ask before a session is opened here, looking at the disk."""
+    home = home_of(session, place.scope)
+    return needs_question(session, place, exists=home is None or directory_exists(home))
+
+
+# --- advice -----------------------------------------------------------------------------------
+
+
+async def advise(store: Store, typed: str, *, near_only: bool = True, viewer: str = OWNER) -> str:
+    """Where it may be: in the trash, under one of the nearest titles, or in the list.
+
+    With `near_only` off the three nearest titles are named, however far they are.
+    """
+    import difflib  # noqa: PLC0415  # only to be helpful
+
+    trashed = await find_trashed(store, typed, viewer=viewer)
+    if trashed:
+        return f"It is in the trash: `clew trash restore {trashed[0].id}` brings it back."
+    everything = SessionFilter(viewer=viewer, archived=None)
+    newest = await store.list_sessions(everything, limit=REMEMBERED)
+    titles = {fold(session.title): session.title for session in newest.sessions if session.title}
+    wanted = fold(typed.strip())
+    near = [title for title in titles if wanted and wanted in title][:3]
+    cutoff = 0.6 if near_only else 0.0
+    matches = difflib.get_close_matches(wanted, titles, cutoff=cutoff)
+    near += [each for each in matches if each not in near]
+    if not near:
+        return "`clew list` shows the sessions."
+    names = [f'"{strip_controls(titles[each], keep_newlines=False)}"' for each in near[:3]]
+    if near_only:
+        return f"Did you mean {' or '.join(names)}?"
+    return f"Nearest titles: {', '.join(names)}."
+
+
+async def find_trashed(store: Store, typed: str, *, viewer: str = OWNER) -> list[Session]:
+    """The sessions in the trash that are meant: by the beginning of the id, else by title."""
+    trash = [each async for each in walk_sessions(store, {"trashed": True}, viewer=viewer)]
+    prefix, title = id_prefix(typed), fold(typed.strip())
+    found = [each for each in trash if prefix and each.id.startswith(prefix)]
+    return found or [each for each in trash if each.title and fold(each.title) == title]

@@ -1,0 +1,105 @@
+"""Lines that somebody types or pipes in, as they come.
+
+One reader for the whole run, so that no line is lost between a question and the chat. The bytes
+are read in a thread of their own: a terminal, a pipe and a file then behave alike.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import os
+import threading
+from collections.abc import Callable
+
+PASTE = 0.02
+"""Seconds within which the next line of a paste arrives; nobody types that fast."""
+
+_CHUNK = 65_536
+
+
+class Lines:
+    """The lines of a file descriptor. `is_terminal`: a person types there."""
+
+    def __init__(self, descriptor: int = 0) -> None:
+        self._descriptor = descriptor
+        self._queue: asyncio.Queue[str | None] = asyncio.Queue()
+        self._next: str | None = None
+        self._ended = False
+        self._started = False
+        self.heard: Callable[[], None] = lambda: None
+        """Called with each line, at once: the cursor of a terminal has gone to a new line."""
+        try:
+            self.is_terminal = os.isatty(descriptor)
+        except OSError:
+            self.is_terminal = False
+
+    async def get(self) -> str | None:
+        """The next line without its end; None when there are no more."""
+        kept, self._next = self._next, None
+        if kept is not None:
+            return kept
+        if self._ended:
+            return None
+        self._start()
+        line = await self._queue.get()
+        self._ended = line is None
+        if line is not None:
+            self.heard()
+        return line
+
+    async def get_message(self) -> str | None:
+        """The next message: a line, those that it continues with a backslash, or a paste."""
+        text = await self.get()
+        if text is None:
+            return None
+        while not self._ended:
+            if text.endswith("\\"):
+                line = await self.get()
+                text = text[:-1] + ("" if line is None else f"\n{line}")
+            elif (line := await self._get_pasted(text)) is not None:
+                text += f"\n{line}"
+            else:
+                break
+        return text
+
+    async def _get_pasted(self, text: str) -> str | None:
+        """The next line, if it came together with the last one and is no command."""
+        if not self.is_terminal or text.startswith("/"):
+            return None
+        try:
+            line = await asyncio.wait_for(self.get(), PASTE)
+        except TimeoutError:
+            return None
+        if line is not None and line.startswith("/"):
+            self._next = line
+            return None
+        return line
+
+    def _start(self) -> None:
+        if not self._started:
+            self._started = True
+            loop = asyncio.get_running_loop()
+            # A daemon: a read that nobody answers must not keep the process alive.
+            threading.Thread(target=self._read, args=(loop,), daemon=True, name="lines").start()
+
+    def _read(self, loop: asyncio.AbstractEventLoop) -> None:
+        decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        rest = ""
+        while True:
+            try:
+                data = os.read(self._descriptor, _CHUNK)
+            except OSError:  # the terminal is gone
+                data = b""
+            rest += decoder.decode(data, final=not data)
+            *lines, rest = rest.split("\n")
+            if not data and rest:
+                lines.append(rest)
+            try:
+                for line in lines:
+                    loop.call_soon_threadsafe(self._queue.put_nowait, line.removesuffix("\r"))
+                if not data:
+                    loop.call_soon_threadsafe(self._queue.put_nowait, None)
+                    return
+            except RuntimeError:  # the loop is closed: nobody reads any more
+                return

@@ -1,0 +1,150 @@
+"""`--resume <file>`: a transcript as the beginning of a chat, and a chat as a new transcript.
+
+A file that has a transcript is imported and never written to. One that is missing or empty is
+where the new session goes when the chat ends. Everything else is refused and left as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import msgspec
+
+from clew.core.names import counted
+from clew.core.resume import is_transcript_name
+from clew.core.session import Session
+from clew.core.text import strip_controls
+from clew.errors import ClewError, Conflict, NotATranscript, NotFound
+from clew.ports import Store
+from clew.transfer.exporting import export_session, write_file
+from clew.transfer.importing import Imported, import_transcript
+from clew.transfer.jsonl import parse_first_line
+
+
+class TranscriptOpening(msgspec.Struct, frozen=True):
+    """What a file is to the chat that opens it.
+
+    With a session: it was imported from the file, and `notes` say what could not be read. Without:
+    a new session is to be made with `transcript_path=path`, and `export_back` writes it there.
+    """
+
+    path: str
+    session: Session | None = None
+    imported: Imported | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_new(self) -> bool:
+        """Whether a new session begins, which goes to the file at the end."""
+        return self.session is None
+
+
+async def open_transcript(store: Store, path: Path) -> TranscriptOpening:
+    """Import the transcript, or say that a new one begins. The file is not changed.
+
+    `NotATranscript` for a file that is none; what the system says about one that can't be read.
+    """
+    may_begin = is_transcript_name(path.name)
+    path = _resolved(path)
+    if _size(path, missing_ok=may_begin) == 0 and may_begin:
+        _check_folder(path)
+        return TranscriptOpening(str(path))
+    try:
+        with path.open("rb") as stream:
+            imported = await import_transcript(store, stream)
+    except NotATranscript as error:
+        raise NotATranscript(f"{_shown(path)}: {error}") from error
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    session = await store.get_session(imported.session_id)
+    return TranscriptOpening(str(path), session, imported, _notes(path, imported))
+
+
+async def export_back(store: Store, session: Session, path: Path | str) -> None:
+    """Write a session that began with a missing or empty file to that file, in one step.
+
+    `Conflict` if the file has become another's meanwhile: it is left alone, and the session is
+    in the store anyway.
+    """
+    target = _resolved(Path(path))
+    if _size(target, missing_ok=True) and _session_in(target) != session.id:
+        raise Conflict(
+            f"{_shown(target)} was written by somebody else meanwhile and is left as it is. "
+            f"The session is kept: `clew export {session.id} --format jsonl` writes it elsewhere."
+        )
+    await write_file(target, export_session(store, session, "jsonl"), force=True)
+
+
+def _resolved(path: Path) -> Path:
+    """The file itself where the path is a link to it, so that a link stays a link."""
+    try:
+        return path.expanduser().resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise _unreadable(path, error) from error
+
+
+def _size(path: Path, *, missing_ok: bool) -> int:
+    """The bytes of a file, 0 for one that may be made; an error for what is no file."""
+    try:
+        status = path.stat()
+    except FileNotFoundError as error:
+        if missing_ok:
+            return 0
+        raise NotFound(f"There is no file {_shown(path)}.") from error
+    except (OSError, ValueError) as error:
+        raise _unreadable(path, error) from error
+    if stat.S_ISDIR(status.st_mode):
+        raise ClewError(f"{_shown(path)} is a directory. Name a transcript file in it.")
+    if not stat.S_ISREG(status.st_mode):
+        raise ClewError(
+            f"{_shown(path)} is not a regular file. `clew import -` reads a transcript from a pipe."
+        )
+    return status.st_size
+
+
+def _check_folder(path: Path) -> None:
+    """Better to hear at the beginning than at the end that nothing can be written there."""
+    folder = path.parent
+    if not folder.is_dir():
+        raise NotFound(f"There is no directory {_shown(folder)}: make it first.")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ClewError(f"{_shown(path)} can't be written: Permission denied.")
+
+
+def _session_in(path: Path) -> str | None:
+    """The id of the session whose transcript a file is."""
+    try:
+        with path.open("rb") as stream:
+            return parse_first_line(stream.readline()).session.id
+    except (OSError, NotATranscript):
+        return None
+
+
+def _notes(path: Path, imported: Imported) -> tuple[str, ...]:
+    notes = []
+    if imported.skipped:
+        some = ", ".join(map(str, imported.skipped[:10]))
+        more = " …" if len(imported.skipped) > 10 else ""
+        lines = counted(len(imported.skipped), "line")
+        notes.append(
+            f"{lines} of {_shown(path)} could not be read and {_were(imported)} left out "
+            f"(number {some}{more})."
+        )
+    if not imported.whole:
+        notes.append(f"{_shown(path)} is not whole: messages are missing.")
+    return tuple(notes)
+
+
+def _were(imported: Imported) -> str:
+    return "was" if len(imported.skipped) == 1 else "were"
+
+
+def _unreadable(path: Path, error: Exception) -> ClewError:
+    reason = error.strerror if isinstance(error, OSError) else None
+    return ClewError(f"{_shown(path)} can't be read: {reason or error}.")
+
+
+def _shown(path: Path) -> str:
+    return strip_controls(str(path), keep_newlines=False)

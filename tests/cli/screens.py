@@ -1,0 +1,122 @@
+"""A command line in a real terminal: a pseudo-terminal, and what stands on its screen."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+import click
+import pyte
+
+from tests.cli.conftest import Home
+
+DEADLINE = 30
+CLEW = "from clew.cli import main; main(prog_name='clew')"
+
+
+class Terminal:
+    """A command line that runs in a terminal of some size."""
+
+    def __init__(
+        self,
+        home: Home,
+        *args: str,
+        width: int = 80,
+        program: str = CLEW,
+        cwd: Path | None = None,
+        **env: str,
+    ) -> None:
+        self._master, slave = pty.openpty()
+        self.name = os.ttyname(slave)
+        self._width = width
+        termios.tcsetwinsize(slave, (24, width))
+        environ = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", program, *args],
+            env=environ | {"CLEW_HOME": str(home.path), "TERM": "xterm"} | env,
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            cwd=cwd,
+            start_new_session=True,
+            preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)),  # noqa: PLW1509  # its terminal
+        )
+        os.close(slave)
+        self.output = ""
+        """All that came, colours too."""
+        self._seen = 0
+
+    def wait_for(self, text: str) -> str:
+        """Read until the text has been shown, behind what was waited for before; returns both."""
+        limit = time.monotonic() + DEADLINE
+        while self.text.find(text, self._seen) < 0 and self._read(limit):
+            pass
+        found = self.text.find(text, self._seen)
+        assert found >= 0, f"{text!r} did not come after {self.text[self._seen :]!r}"
+        start, self._seen = self._seen, found + len(text)
+        return self.text[start : self._seen]
+
+    @property
+    def text(self) -> str:
+        """The same without its colours."""
+        return click.unstyle(self.output)
+
+    def type(self, keys: str) -> None:
+        """Press keys."""
+        os.write(self._master, keys.encode())
+
+    def say(self, line: str) -> str:
+        """Type a line and wait for the next prompt; returns all in between."""
+        self.type(f"{line}\n")
+        return self.wait_for_prompt()
+
+    def wait_for_prompt(self) -> str:
+        """Read until it is the person's turn, and nothing stands behind the prompt."""
+        limit = time.monotonic() + DEADLINE
+        while not self._is_prompted() and self._read(limit):
+            pass
+        assert self._is_prompted(), self.text[self._seen :]
+        start, self._seen = self._seen, len(self.text)
+        return self.text[start:]
+
+    def _is_prompted(self) -> bool:
+        return self.text[max(0, self._seen - 1) :].endswith("\n> ")
+
+    def finish(self) -> int:
+        """Read to the end; the exit code."""
+        limit = time.monotonic() + DEADLINE
+        while self._read(limit):
+            pass
+        os.close(self._master)
+        return self.process.wait(DEADLINE)
+
+    def leave(self) -> int:
+        """Ctrl+D, and read to the end."""
+        self.type("\x04")
+        return self.finish()
+
+    @property
+    def screen(self) -> list[str]:
+        """The lines on a screen that is long enough for all of them."""
+        screen = pyte.Screen(self._width, 500)
+        pyte.Stream(screen).feed(self.output.replace("\n", "\r\n"))
+        return [line.rstrip() for line in "\n".join(screen.display).rstrip().split("\n")]
+
+    def _read(self, limit: float) -> bool:
+        ready, _, _ = select.select([self._master], [], [], max(0, limit - time.monotonic()))
+        if not ready:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"Nothing came in time, after {self.output!r}")
+        try:
+            data = os.read(self._master, 65_536)
+        except OSError:  # the other side is gone
+            return False
+        self.output += data.decode(errors="replace").replace("\r\n", "\n")
+        return bool(data)

@@ -1,0 +1,194 @@
+"""`clew ask`: one question, one answer, for scripts."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from clew.core.session import Session, SessionFilter
+from clew.ports import Store
+from tests.cli.conftest import Home
+from tests.cli.screens import CLEW, Terminal
+
+ECHO = {"text": "You said: ", "echo": "user"}
+SHELL = {"tool_calls": [{"name": "shell", "arguments": {"command": "touch made"}}]}
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    path = tmp_path / "work"
+    path.mkdir()
+    return path
+
+
+def only_session(home: Home) -> Session:
+    async def look(store: Store) -> Session:
+        (session,) = (await store.list_sessions(SessionFilter(viewer="owner"), limit=9)).sessions
+        return session
+
+    return home.store(look)
+
+
+def events(text: str) -> list[Any]:
+    return [msgspec.json.decode(line) for line in text.splitlines()]
+
+
+def test_the_answer_alone_is_on_stdout(home: Home, work: Path) -> None:
+    home.script({"tool_calls": [{"name": "list_files", "arguments": {}}]}, ECHO)
+    result = home.ask("what", "is", "it", cwd=work)
+    assert result.exit_code == 0
+    assert result.stdout == "You said: what is it\n"
+    assert f"Session {only_session(home).id}" in result.stderr
+    assert "list_files" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin", "asked"),
+    [
+        (["one"], b"", "one"),
+        ([], b"two\n", "two"),
+        (["what", "is", "this"], b"three\nfour\n", "what is this\n\nthree\nfour"),
+        ([], b"\xff bytes \x1b[31m", "\N{REPLACEMENT CHARACTER} bytes"),
+    ],
+)
+def test_words_and_what_is_piped_in_are_the_question(
+    home: Home, work: Path, words: list[str], stdin: bytes, asked: str
+) -> None:
+    home.script(ECHO)
+    result = home.ask(*words, stdin=stdin, cwd=work)
+    assert result.exit_code == 0
+    assert result.stdout.rstrip() == f"You said: {asked}"
+
+
+def test_events_are_lines_of_json_and_the_last_is_the_result(home: Home, work: Path) -> None:
+    home.script(ECHO)
+    result = home.ask("hello", "--json", cwd=work)
+    assert result.exit_code == 0
+    told = events(result.stdout)
+    kinds = [each["type"] for each in told]
+    assert kinds[0] == "message"
+    assert {"turn_started", "text", "turn_ended"} < set(kinds)
+    assert kinds.count("result") == 1
+    last = told[-1]
+    assert (last["type"], last["status"], last["answer"], last["error"]) == (
+        "result", "done", "You said: hello", None,
+    )  # fmt: skip
+    assert last["session_id"] == only_session(home).id
+    assert "".join(each["text"] for each in told if each["type"] == "text") == last["answer"]
+
+
+def test_a_failed_turn_is_code_1_and_says_why(home: Home, work: Path) -> None:
+    home.script({"error": {"status": 401}})
+    plain = home.ask("hello", cwd=work)
+    assert (plain.exit_code, plain.stdout) == (1, "")
+    assert "did not accept the key" in plain.stderr
+    last = events(home.ask("hello", "--json", cwd=work).stdout)[-1]
+    assert (last["type"], last["status"], last["answer"]) == ("result", "failed", None)
+    assert "did not accept the key" in last["error"]
+
+
+@pytest.mark.parametrize(
+    "args", [[], [" "], ["/new"], ["/undo", "it"], ["hi", "-r"], ["hi", "-c", "-r", "x"]]
+)
+def test_wrong_usage_is_code_2(home: Home, work: Path, args: list[str]) -> None:
+    home.script(ECHO)
+    home.add("One", "hello", cwd=str(work))
+    result = home.ask(*args, cwd=work)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert only_session(home).message_count == 1
+
+
+def test_a_path_is_a_question_and_no_command(home: Home, work: Path) -> None:
+    home.script(ECHO)
+    assert home.ask("/etc/hosts", "is", "what?", cwd=work).stdout.startswith("You said: /etc")
+
+
+def test_it_asks_in_the_session_that_is_meant(home: Home, work: Path, tmp_path: Path) -> None:
+    home.script(ECHO)
+    home.ask("hello", cwd=work)
+    home.ask("again", cwd=work)
+    home.ask("more", "-c", cwd=work)
+    home.ask("more", "-r", only_session(home).id[:8], cwd=work)
+    home.ask("more", "-r", "hello", cwd=work)
+    assert only_session(home).message_count == 10
+    assert home.ask("more", "-r", "nothing like it", cwd=work).exit_code == 1
+    assert home.ask("more", "-r", only_session(home).id, cwd=tmp_path).exit_code == 1
+    branch = events(home.ask("more", "-c", "--fork", "--json", cwd=work).stdout)[-1]["session_id"]
+    keyed = events(home.ask("more", "--key", "k", "--json", cwd=work).stdout)[-1]["session_id"]
+    assert len({branch, keyed}) == 2
+    assert home.json("show", keyed)["session"]["key"] == "k"
+
+
+def test_where_nobody_is_asked_the_answer_is_no_and_the_model_hears_it(
+    home: Home, work: Path
+) -> None:
+    home.script(SHELL, {"echo": "results"})
+    result = home.ask("do it", cwd=work)
+    assert result.exit_code == 0
+    assert "Nobody is there to be asked, so it was not done." in result.stdout
+    assert not (work / "made").exists()
+
+
+def test_an_allowed_tool_runs_unasked(home: Home, work: Path) -> None:
+    home.script(SHELL, "Done.", more='[tools]\nallow = ["shell=touch made"]')
+    assert home.ask("do it", cwd=work).stdout == "Done.\n"
+    assert (work / "made").exists()
+
+
+def test_in_a_terminal_it_asks(home: Home, work: Path) -> None:
+    home.script(SHELL, "Done.")
+    terminal = Terminal(home, "ask", "do it", cwd=work)
+    terminal.wait_for("[n]o: ")
+    terminal.type("y\n")
+    assert terminal.finish() == 0
+    assert terminal.text.endswith("Done.\n")
+    assert (work / "made").exists()
+
+
+def test_it_works_while_the_session_is_open_in_a_terminal(home: Home, work: Path) -> None:
+    home.script(ECHO)
+    chat = Terminal(home, cwd=work)
+    chat.wait_for_prompt()
+    chat.say("hello")
+    result = home.ask("from outside", cwd=work)
+    assert (result.exit_code, result.stdout) == (0, "You said: from outside\n")
+    chat.wait_for("> from outside\nYou said: from outside\n")
+    chat.wait_for_prompt()
+    assert "again\n" in chat.say("again")
+    assert chat.leave() == 0
+    assert only_session(home).message_count == 6
+
+
+def test_an_interrupt_is_code_130_and_leaves_a_session_that_goes_on(
+    home: Home, work: Path, tmp_path: Path
+) -> None:
+    never = str(tmp_path / "never")
+    home.script(ECHO, rules=[{"when": "slow$", "answers": [{"text": "One two", "hold": never}]}])
+    process = subprocess.Popen(
+        [sys.executable, "-c", CLEW, "ask", "--json", "slow"],
+        env={**os.environ, "CLEW_HOME": str(home.path)},
+        cwd=work,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+    )
+    with process:
+        assert process.stdout is not None
+        while b'"type":"text"' not in process.stdout.readline():
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        told = events(process.stdout.read().decode())
+        assert process.wait(30) == 130
+    assert (told[-1]["type"], told[-1]["status"]) == ("result", "aborted")
+    assert "go on" in home.ask("go on", cwd=work).stdout
+
+
+def test_nothing_in_an_answer_drives_a_terminal(home: Home, work: Path) -> None:
+    home.script({"text": "a\x1b]52;c;aGk=\x07b\x1b[31mc", "chunk": 2})
+    assert home.ask("hello", cwd=work).stdout == "abc\n"

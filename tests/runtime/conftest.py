@@ -1,0 +1,342 @@
+"""A real store, a real runtime, and an actor in the agent's place who plays scenes.
+
+An actor stands where the model's side begins (`ports.Agent`): a test says what it does in each
+turn, to the step. A second handle on the same file is what another process is for the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from datetime import UTC
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from clew import config as configuration
+from clew.agent.models.catalogue import Catalogue
+from clew.agent.personalities import Wardrobe
+from clew.core.changes import AddMessage
+from clew.core.delivery import NewInbound
+from clew.core.keys import cli_key
+from clew.core.message import Draft, Message, ToolCall
+from clew.core.session import NewSession, Session
+from clew.core.signals import Committed, Event, TextDelta
+from clew.core.turn import Turn
+from clew.memory import MarkdownMemory
+from clew.ports import LiveTurn, Store
+from clew.runtime.commands import run_command
+from clew.runtime.commands.desk import Desk, Reply
+from clew.runtime.hooks import Hooks
+from clew.runtime.projects import locate
+from clew.runtime.resuming import resolve_resume
+from clew.runtime.runtime import Runtime, Ticket, host_clock
+from clew.runtime.seat import Seat
+from clew.store import open_store
+from clew.wiring import open_catalogue
+
+T = TypeVar("T")
+Scene = Callable[[LiveTurn], Awaitable[None]]
+
+WAIT = 10.0
+"""Seconds after which a test gives up."""
+
+CONFIG = """
+model = "script/one"
+[providers.script]
+kind = "python"
+factory = "clew.testing.scripted:open_model"
+models = ["one", "two"]
+[providers.closed]
+kind = "openai"
+base_url = "http://127.0.0.1:9/v1"
+models = ["away"]
+api_key = "env:CLEW_TEST_NOT_SET"
+"""
+
+
+class Actor:
+    """`ports.Agent`: plays the next scene in each turn; without one it says "ok"."""
+
+    def __init__(self, *scenes: Scene) -> None:
+        self.scenes = list(scenes)
+        self.turns: list[LiveTurn] = []
+        self.title: str | Exception | None = None
+
+    async def warm(self, model: str | None = None) -> None:
+        """There is nothing to load."""
+
+    async def run(self, turn: LiveTurn) -> None:
+        self.turns.append(turn)
+        scene = self.scenes.pop(0) if self.scenes else saying("ok")
+        await scene(turn)
+
+    async def make_title(self, model: str | None, thread: Sequence[Message]) -> str | None:
+        if isinstance(self.title, Exception):
+            raise self.title
+        return self.title
+
+
+def saying(text: str) -> Scene:
+    """Answer with this, and be done."""
+
+    async def scene(turn: LiveTurn) -> None:
+        turn.signal(TextDelta(text))
+        await turn.finish(added(turn, text))
+
+    return scene
+
+
+def using_a_tool(text: str = "done") -> Scene:
+    """Call a tool, get its result, and answer: four messages with the user's."""
+
+    async def scene(turn: LiveTurn) -> None:
+        call = ToolCall(id="call_1", name="look")
+        asked = Draft(role="assistant", tool_calls=(call,))
+        result = Draft(role="tool", content="seen", tool_call_id="call_1", tool_name="look")
+        await turn.record(AddMessage(asked, turn.id, from_person=False))
+        await turn.record(AddMessage(result, turn.id, from_person=False))
+        await turn.finish(added(turn, text))
+
+    return scene
+
+
+def failing(error: BaseException, partial: str = "") -> Scene:
+    """Say something, then fail."""
+
+    async def scene(turn: LiveTurn) -> None:
+        if partial:
+            turn.signal(TextDelta(partial))
+        raise error
+
+    return scene
+
+
+class Held:
+    """A scene that says something and then waits until it may go on."""
+
+    def __init__(self, text: str = "ok") -> None:
+        self.text = text
+        self.began = asyncio.Event()
+        self.go_on = asyncio.Event()
+        self.stopped = False
+
+    async def __call__(self, turn: LiveTurn) -> None:
+        turn.signal(TextDelta("so far"))
+        self.began.set()
+        try:
+            await self.go_on.wait()
+        except asyncio.CancelledError:
+            self.stopped = True
+            raise
+        await saying(self.text)(turn)
+
+
+def added(turn: LiveTurn, text: str) -> AddMessage:
+    return AddMessage(Draft(role="assistant", content=text), turn.id, from_person=False)
+
+
+async def soon(work: Awaitable[T]) -> T:
+    """Wait for something, but not for ever."""
+    return await asyncio.wait_for(work, WAIT)
+
+
+async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
+    """Look again and again; for what no event of ours can tell."""
+    async with asyncio.timeout(WAIT):
+        while not await is_so():  # noqa: ASYNC110  # another process can set no event of ours
+            await asyncio.sleep(0.01)
+
+
+async def ended(ticket: Ticket) -> Turn:
+    """The turn of an accepted message. The future itself is never cancelled by waiting."""
+    return await soon(asyncio.shield(ticket.turn))
+
+
+def inbound(session: Session, text: str, **fields: Any) -> NewInbound:
+    given: dict[str, Any] = {
+        "id": secrets.token_hex(8),
+        "channel": "cli",
+        "key": session.key,
+        "session_id": session.id,
+        "payload": {"text": text},
+    }
+    return NewInbound(**(given | fields))
+
+
+def outline(thread: Sequence[Message]) -> list[str]:
+    return [f"{row.role}: {row.content}" for row in thread]
+
+
+async def read(store: Store, session: Session | None) -> list[str]:
+    assert session is not None
+    return outline(await store.get_messages(session.id))
+
+
+async def collect(events: AsyncIterator[Event], is_last: Callable[[Event], bool]) -> list[Event]:
+    """The events up to the one that is waited for."""
+    found: list[Event] = []
+    async with asyncio.timeout(WAIT):
+        async for event in events:
+            found.append(event)
+            if is_last(event):
+                break
+    return found
+
+
+def messages(events: Sequence[Event]) -> list[str]:
+    return outline([each.message for each in events if isinstance(each, Committed)])
+
+
+# --- parts ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite://{tmp_path}/store/sessions.db"
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[Store]:
+    async with await open_store(url, durability="normal") as opened:
+        yield opened
+
+
+@pytest.fixture
+async def other(url: str, store: Store) -> AsyncIterator[Store]:
+    """Another process, as far as the store can see."""
+    async with await open_store(url, durability="normal") as opened:
+        yield opened
+
+
+@pytest.fixture
+def actor() -> Actor:
+    return Actor()
+
+
+@pytest.fixture
+async def session(store: Store) -> Session:
+    return await store.create_session(NewSession(key="cli:test"))
+
+
+class Rules:
+    """Where an answer of "always" goes."""
+
+    def __init__(self) -> None:
+        self.kept: list[str] = []
+
+    async def __call__(self, rule: str) -> None:
+        self.kept.append(rule)
+
+
+@pytest.fixture
+def rules() -> Rules:
+    return Rules()
+
+
+Runtimes = Callable[..., Runtime]
+
+
+@pytest.fixture
+async def make_runtime(rules: Rules) -> AsyncIterator[Runtimes]:
+    """Runtimes that are closed at the end, before their stores."""
+    made: list[Runtime] = []
+
+    def make(
+        store: Store, actor: Actor, *, hooks: dict[str, list[str]] | None = None, **more: Any
+    ) -> Runtime:
+        given: dict[str, Any] = {"clock": host_clock, "remember_rule": rules} | more
+        made.append(Runtime(store, actor, hooks=Hooks(hooks or {}, clock=given["clock"]), **given))
+        return made[-1]
+
+    yield make
+    for runtime in made:
+        await soon(runtime.close())
+
+
+@pytest.fixture
+def runtime(store: Store, actor: Actor, make_runtime: Runtimes) -> Runtime:
+    return make_runtime(store, actor)
+
+
+# --- a seat, and the desk around it -----------------------------------------------------------
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> configuration.Config:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "config.toml").write_text(CONFIG, encoding="utf-8")
+    return configuration.load(home=str(home), environ={})
+
+
+@pytest.fixture
+def models(config: configuration.Config) -> Catalogue:
+    return open_catalogue(config)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    path = tmp_path / "project"
+    path.mkdir()
+    return path
+
+
+Seats = Callable[..., Seat]
+
+
+@pytest.fixture
+async def make_seat(store: Store, models: Catalogue, directory: Path) -> AsyncIterator[Seats]:
+    """Seats that are left at the end, before the store is closed."""
+    made: list[Seat] = []
+
+    def make(runtime: Runtime, **more: Any) -> Seat:
+        place = locate(more.pop("at", directory))
+        given: dict[str, Any] = {"place": place, "key": cli_key(place.basename)}
+        made.append(Seat(runtime, models, **(given | more)))
+        return made[-1]
+
+    yield make
+    for seat in made:
+        with contextlib.suppress(asyncio.CancelledError):
+            await soon(seat.leave())
+
+
+@pytest.fixture
+def seat(runtime: Runtime, make_seat: Seats) -> Seat:
+    return make_seat(runtime)
+
+
+Run = Callable[[str], Awaitable[Reply]]
+
+
+def make_desk(seat: Seat, models: Catalogue, home: Path) -> Desk:
+    store = seat.runtime.store
+
+    async def export(session: Session, file: str | None) -> str:
+        return file or f"session-{session.id}.md"
+
+    return Desk(
+        seat=seat,
+        models=models,
+        personalities=Wardrobe(),
+        memory=MarkdownMemory(home),
+        resolve=lambda value: resolve_resume(store, value, seat.place, viewer=seat.person),
+        export=export,
+        zone=lambda _at: UTC,
+    )
+
+
+@pytest.fixture
+def run(seat: Seat, models: Catalogue, tmp_path: Path) -> Run:
+    """Run a command line at the seat."""
+    desk = make_desk(seat, models, tmp_path / "home")
+
+    async def run_line(line: str) -> Reply:
+        name, _, rest = line.removeprefix("/").partition(" ")
+        return await soon(run_command(desk, name, rest))
+
+    return run_line
