@@ -23,7 +23,7 @@ from pathlib import Path
 import apsw
 import msgspec
 
-from benchmarks import appending, disk, reading, searching, startup, writers
+from benchmarks import appending, disk, reading, searching, startup, talking, writers
 from benchmarks.corpora import Setting
 from benchmarks.measuring import Finding, table
 
@@ -38,6 +38,7 @@ TOPICS: dict[str, Callable[[Setting], Awaitable[list[Finding]]]] = {
     "worst": appending.worst_case,
     "writers": writers.many_writers,
     "startup": startup.startup,
+    "talking": talking.talking,
 }
 
 

@@ -32,6 +32,14 @@ PARTS = {
         "2,000 kills lose nothing that was acknowledged",
         (PYTHON, "-m", "benchmarks.kill", "--rounds", "2000"),
     ),
+    "points": Part(
+        "a turn killed at each of its commits goes on",
+        (PYTHON, "-m", "benchmarks.turns", "points", "--tools", "6"),
+    ),
+    "turns": Part(
+        "300 kills of a talking process run no tool twice",
+        (PYTHON, "-m", "benchmarks.turns", "random", "--rounds", "300"),
+    ),
     "machine": Part(
         "5,000 random histories agree with a model in memory",
         (PYTHON, "-m", "benchmarks.histories", "--examples", "5000"),
