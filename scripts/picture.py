@@ -3,7 +3,8 @@
     python scripts/picture.py [NAME...]
 
 A demo home with a fixed seed is made in a temporary directory; each command runs in a
-pseudo-terminal of 100 columns. Nothing here knows what a command prints.
+pseudo-terminal of 100 columns. In the chat a script answers, and its tools are real. Nothing here
+knows what a command prints.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import fcntl
 import html
 import io
 import itertools
+import json
 import os
 import pty
 import re
@@ -34,10 +36,55 @@ COLUMNS = 100
 SEED = 54
 
 PICTURES = {
+    "chat": ("clew",),
     "list": ("clew list -n 10", "clew search certificate server -n 2", "clew search 証明書 -n 1"),
     "show": ("clew show 'Restart the firewall' -n 4",),
     "doctor": ("clew doctor",),
 }
+
+CHAT = (
+    "Why does the login page send people in circles?",
+    "Fix it.",
+    "y",
+)
+"""What is typed into the chat, line by line."""
+
+SCRIPT = {
+    "title": "Login redirect loop",
+    "rules": [
+        {
+            "when": "circles",
+            "answers": [
+                {"tool_calls": [{"name": "read_file", "arguments": {"path": "login.py"}}]},
+                {
+                    "text": "`login()` sends everybody back to `next`, and without one `next` is "
+                    "the login page itself. A person who is already signed in then goes round and "
+                    "round.",
+                    "usage": {"input": 2140, "output": 58},
+                },
+            ],
+        },
+        {
+            "when": "Fix",
+            "answers": [
+                {
+                    "tool_calls": [
+                        {
+                            "name": "edit_file",
+                            "arguments": {
+                                "path": "login.py",
+                                "old": "next or '/login'",
+                                "new": "next or '/'",
+                            },
+                        }
+                    ]
+                },
+                {"text": "Done: without `next` people now land on the front page."},
+            ],
+        },
+    ],
+}
+PROJECT = {"login.py": "def login(user, next=None):\n    return redirect(next or '/login')\n"}
 
 THEME = TerminalTheme(
     (22, 25, 30),
@@ -94,7 +141,10 @@ def main(names: list[str]) -> int:
         home = Path(scratch) / "home"
         run_in_terminal(f"clew demo --home {home} --seed {SEED}", Path(scratch) / "unused")
         for name in names or PICTURES:
-            screens = [(command, run_in_terminal(command, home)) for command in PICTURES[name]]
+            if name == "chat":
+                screens = [("clew", talk(Path(scratch)))]
+            else:
+                screens = [(command, run_in_terminal(command, home)) for command in PICTURES[name]]
             path = TARGET / f"{name}.svg"
             path.write_text(draw(name, screens), encoding="utf-8")
             print(f"drew {path.relative_to(ROOT)}")
@@ -103,6 +153,56 @@ def main(names: list[str]) -> int:
 
 def run_in_terminal(command: str, home: Path) -> str:
     """What a command prints on a terminal, escape sequences included."""
+    process, ours = _start(shlex.split(command)[1:], home, Path.cwd())
+    printed = _read_all(ours)
+    if process.wait() != 0:
+        raise SystemExit(f"{command} ended with {process.returncode}:\n{printed}")
+    return printed
+
+
+def talk(scratch: Path) -> str:
+    """A chat about a small project, in a home of its own."""
+    home, project = scratch / "talk", scratch / "shop"
+    for directory in (home, project):
+        directory.mkdir()
+    for name, text in PROJECT.items():
+        (project / name).write_text(text, encoding="utf-8")
+    script = home / "script.json"
+    script.write_text(json.dumps(SCRIPT), encoding="utf-8")
+    (home / "config.toml").write_text(
+        f'''model = "script/scripted"
+[providers.script]
+kind = "python"
+factory = "clew.testing.scripted:open_model"
+base_url = "{script}"
+context_window = 200000
+''',
+        encoding="utf-8",
+    )
+    process, ours = _start(["--no-resume-hint"], home, project)
+    printed = ""
+    for line in CHAT:
+        while not re.search(r"(> |: )(\x1b\[0m)?\Z", printed):
+            printed += os.read(ours, 65_536).decode().replace("\r\n", "\n")
+        os.write(ours, f"{line}\n".encode())
+        printed += _read_line(ours)
+    while not re.search(r"> (\x1b\[0m)?\Z", printed):
+        printed += os.read(ours, 65_536).decode().replace("\r\n", "\n")
+    os.write(ours, b"\x04")
+    _read_all(ours)
+    process.wait()
+    return printed.replace(str(scratch), "/home/ada")
+
+
+def _read_line(descriptor: int) -> str:
+    """What the terminal echoes of a line that was typed."""
+    echo = ""
+    while not echo.endswith("\n"):
+        echo += os.read(descriptor, 1).decode(errors="replace").replace("\r", "")
+    return echo
+
+
+def _start(arguments: list[str], home: Path, cwd: Path) -> tuple[subprocess.Popen[bytes], int]:
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, COLUMNS, 0, 0))
     environment = {
@@ -115,17 +215,15 @@ def run_in_terminal(command: str, home: Path) -> str:
         "TZ": "UTC",
     }
     process = subprocess.Popen(  # noqa: S603  # the commands above
-        [sys.executable, "-m", "clew", *shlex.split(command)[1:]],
+        [sys.executable, "-m", "clew", *arguments],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
         env=environment,
+        cwd=cwd,
     )
     os.close(theirs)
-    printed = _read_all(ours)
-    if process.wait() != 0:
-        raise SystemExit(f"{command} ended with {process.returncode}:\n{printed}")
-    return printed
+    return process, ours
 
 
 def _read_all(descriptor: int) -> str:
