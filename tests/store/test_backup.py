@@ -278,8 +278,8 @@ def test_without_a_manifest_the_database_itself_is_checked(
     assert not restore(target, backup, now=NOW).hashed
     target.unlink()
     data = bytearray(backup.read_bytes())
-    middle = len(data) // 2 // 4096 * 4096
-    data[middle : middle + 4096] = b"\xa5" * 4096
+    middle = len(data) // 2 // 8192 * 8192
+    data[middle : middle + 8192] = b"\xa5" * 8192
     backup.write_bytes(data)
     with pytest.raises(StoreDamaged):
         restore(target, backup, now=NOW)

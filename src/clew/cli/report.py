@@ -11,7 +11,7 @@ import errno
 import os
 import sys
 import traceback
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -28,22 +28,27 @@ class ReaderGone(Exception):
 
 def finish() -> None:
     """Let the last of the answer go out, while a failure can still be reported."""
-    try:
-        sys.stdout.flush()
-    except OSError as error:
-        if error.errno != errno.EIO:
-            raise
-        # The terminal was closed: there is nobody left to tell, and nothing went wrong before.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            # The terminal was closed: nobody is left to tell, and nothing went wrong before.
+            _silence(stream)
+
+
+def _silence(stream: TextIO) -> None:
+    """The interpreter's own last flush must not fail again."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def report(app: App, error: BaseException) -> int:
     """Tell what went wrong; returns the exit code."""
     match error:
         case BrokenPipeError() | ReaderGone():
-            # The interpreter's own last flush must not fail again.
-            with contextlib.suppress(OSError, ValueError):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _silence(sys.stdout)
             return 0
         case click.Abort() | KeyboardInterrupt():
             return INTERRUPTED

@@ -29,6 +29,9 @@ from clew.terminal.scribe import Scribe
 RECALLED: Final = 6
 """Messages that are shown of a session that is resumed."""
 
+DRAWING: Final = 30
+"""Seconds within which a turn that is over has been written down, even on a very busy machine."""
+
 ANSWERS: Final[dict[str, tuple[Decision, ApprovalScope]]] = {
     "y": ("yes", "once"), "yes": ("yes", "once"), "once": ("yes", "once"),
     "s": ("yes", "session"), "session": ("yes", "session"),
@@ -122,7 +125,7 @@ class PlainChat:
         if not ticket.turn.cancelled() and ticket.turn.exception() is None:
             drawn = self._drawn.setdefault(ticket.turn.result().id, asyncio.Event())
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(drawn.wait(), 1)
+                await asyncio.wait_for(drawn.wait(), DRAWING)
 
     def _ended_badly(self, done: asyncio.Future[Turn]) -> None:
         """A turn that could not even write its end, as on a full disk."""

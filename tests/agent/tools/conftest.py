@@ -26,7 +26,7 @@ from clew.store import open_store
 
 MODEL = ModelInfo(name="test/model", provider="test", images=True)
 PLAIN = Personality(id="default", name="Default")
-SECRETS = {"ANTHROPIC_API_KEY": "sk-ant-1", "GITHUB_TOKEN": "ghp_1", "CLEW_SECRET": "3"}
+SECRETS = {"ANTHROPIC_API_KEY": "sk-ant-1", "GITHUB_TOKEN": "ghp_1", "CLEW_SECRET": "hidden-3"}
 ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": "/nowhere", "LC_ALL": "C"} | SECRETS
 
 

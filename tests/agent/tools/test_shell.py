@@ -106,7 +106,7 @@ async def test_the_environment_has_no_keys(shell: Bench) -> None:
         assert value not in outcome.content
     assert "HOME=/nowhere" in outcome.content
     assert "LC_ALL=C" in outcome.content
-    assert clean_environment(ENVIRONMENT, ["CLEW_SECRET"])["CLEW_SECRET"] == "3"
+    assert clean_environment(ENVIRONMENT, ["CLEW_SECRET"])["CLEW_SECRET"] == "hidden-3"
 
 
 async def test_a_command_that_reads_gets_nothing(shell: Bench) -> None:
