@@ -118,12 +118,13 @@ def model_set(app: App, name: str) -> None:
     info = catalogue.get_model(name)
     file = app.places.file
     configuration.set_value(file, "model", info.name)
-    app.answer({"model": info, "file": str(file)}, f"{info.name} answers now, from {file}.")
+    told = "answers now" if info.problem is None else "is to answer"
+    app.answer({"model": info, "file": str(file)}, f"{info.name} {told}, from {file}.")
     if app.config.sources["model"] in configuration.VARIABLES and app.config.model != info.name:
         app.note(f"But {app.config.sources['model']} still says {app.config.model}, and wins.")
     if info.problem is not None:
         app.note(f"It can't be used yet. {info.problem}")
-    elif not catalogue.is_known(info):
+    if not catalogue.is_known(info):
         near = [each for each in catalogue.find_similar(info.name) if each != info.name]
         meant = f" Did you mean {' or '.join(near)}?" if near else ""
         app.note(f"clew has not heard of this model.{meant} `clew model test` tries it.")

@@ -129,7 +129,9 @@ def _options(settings: ModelSettings | None) -> dict[str, Any]:
         "max_tokens": min(given.get("max_tokens", ANSWER), ANSWER),
         "temperature": given.get("temperature", 0.2),
         "top_p": given.get("top_p", 0.9),
-        "repeat_penalty": 1.05,  # it gets stuck on a word otherwise
+        # It gets stuck on a word or a sentence otherwise.
+        "repeat_penalty": 1.1,
+        "dry_multiplier": 0.8,
         **({"seed": given["seed"]} if "seed" in given else {}),
         **({"stop": list(given["stop_sequences"])} if given.get("stop_sequences") else {}),
     }
