@@ -179,6 +179,21 @@ async def test_a_cancelled_question_leaves_no_program_behind(tmp_path: Path) -> 
     await until(lambda: have_ended(tmp_path / "pids"))
 
 
+async def test_a_question_that_is_cancelled_while_it_starts_leaves_nothing_either(
+    tmp_path: Path,
+) -> None:
+    line = hanging(tmp_path)
+    for steps in range(12):
+        asking = asyncio.create_task(ask(line, cwd=str(tmp_path)))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        if (tmp_path / "pids").exists():
+            await until(lambda: have_ended(tmp_path / "pids"))
+
+
 async def test_what_a_hook_leaves_in_the_background_is_not_waited_for(tmp_path: Path) -> None:
     line = program(
         tmp_path,

@@ -34,13 +34,21 @@ async def execute(line: str, given: bytes, *, cwd: str | None) -> Ended:
 
     `HookFailed` if it can't be started. A directory that is not there is not gone to.
     """
-    try:
-        transport, program = await asyncio.get_running_loop().subprocess_exec(
+    starting = asyncio.ensure_future(
+        asyncio.get_running_loop().subprocess_exec(
             _Program,
             *_arguments(line),
             cwd=cwd if cwd and Path(cwd).is_dir() else None,  # noqa: ASYNC240  # one look
             start_new_session=True,
         )
+    )
+    try:
+        # A start that is cancelled half-way would leave the program's own children behind.
+        transport, program = await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with contextlib.suppress(OSError, ValueError):
+            await _end(*await starting)
+        raise
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise HookFailed(f"can't be started: {why}") from error
@@ -52,11 +60,16 @@ async def execute(line: str, given: bytes, *, cwd: str | None) -> Ended:
             await asyncio.wait_for(program.silent.wait(), _GRACE_S)
         return program.ended()
     finally:
-        if not program.exited.is_set():
-            _kill(transport)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(program.exited.wait(), _GRACE_S)
-        transport.close()
+        await _end(transport, program)
+
+
+async def _end(transport: asyncio.SubprocessTransport, program: _Program) -> None:
+    """Kill it with all it started, if it still runs, and let go of it."""
+    if not program.exited.is_set():
+        _kill(transport)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(program.exited.wait(), _GRACE_S)
+    transport.close()
 
 
 def _arguments(line: str) -> list[str]:

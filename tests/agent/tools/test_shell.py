@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from clew.agent.tools.output import Spool
-from clew.agent.tools.processes import clean_environment
+from clew.agent.tools.processes import clean_environment, run_process
 from clew.core.search import SearchFilter
 from clew.core.signals import ToolProgress
 from tests.agent.tools.conftest import ENVIRONMENT, SECRETS, Bench
@@ -223,3 +223,24 @@ def test_a_spool_that_is_not_full_keeps_everything() -> None:
     spool.add(b"abc")
     spool.add(b"defghij")
     assert spool.text == "abcdefghij"
+
+
+async def test_a_stop_at_the_very_start_leaves_no_child_behind(tmp_path: Path) -> None:
+    """Whichever moment of the start it meets."""
+    for steps in range(12):
+        pids = tmp_path / f"pids-{steps}"
+        running = asyncio.create_task(
+            run_process(
+                ["/bin/sh", "-c", f"sleep 600 & echo $! > {pids}; sleep 600"],
+                cwd=tmp_path,
+                environment={"PATH": os.defpath},
+                seconds=60,
+            )
+        )
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        if pids.exists() and pids.read_text().strip():
+            await wait_until_gone(int(pids.read_text()))

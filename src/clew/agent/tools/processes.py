@@ -64,11 +64,14 @@ async def run_process(
     loop = asyncio.get_running_loop()
     pipe, _ = await loop.connect_read_pipe(lambda: output, os.fdopen(reading, "rb", 0))
     try:
-        try:
-            process = await asyncio.create_subprocess_exec(
+        starting = asyncio.ensure_future(
+            asyncio.create_subprocess_exec(
                 *words, cwd=cwd, env=dict(environment), stdin=asyncio.subprocess.DEVNULL,
                 stdout=writing, stderr=writing, start_new_session=True,
-            )  # fmt: skip
+            )
+        )  # fmt: skip
+        try:
+            process = await _started(starting)
         finally:
             os.close(writing)
         try:
@@ -83,6 +86,18 @@ async def run_process(
     finally:
         pipe.close()
     return Ended(code, output.spool.text, output.spool.size)
+
+
+async def _started(
+    starting: asyncio.Future[asyncio.subprocess.Process],
+) -> asyncio.subprocess.Process:
+    """The process. A start that is cancelled half-way would leave its children behind."""
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with suppress(OSError):
+            await _end(await starting)
+        raise
 
 
 class _Output(asyncio.Protocol):
