@@ -215,3 +215,13 @@ def test_the_beginning_stays_put_while_the_conversation_grows() -> None:
         chat.append({"role": "assistant", "content": f"answer {place} " + "word " * 10})
     moves = sum(a != b for a, b in itertools.pairwise(beginnings))
     assert 2 <= moves <= 12
+
+
+def test_it_can_be_unloaded_the_moment_it_is_loaded(weights: Path) -> None:
+    """In a process of its own: what hangs there hangs with the interpreter's lock."""
+    code = (
+        "import sys; from pathlib import Path; from clew.agent.models.engine import Engine\n"
+        "for _ in range(5): engine = Engine(Path(sys.argv[1])); engine.load(); engine.unload()"
+    )
+    command = [sys.executable, "-c", code, str(weights)]
+    assert subprocess.run(command, timeout=60, check=False).returncode == 0

@@ -145,9 +145,14 @@ def _serve(weights: Path) -> Any:
     parameters.api_keys = [secrets.token_urlsafe(32)]
     parameters.hostnames = ["127.0.0.1"]
     parameters.ui = False
+    parameters.endpoint_metrics = True
     parameters.verbosity = -1
     try:
-        return xllamacpp.Server(parameters)
+        server = xllamacpp.Server(parameters)
+        # It is there before its loop runs, and one that is let go before that waits for its own
+        # end for ever, with the whole process. The loop answers this.
+        server.handle_metrics()
+        return server
     except RuntimeError as error:
         raise ModelUnavailable(
             f"The embedded model can't be loaded from {weights}: {error}. "
