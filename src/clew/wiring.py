@@ -6,7 +6,6 @@ Everything above takes what is built here through the ports; nothing below knows
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from datetime import UTC, datetime, tzinfo
 from functools import partial
 from pathlib import Path
@@ -68,10 +67,6 @@ def open_catalogue(config: Config) -> Catalogue:
     from clew.agent.models.catalogue import Catalogue  # noqa: PLC0415  # only who talks needs it
     from clew.agent.models.setup import KEY_VARIABLES, ModelsSetup  # noqa: PLC0415  # likewise
 
-    if config.home is not None:
-        # The cache in it may be the first thing that is written there.
-        with contextlib.suppress(OSError):
-            config.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     names = dict.fromkeys((*KEY_VARIABLES, *config.providers))
     return Catalogue(
         ModelsSetup(

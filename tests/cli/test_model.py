@@ -166,3 +166,8 @@ def test_doctor_warns_of_private_files_that_others_may_read(home: Home) -> None:
     assert "! config file " in result.stdout
     assert "! USER.md " in result.stdout
     assert "sk-secret" not in result.stdout
+
+
+def test_what_a_list_remembers_lies_in_a_home_for_its_owner_alone(home: Home) -> None:
+    assert home.clew("model", "list").exit_code == 0
+    assert home.path.stat().st_mode & 0o077 == 0

@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from clew.agent.models.setup import Kind
+from clew.agent.models.weights import make_private
 from clew.core.models import Thinking
 
 TIERS: Final[dict[str, tuple[str, ...]]] = {
@@ -67,7 +68,7 @@ class FactBook:
         known = _Known(version=_version(), facts=self._known or {})
         draft = self._file.with_name(f".{self._file.name}.{os.getpid()}")
         with contextlib.suppress(OSError):
-            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self._file.parent)
             draft.write_bytes(msgspec.json.encode(known))
             draft.replace(self._file)
 

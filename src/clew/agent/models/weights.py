@@ -46,6 +46,13 @@ PIP: Final = (
 )
 
 
+def make_private(directory: Path) -> None:
+    """Make a directory for its owner alone, and those above it that are missing too."""
+    missing = [each for each in (directory, *directory.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(mode=0o700, exist_ok=True)
+
+
 def find_weights(directories: Sequence[Path]) -> Path | None:
     """The file, where it is whole. Only its size is looked at: it was checked when it came."""
     for directory in directories:
@@ -72,7 +79,7 @@ def fetch_weights(directory: Path, progress: Progress = lambda _done, _total: No
     """
     target = directory / FILE
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(directory)
         with _alone(directory / "fetch.lock"):
             if find_weights([directory]) and are_sound(target):
                 return target
