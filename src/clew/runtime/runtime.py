@@ -239,6 +239,11 @@ class Runtime:
         """Whether this process has something to do in the session."""
         return session_id in self._lanes and self._lanes[session_id].busy
 
+    async def join(self, session_id: str) -> None:
+        """Wait until this process has nothing to do in the session."""
+        if session_id in self._lanes:
+            await self._lanes[session_id].join()
+
     def count_queued(self, session_id: str) -> int:
         """How many messages wait behind the turn that runs."""
         return self._lanes[session_id].queued if session_id in self._lanes else 0

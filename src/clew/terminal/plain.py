@@ -52,6 +52,7 @@ class PlainChat:
         self._entrance = entrance
         self._view = ExitStack()
         self._pump: asyncio.Task[None] | None = None
+        self._prompting: asyncio.Task[None] | None = None
         self._questions: deque[Approval] = deque()
         self._drawn: dict[str, asyncio.Event] = {}
         self._leaving = False
@@ -240,10 +241,21 @@ class PlainChat:
                 case TurnEnded(turn):
                     self._drawn.setdefault(turn.id, asyncio.Event()).set()
                     self._questions.clear()
-                    # The lane is free a moment later; the prompt may stand there by then.
-                    asyncio.get_running_loop().call_later(0.01, self._prompt)
+                    self._prompt_later(turn.session_id)
                 case _:
                     pass
+
+    def _prompt_later(self, session_id: str) -> None:
+        """The lane is free a moment after the turn's end; then it is the person's turn."""
+
+        async def wait() -> None:
+            await self._seat.runtime.join(session_id)
+            self._prompt()
+
+        if self._prompting is not None:
+            self._prompting.cancel()
+        self._prompting = asyncio.create_task(wait(), name="prompt")
+        self._view.callback(self._prompting.cancel)
 
     # --- questions ------------------------------------------------------------------------------
 
