@@ -1,4 +1,4 @@
-"""Measure clew against bare SQLite and say whether the bars are held.
+"""Measure clew against bare SQLite and bare psycopg, and say whether the bars are held.
 
     python -m benchmarks                 everything, at full size
     python -m benchmarks append search   only these topics
@@ -11,21 +11,20 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import apsw
 import msgspec
 
-from benchmarks import appending, disk, reading, searching, startup, talking, writers
+from benchmarks import appending, disk, postgres, reading, searching, startup, talking, writers
 from benchmarks.corpora import Setting
-from benchmarks.measuring import Finding, table
+from benchmarks.measuring import Finding, one_core, table
 
 TOPICS: dict[str, Callable[[Setting], Awaitable[list[Finding]]]] = {
     "append": appending.appends,
@@ -39,26 +38,13 @@ TOPICS: dict[str, Callable[[Setting], Awaitable[list[Finding]]]] = {
     "writers": writers.many_writers,
     "startup": startup.startup,
     "talking": talking.talking,
+    "postgres": postgres.postgres,
 }
 
 
 ONE_CORE = ("append", "newest", "list", "resolve", "fork")
 """Microseconds against a floor. What waking a thread on another core costs differs by a factor of
 five on one and the same machine, so these run on one core, floor and clew alike."""
-
-
-@contextmanager
-def one_core() -> Iterator[None]:
-    """Keep this process, and the threads that it starts, on one core where that can be done."""
-    if not hasattr(os, "sched_setaffinity"):
-        yield
-        return
-    allowed = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(allowed)})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, allowed)
 
 
 async def run(

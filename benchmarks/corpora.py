@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from benchmarks.floor import copy_store
-from clew.store import open_store
+from clew.store import open_sqlite
 from clew.store.sqlite.migrating import shipped_migrations
 from clew.store.sqlite.store import SqliteStore
 from clew.testing.corpus import Blend, Corpus
@@ -82,7 +82,7 @@ class Setting:
 
 async def open_at(path: Path, stack: AsyncExitStack, *, durability: str = "full") -> SqliteStore:
     """Open a store for as long as the stack lives."""
-    store = await open_store(f"sqlite://{path}", durability=durability)  # type: ignore[arg-type]
+    store = await open_sqlite(f"sqlite://{path}", durability=durability)  # type: ignore[arg-type]
     return await stack.enter_async_context(store)
 
 

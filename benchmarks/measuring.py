@@ -7,9 +7,11 @@ what bars are about. Wall time is stated beside it, since it depends on who else
 from __future__ import annotations
 
 import inspect
+import os
 import statistics
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import msgspec
@@ -84,6 +86,20 @@ async def in_turns(*runs: Run, rounds: int, times: int = 1) -> tuple[Series, ...
     return all_series
 
 
+@contextmanager
+def one_core() -> Iterator[None]:
+    """Keep this process, and the threads that it starts, on one core where that can be done."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
 def percentile(values: Iterable[float], share: float) -> float:
     """The value that `share` of all are below."""
     ordered = sorted(values)
@@ -100,7 +116,7 @@ def seconds(value: float) -> str:
 
 def table(findings: Sequence[Finding]) -> str:
     """The report."""
-    rows = [("", "what", "bare SQLite", "clew", "compared", "bar", "")]
+    rows = [("", "what", "bare SQL", "clew", "compared", "bar", "")]
     for each in findings:
         result = {True: "ok", False: "OVER", None: ""}[each.ok]
         rows.append((each.topic, each.what, each.floor, each.clew, each.compared, each.bar, result))

@@ -44,6 +44,14 @@ PARTS = {
         "5,000 random histories agree with a model in memory",
         (PYTHON, "-m", "benchmarks.histories", "--examples", "5000"),
     ),
+    "fencing": Part(
+        "1,000 paused holders of a lease never write again",
+        (PYTHON, "-m", "benchmarks.fencing", "--rounds", "1000"),
+    ),
+    "postgres": Part(
+        "the bars hold on PostgreSQL at 200,000 messages",
+        (PYTHON, "-m", "benchmarks", "postgres"),
+    ),
     "writers": Part(
         "8 processes share one file",
         (PYTHON, "-m", "benchmarks", "writers"),

@@ -21,7 +21,7 @@ from clew.core.message import Draft
 from clew.core.session import NewSession
 from clew.core.turn import LEASE_MS
 from clew.errors import LeaseHeld, SessionNotFound
-from clew.store import open_store
+from clew.store import open_sqlite
 from clew.store.sqlite.store import SqliteStore
 from clew.testing.clock import FakeClock
 
@@ -74,7 +74,7 @@ async def live(order: Order, post: Post) -> None:
     # Time stands still in a life and passes between two of them.
     clock = FakeClock()
     clock.advance(order.number * 2 * LEASE_MS)
-    async with await open_store(f"sqlite://{order.path}", clock=clock) as store:
+    async with await open_sqlite(f"sqlite://{order.path}", clock=clock) as store:
         worker = Worker(store, clock, order, post)
         await worker.look_back()
         await {

@@ -33,6 +33,15 @@ need() {
         die "apt-get could not install: $*"
 }
 
+# has PROGRAM: whether it is here. A PostgreSQL server is called postgres, and Debian keeps it
+# off the PATH.
+has() {
+    case "$1" in
+    postgresql) command -v postgres || ls /usr/lib/postgresql/*/bin/postgres ;;
+    *) command -v "$1" ;;
+    esac >/dev/null 2>&1
+}
+
 # The first Python that is new enough; PYTHON=... overrides the search.
 find_python() {
     for candidate in ${PYTHON:-python3 python3.14 python3.13 python3.12 python3.11}; do
@@ -101,7 +110,7 @@ programs)
     shift
     missing=
     for program in "$@"; do
-        command -v "$program" >/dev/null 2>&1 || missing="$missing $program"
+        has "$program" || missing="$missing $program"
     done
     # Unquoted on purpose: a list of words.
     [ -z "$missing" ] || need $missing

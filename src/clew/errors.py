@@ -17,7 +17,7 @@
     │   ├── Diverged              an import whose messages differ from the stored ones
     │   ├── StaleMemory           somebody wrote the memory file meanwhile
     │   ├── SwitchRefused         a hook said no to another session
-    │   └── TargetNotEmpty        a restore over a store that has sessions
+    │   └── TargetNotEmpty        a restore or copy over a store that has sessions
     ├── Locked                    held by somebody else
     │   ├── LeaseHeld             another runner is busy with this session
     │   ├── SessionAttached       open in another terminal
@@ -197,14 +197,18 @@ class SwitchRefused(Conflict):
 
 
 class TargetNotEmpty(Conflict):
-    """A restore would go over a store that has sessions."""
+    """A restore or a copy would go over a store that has sessions."""
 
     code = "target_not_empty"
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, advice: str | None = None) -> None:
         super().__init__(
-            f"{target} already has sessions. Use --replace to put the backup in its place "
-            "(the present store is kept beside it)."
+            f"{target} already has sessions. "
+            + (
+                advice
+                or "Use --replace to put the backup in its place "
+                "(the present store is kept beside it)."
+            )
         )
         self.target = target
 

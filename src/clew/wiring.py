@@ -23,7 +23,8 @@ from clew.config import (
     shared_cache_dir,
 )
 from clew.core.retention import Retention
-from clew.store import open_store, sqlite_path
+from clew.errors import InvalidInput
+from clew.store import is_postgres, need_postgres, open_store, sqlite_path
 
 if TYPE_CHECKING:
     from clew.agent.models.catalogue import Catalogue
@@ -31,11 +32,12 @@ if TYPE_CHECKING:
     from clew.agent.tools import MCPServer, Policy, Tools
     from clew.ports import Clock, Memory, Personalities, Store
     from clew.runtime.runtime import Runtime
+    from clew.store.copying import Copied, Source, Target
+    from clew.store.findings import Advance
+    from clew.store.findings import Diagnosis as Diagnosis  # noqa: PLC0414  # given on
+    from clew.store.findings import Finding as Finding  # noqa: PLC0414  # likewise
+    from clew.store.findings import Mended as Mended  # noqa: PLC0414  # likewise
     from clew.store.sqlite.backup import Manifest, Progress, Restored
-    from clew.store.sqlite.doctor import Diagnosis as Diagnosis  # noqa: PLC0414  # given on
-    from clew.store.sqlite.mending import Mended as Mended  # noqa: PLC0414  # likewise
-    from clew.store.sqlite.soundness import Advance
-    from clew.store.sqlite.soundness import Finding as Finding  # noqa: PLC0414  # given on
 
 
 async def open_configured_store(config: Config, clock: Clock | None = None) -> Store:
@@ -173,12 +175,16 @@ def _tool_policy(config: Config) -> Policy:
         max_output=config.tools.max_output,
         memory_guests=config.memory.guests,
         environment=process_environment(),
-        sealed=(
-            str(sqlite_path(config.store.url)),
-            str(sqlite_path(config.store.url).parent),
-            str(config.file),
-        ),
+        sealed=tuple(map(str, (*_store_files(config), config.file))),
     )
+
+
+def _store_files(config: Config) -> tuple[Path, ...]:
+    """What no tool may touch: the file of the store and its directory, or clew's own directory."""
+    if is_postgres(config.store.url):
+        return (config.data_dir,)
+    path = sqlite_path(config.store.url)
+    return (path, path.parent)
 
 
 def _tool_servers(config: Config) -> tuple[MCPServer, ...]:
@@ -215,19 +221,23 @@ async def _remember_rule(config: Config, rule: str) -> None:
 class StoreFacts(msgspec.Struct, frozen=True):
     """What kind of store it is; its contents are `Store.stats`."""
 
-    path: Path
+    path: str
     engine: str
     schema: int
 
 
-def describe_store(config: Config) -> StoreFacts:
-    """The file, the database engine, and the schema that an open store of this clew has."""
+async def describe_store(config: Config) -> StoreFacts:
+    """The place, the database engine, and the schema that an open store of this clew has."""
+    if is_postgres(config.store.url):
+        from clew.store.postgres.doctor import describe  # noqa: PLC0415  # likewise
+
+        return StoreFacts(*await describe(config.store.url))
     import apsw  # noqa: PLC0415  # only who asks about SQLite pays for it
 
     from clew.store.sqlite.migrating import shipped_migrations  # noqa: PLC0415  # likewise
 
     return StoreFacts(
-        path=sqlite_path(config.store.url),
+        path=str(sqlite_path(config.store.url)),
         engine=f"SQLite {apsw.sqlite_lib_version()}",
         schema=shipped_migrations()[-1].number,
     )
@@ -243,7 +253,7 @@ def back_up_store(
     """Copy the store to a file."""
     from clew.store.sqlite.backup import back_up  # noqa: PLC0415
 
-    path = sqlite_path(config.store.url)
+    path = _backup_path(config)
     return back_up(path, target, now=now, force=force, progress=progress)
 
 
@@ -253,20 +263,71 @@ def restore_store(
     """Put a backup in the place of the store."""
     from clew.store.sqlite.backup import restore  # noqa: PLC0415
 
-    path = sqlite_path(config.store.url)
+    path = _backup_path(config)
     return restore(path, source, now=now, replace=replace, progress=progress)
 
 
-def examine_store(config: Config, *, now: int, full: bool, advance: Advance) -> Diagnosis:
+def _backup_path(config: Config) -> Path:
+    if is_postgres(config.store.url):
+        raise InvalidInput(
+            "The store is in PostgreSQL, which has its own backups: use pg_dump and pg_restore, or "
+            "`clew store copy` for a SQLite file of everything. Nothing was changed."
+        )
+    return sqlite_path(config.store.url)
+
+
+async def examine_store(config: Config, *, now: int, full: bool, advance: Advance) -> Diagnosis:
     """Look for what is wrong with the store."""
+    if is_postgres(config.store.url):
+        need_postgres()
+        from clew.store.postgres import doctor  # noqa: PLC0415
+
+        return await doctor.examine(config.store.url, full=full, advance=advance)
     from clew.store.sqlite.doctor import examine  # noqa: PLC0415
 
     path = sqlite_path(config.store.url)
     return examine(path, now=now, home=config.data_dir, full=full, advance=advance)
 
 
-def mend_store(config: Config, diagnosis: Diagnosis, *, now: int) -> tuple[Mended, ...]:
+async def mend_store(config: Config, diagnosis: Diagnosis, *, now: int) -> tuple[Mended, ...]:
     """Put right what a diagnosis says can be."""
+    if is_postgres(config.store.url):
+        from clew.store.postgres import mending  # noqa: PLC0415
+
+        return await mending.mend(config.store.url, diagnosis)
     from clew.store.sqlite.mending import mend  # noqa: PLC0415
 
     return mend(sqlite_path(config.store.url), diagnosis, now=now, home=config.data_dir)
+
+
+async def copy_store(source: str, target: str, *, now: int, progress: Progress) -> Copied:
+    """Bring everything of one store into another, new or empty one."""
+    from clew.store.copying import Copying  # noqa: PLC0415
+
+    return await Copying(
+        copy_source(source, now=now), copy_target(target, now=now), progress=progress
+    ).run()
+
+
+def copy_source(url: str, *, now: int) -> Source:
+    """A store as the side that is read, not opened yet."""
+    if is_postgres(url):
+        need_postgres()
+        from clew.store.postgres.shelf import PostgresSource  # noqa: PLC0415
+
+        return PostgresSource(url)
+    from clew.store.sqlite.shelf import SqliteSource  # noqa: PLC0415
+
+    return SqliteSource(sqlite_path(url), now=now)
+
+
+def copy_target(url: str, *, now: int) -> Target:
+    """A store as the side that is written, not opened yet."""
+    if is_postgres(url):
+        need_postgres()
+        from clew.store.postgres.shelf import PostgresTarget  # noqa: PLC0415
+
+        return PostgresTarget(url)
+    from clew.store.sqlite.shelf import SqliteTarget  # noqa: PLC0415
+
+    return SqliteTarget(sqlite_path(url), now=now)

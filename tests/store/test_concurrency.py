@@ -19,7 +19,7 @@ from clew.core.changes import AddMessage
 from clew.core.message import Draft, Message
 from clew.core.session import NewSession
 from clew.errors import InvalidInput, SessionNotFound
-from clew.store import open_store
+from clew.store import open_sqlite
 from clew.store.sqlite.store import SqliteStore
 from clew.testing.contract.case import UNKNOWN, contents, make, read
 from tests.store.test_state_machine import check_file
@@ -37,7 +37,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def store(path: Path) -> AsyncIterator[SqliteStore]:
-    async with await open_store(f"sqlite://{path}") as store:
+    async with await open_sqlite(f"sqlite://{path}") as store:
         yield store
 
 
@@ -78,7 +78,7 @@ async def finish(*processes: asyncio.subprocess.Process) -> list[str]:
 APPENDER = """
 import asyncio, json, sys
 from clew.core.message import Draft
-from clew.store import open_store
+from clew.store import open_sqlite, open_store
 
 path, session, epoch, name, appends = json.loads(sys.argv[1])
 
@@ -145,7 +145,7 @@ async def test_eight_processes_write_to_one_session(store: SqliteStore, path: Pa
 PASSER_BY = """
 import asyncio, json, sys, threading
 from clew.core.session import SessionFilter
-from clew.store import open_store
+from clew.store import open_sqlite, open_store
 
 (path,) = json.loads(sys.argv[1])
 ended = threading.Event()
@@ -190,7 +190,7 @@ async def test_two_processes_make_one_store(tmp_path: Path) -> None:
     maker = """
 import asyncio, json, sys
 from clew.core.session import NewSession
-from clew.store import open_store
+from clew.store import open_sqlite, open_store
 (path,) = json.loads(sys.argv[1])
 
 async def main():
@@ -241,7 +241,7 @@ vfs = CountingVFS()
 
 from clew.core.message import Draft, Message
 from clew.core.session import NewSession
-from clew.store import open_store
+from clew.store import open_sqlite, open_store
 
 path, tasks, appends = json.loads(sys.argv[1])
 

@@ -13,7 +13,7 @@ import pytest
 from clew.core.delivery import NewInbound
 from clew.core.session import NewSession
 from clew.errors import LeaseHeld
-from clew.store import open_store
+from clew.store import open_sqlite, open_store
 from clew.store.locks import FileLock
 from tests.store.files import Child
 
@@ -21,7 +21,7 @@ RUNNER = """
 import asyncio, sys
 from clew.core.changes import StartTurn
 from clew.core.delivery import NewInbound
-from clew.store import open_store
+from clew.store import open_sqlite, open_store
 
 async def main():
     async with await open_store(sys.argv[1]) as store:
@@ -89,7 +89,7 @@ async def test_the_pulse_tells_of_another_processs_commit(path: Path) -> None:
 
 
 async def test_the_pulse_stands_still_when_the_log_is_put_back_into_the_file(path: Path) -> None:
-    async with await open_store(str(path)) as store:
+    async with await open_sqlite(str(path)) as store:
         for number in range(50):
             await store.accept(NewInbound(id=str(number), channel="c", key="k"))
         before = await store.pulse()

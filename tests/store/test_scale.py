@@ -15,7 +15,7 @@ import pytest_asyncio
 from clew.core.message import Draft
 from clew.core.search import SearchFilter
 from clew.core.session import OWNER, NewSession, SessionFilter
-from clew.store import open_store
+from clew.store import open_sqlite, open_store
 from clew.store.sqlite.listing import ENDINGS, KEYS, list_query
 from clew.store.sqlite.log import SPENT
 from clew.store.sqlite.store import SqliteStore
@@ -40,7 +40,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def store(path: Path) -> AsyncIterator[SqliteStore]:
     """A guest's one message, and a hundred thousand newer ones of the owner's."""
-    async with await open_store(f"sqlite://{path}", durability="normal") as store:
+    async with await open_sqlite(f"sqlite://{path}", durability="normal") as store:
         new = NewSession(key="guest", person=GUEST, platform="telegram")
         session, _ = await store.open_session(new)
         lease = await store.acquire_lease(session.id, "test")

@@ -24,7 +24,7 @@ from clew.core.message import Draft
 from clew.core.search import SearchFilter
 from clew.core.session import NewSession, Session, SessionEdit, SessionFilter
 from clew.errors import ClewError, SessionAttached, StoreFull, StoreReadOnly, StoreUnusable
-from clew.store import open_store
+from clew.store import open_sqlite, open_store
 from clew.store.sqlite import listing
 from clew.store.sqlite.connection import READERS
 from clew.store.sqlite.failures import translate
@@ -49,7 +49,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 async def store(path: Path, clock: FakeClock) -> AsyncIterator[SqliteStore]:
-    async with await open_store(f"sqlite://{path}", clock=clock) as store:
+    async with await open_sqlite(f"sqlite://{path}", clock=clock) as store:
         yield store
 
 
@@ -114,7 +114,7 @@ async def test_commits_are_synced_by_default(store: SqliteStore, path: Path) -> 
         return connection.pragma("synchronous")
 
     assert await store._db.write(look) == 2
-    async with await open_store(str(path), durability="normal") as other:
+    async with await open_sqlite(str(path), durability="normal") as other:
         assert await other._db.write(look) == 1
 
 
@@ -295,7 +295,7 @@ from clew.core.message import Draft
 from clew.core.retention import Retention
 from clew.core.search import SearchFilter
 from clew.core.session import NewSession, SessionFilter
-from clew.store import open_store
+from clew.store import open_sqlite, open_store
 from clew.store.sqlite import backup, doctor, mending
 
 path = Path(sys.argv[1])
@@ -349,6 +349,8 @@ def test_no_module_of_the_store_reads_or_copies_files_of_its_own() -> None:
     """The few that do are named here; each works on a file that is not the living database."""
     found = set()
     for module in sorted((SOURCE / "store").rglob("*.py")):
+        if "postgres" in module.parts:
+            continue  # it has no database file
         for node in ast.walk(ast.parse(module.read_text("utf-8"))):
             if isinstance(node, ast.Call):
                 name = getattr(node.func, "attr", getattr(node.func, "id", ""))
@@ -362,6 +364,7 @@ OPENERS = {
     "copy", "sqlite3",
 }  # fmt: skip
 HARMLESS = {
+    "__init__.py": "opens a store, through its own room",
     "locks.py": "store.lock and the files of processes",
     "presence.py": "files of processes",
     "sqlite/backup.py": "copies, manifests and directories; the store goes through SQLite",
@@ -437,7 +440,7 @@ async def test_a_full_disk_is_said_and_survived(
 REFUSED = """
 import asyncio, os, sys
 from clew.errors import ClewError
-from clew.store import open_store
+from clew.store import open_sqlite, open_store
 from clew.store.sqlite.store import SqliteStore
 
 if os.getuid() == 0:  # root may write everywhere
@@ -493,7 +496,7 @@ async def test_a_store_that_can_not_be_written_to_says_so(store: SqliteStore) ->
 
 ATTACHED = """
 import asyncio, sys
-from clew.store import open_store
+from clew.store import open_sqlite, open_store
 
 async def main():
     async with await open_store(sys.argv[1]) as store:

@@ -56,6 +56,7 @@ COMMANDS: Final = {
         "import": Entry("clew.cli.transfer:import_command", "Read sessions from a file."),
         "backup": Entry("clew.cli.backup:backup_command", "Copy the whole store, verified."),
         "restore": Entry("clew.cli.backup:restore_command", "Put a backup in place."),
+        "store": Entry("clew.cli.store:store_group", "Move everything to another store."),
         "doctor": Entry("clew.cli.doctor:doctor_command", "Check that everything is sound."),
     },
     "Set up": {

@@ -65,7 +65,7 @@ def doctor_command(ctx: click.Context, app: App, full: bool, fix: bool) -> None:
     mended: tuple[Mended, ...] = ()
     if fix:
         with app.progress("Mending"):
-            mended = mend_store(app.config, diagnosis, now=app.now)
+            mended = app.wait(mend_store(app.config, diagnosis, now=app.now))
     if mended:
         diagnosis = _examine(app, full=full)
     if app.json:
@@ -93,7 +93,7 @@ def _examine(app: App, *, full: bool) -> Diagnosis:
     from clew.wiring import examine_store
 
     with app.progress("Checking", total=CHECKS + full) as bar:
-        return examine_store(app.config, now=app.now, full=full, advance=bar.advance)
+        return app.wait(examine_store(app.config, now=app.now, full=full, advance=bar.advance))
 
 
 def _look_around(config: Config) -> Iterator[Remark]:

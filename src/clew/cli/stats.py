@@ -68,6 +68,7 @@ def status_command(app: App) -> None:
       clew status
       clew status --json
     """
+    from clew.core.secrets import hide_password
     from clew.wiring import describe_store
 
     async def read(store: Store) -> tuple[StoreStats, Listing]:
@@ -75,15 +76,15 @@ def status_command(app: App) -> None:
         return await store.stats(), recent
 
     stats, recent = app.run(read)
-    store = describe_store(app.config)
+    store = app.wait(describe_store(app.config))
     if app.json:
         app.emit({
             "version": __version__,
             "config": str(app.config.file),
             "store": {
-                "url": app.config.store.url,
+                "url": hide_password(app.config.store.url),
                 "durability": app.config.store.durability,
-                "path": str(store.path),
+                "path": store.path,
                 "engine": store.engine,
                 "schema": store.schema,
                 **msgspec.to_builtins(stats),

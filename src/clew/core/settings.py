@@ -13,8 +13,7 @@ from msgspec import Meta
 
 from clew.core.models import Thinking
 from clew.core.retention import RetentionAction
-
-HIDDEN: Final = "(hidden)"
+from clew.core.secrets import HIDDEN, hide_password
 
 
 class Secret:
@@ -253,6 +252,8 @@ def plain(value: object) -> object:
     match value:
         case Secret():
             return str(value)
+        case str():
+            return hide_password(value)
         case tuple():
             return [plain(each) for each in value]
         case dict():

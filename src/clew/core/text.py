@@ -128,9 +128,10 @@ def strip_controls(text: str, *, keep_newlines: bool = True) -> str:
     characters beyond ASCII, since Persian, Indic scripts and emoji are written with them. A lone
     surrogate becomes U+FFFD.
     """
-    if text.isascii() and text.isprintable():
-        return text
     newline = "\n" if keep_newlines else " "
+    # Most texts: plain lines.
+    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
+        return text if keep_newlines else text.replace("\n", newline)
 
     def replace(match: re.Match[str]) -> str:
         match match.lastgroup:

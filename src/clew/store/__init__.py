@@ -6,24 +6,57 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from clew.errors import InvalidInput
+from clew.errors import InvalidInput, StoreUnavailable
 from clew.ports import Clock
 
 if TYPE_CHECKING:
+    from clew.store.postgres.store import PostgresStore
     from clew.store.sqlite.connection import Durability
     from clew.store.sqlite.store import SqliteStore
 
 
 async def open_store(
     url: str, *, durability: Durability = "full", clock: Clock | None = None
-) -> SqliteStore:
+) -> SqliteStore | PostgresStore:
     """Open the store that a URL names, making it if it is not there.
 
-    `sqlite:///absolute/path/sessions.db`, or a plain path. Use it as `async with`.
+    `sqlite:///absolute/path/sessions.db`, or a plain path; or `postgresql://user@host/database`,
+    which must exist. Use it as `async with`.
     """
+    if is_postgres(url):
+        return await _open_postgres(url, durability=durability, clock=clock)
+    return await open_sqlite(url, durability=durability, clock=clock)
+
+
+async def open_sqlite(
+    url: str, *, durability: Durability = "full", clock: Clock | None = None
+) -> SqliteStore:
+    """The same for a SQLite file alone."""
     from clew.store.sqlite.store import SqliteStore  # noqa: PLC0415  # only the store that is asked for
 
     return SqliteStore(sqlite_path(url), durability=durability, clock=clock)
+
+
+def is_postgres(url: str) -> bool:
+    """Whether a URL names a PostgreSQL database."""
+    return url.startswith(("postgresql://", "postgres://"))
+
+
+async def _open_postgres(url: str, *, durability: Durability, clock: Clock | None) -> PostgresStore:
+    need_postgres()
+    from clew.store.postgres.store import PostgresStore  # noqa: PLC0415  # likewise
+
+    return await PostgresStore.open(url, durability=durability, clock=clock)
+
+
+def need_postgres() -> None:
+    """Say how to get what a store in PostgreSQL needs, if it is not here."""
+    try:
+        import psycopg  # noqa: F401, PLC0415  # likewise
+    except ModuleNotFoundError as error:
+        raise StoreUnavailable(
+            "A store in PostgreSQL needs clew's extra for it: pip install 'clew[postgres]'."
+        ) from error
 
 
 def sqlite_path(url: str) -> Path:
@@ -36,7 +69,7 @@ def sqlite_path(url: str) -> Path:
     if scheme != "sqlite":
         raise InvalidInput(
             f'"{scheme}" is not a kind of store that this clew knows. '
-            "Use sqlite:///absolute/path/sessions.db."
+            "Use sqlite:///absolute/path/sessions.db or postgresql://user@host/database."
         )
     if not rest.startswith("/"):
         raise InvalidInput(f"{url} needs three slashes: sqlite:///absolute/path/sessions.db.")

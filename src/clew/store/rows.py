@@ -112,18 +112,18 @@ def session_from(row: Row) -> Session:
     """A row of SESSION_COLUMNS."""
     if _ESCAPED in _pack(row):  # the quickest look at fifty columns at once
         row = _unescape(row, json_at=(24, 25, 49))
-    values = (
+    origin, route, metadata = row[24], row[25], row[49]
+    return Session(  # type: ignore[call-arg]  # as many as there are columns
         *row[:24],
-        _object(row[24]) or {},
-        _object(row[25]),
+        {} if origin == "{}" else from_json(origin, dict[str, Any]),
+        None if route is None else from_json(route, dict[str, Any]),
         row[26],
         row[27],
         row[28] == 1,
         Usage(*row[29:35]),
         *row[35:49],
-        _object(row[49]) or {},
+        {} if metadata == "{}" else from_json(metadata, dict[str, Any]),
     )
-    return Session(*values)
 
 
 def _unescape(row: Row, *, json_at: tuple[int, ...]) -> Row:

@@ -17,36 +17,18 @@ import msgspec
 
 from clew.core.names import counted, format_bytes
 from clew.errors import ClewError, StoreDamaged
+from clew.store.findings import FIX, Advance, Diagnosis, Finding
 from clew.store.locks import FileLock
 from clew.store.presence import Presence, ProcessInfo
 from clew.store.sqlite import migrating
 from clew.store.sqlite.connection import DRIVER_ERRORS, connect_to_look, lock_path
 from clew.store.sqlite.filesystem import NO_WAL, file_system
-from clew.store.sqlite.soundness import (
-    FIX,
-    RESTORE,
-    Advance,
-    Finding,
-    check_contents,
-    check_schema,
-)
+from clew.store.sqlite.soundness import RESTORE, check_contents, check_schema
 from clew.version import __version__
 
 LOW_DISK = 1 << 30
 NO_DISK = 64 << 20
 LARGE_LOG = 256 << 20
-
-
-class Diagnosis(msgspec.Struct, frozen=True):
-    """All findings. A store that is not `usable` can't be opened as it is."""
-
-    findings: tuple[Finding, ...]
-    usable: bool = True
-
-    @property
-    def sound(self) -> bool:
-        """Whether there is nothing to worry about; warnings are no worry."""
-        return self.usable and all(finding.level != "problem" for finding in self.findings)
 
 
 def examine(

@@ -13,29 +13,22 @@ from pathlib import Path
 from typing import TypeVar
 
 import apsw
-import msgspec
 
 from clew.core.names import counted
 from clew.core.query import spaceless_tokens
 from clew.core.text import decode_text
 from clew.errors import ClewError, StoreInUse
+from clew.store.findings import Diagnosis, Mended
 from clew.store.locks import FileLock
 from clew.store.presence import Presence
 from clew.store.sqlite.connection import DRIVER_ERRORS, connect, fetch, lock_path
-from clew.store.sqlite.doctor import Diagnosis, private_files
+from clew.store.sqlite.doctor import private_files
 from clew.store.sqlite.failures import translate
 from clew.store.sqlite.soundness import count_session
 from clew.store.sqlite.spaceless import index_queued
 from clew.version import __version__
 
 T = TypeVar("T")
-
-
-class Mended(msgspec.Struct, frozen=True):
-    """One thing that was put right, in the words of a sentence."""
-
-    name: str
-    what: str
 
 
 def mend(

@@ -10,42 +10,25 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import apsw
-import msgspec
 
 from clew.core.names import counted, format_count
 from clew.core.query import spaceless_tokens
 from clew.core.text import decode_text
+from clew.store.findings import FIX, SAMPLE, Advance, Finding, some
 from clew.store.rows import byte_length
 from clew.store.sqlite import migrating
 from clew.store.sqlite.connection import connect, fetch, fetch_one, lock_path
 from clew.store.sqlite.thread import hidden_messages
 
-Level = Literal["ok", "warning", "problem"]
-Advance = Callable[[int], None]
-
-SAMPLE = 50
-"""Newest sessions, and newest and random messages, that are looked at one by one."""
-
 FAULTS = 3
 """Faults of a damaged file that are named."""
 
-FIX = "`clew doctor --fix` puts it right."
 RESTORE = "`clew restore BACKUP --replace` puts a backup in its place and keeps this one."
 _WORD = re.compile(r"(?<![\w\u0080-\U0010ffff])[A-Za-z0-9]{3,40}(?![\w\u0080-\U0010ffff])")
 """A word that every tokenizer would call one."""
-
-
-class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that was looked at. `advice` says what to do, `fix` what `mending` may do."""
-
-    name: str
-    level: Level
-    what: str
-    advice: str = ""
-    fix: Literal["permissions", "processes", "queue", "index", "counters"] | None = None
 
 
 def check_schema(connection: apsw.Connection, version: int, latest: int) -> Iterator[Finding]:
@@ -126,10 +109,10 @@ def _check_counters(connection: apsw.Connection, *, full: bool) -> Iterator[Find
         elif counters.stored != counters.actual:
             wrong.append(session_id)
     if torn:
-        what = f"messages are missing from {_some(torn)}"
+        what = f"messages are missing from {some(torn)}"
         yield Finding("threads", "problem", what, RESTORE)
     if wrong:
-        what = f"wrong for {_some(wrong)}"
+        what = f"wrong for {some(wrong)}"
         yield Finding("counters", "problem", what, FIX, "counters")
     if not torn and not wrong:
         yield Finding("counters", "ok", f"right for {counted(looked_at, 'session')}")
@@ -179,7 +162,7 @@ def _check_index(connection: apsw.Connection, *, full: bool) -> Iterator[Finding
         what = f"{format_count(indexed)} of {counted(messages, 'message')} indexed"
         yield Finding("search index", "problem", what, FIX, "index")
     elif lost:
-        what = f"messages can't be found: rows {_some(lost)}"
+        what = f"messages can't be found: rows {some(lost)}"
         yield Finding("search index", "problem", what, FIX, "index")
     else:
         yield Finding("search index", "ok", f"in step, {counted(messages, 'message')}")
@@ -237,12 +220,7 @@ def _check_whole_index(connection: apsw.Connection, path: Path) -> Iterator[Find
             except apsw.CorruptError:
                 wrong = ["(FTS5's own test)"]
     if wrong:
-        what = f"does not say what the messages say: {_some(wrong)}"
+        what = f"does not say what the messages say: {some(wrong)}"
         yield Finding("whole index", "problem", what, FIX, "index")
     else:
         yield Finding("whole index", "ok", "compared with every message")
-
-
-def _some(names: list[str]) -> str:
-    more = f" and {format_count(len(names) - 3)} more" if len(names) > 3 else ""
-    return f"{', '.join(names[:3])}{more}"

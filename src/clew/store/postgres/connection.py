@@ -1,0 +1,197 @@
+"""Connections to PostgreSQL: how one is opened, and the few that a process keeps open.
+
+The pool is our own, for three things that a store needs of it: one that the server has ended is
+noticed before it is used, who waits for a server that is away waits a bounded time, and nothing
+runs in the background. What is asked over a connection is the business of the modules beside this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import select
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, TypeVar
+
+import psycopg
+from psycopg import AsyncConnection, AsyncCursor, AsyncRawCursor
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import TransactionStatus
+from psycopg.types.numeric import Int8Dumper
+
+from clew.errors import InvalidInput
+from clew.store.rows import Row
+
+# What it warns of is raised as an error anyway; nobody asked for it on the screen.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
+
+T = TypeVar("T")
+
+
+class Connection(AsyncConnection[Row]):
+    """One that asks over the same cursor again and again: a new one costs an eighth of a query."""
+
+    _kept: AsyncCursor[Row] | None = None
+
+    async def fetch(
+        self,
+        sql: str,
+        bindings: Row | None = None,
+        *,
+        prepare: bool | None = None,
+        binary: bool = False,
+    ) -> list[Row]:
+        """All rows of a query. `binary` is quicker, and for plain types only."""
+        cursor = self._kept or self.cursor()
+        self._kept = None  # whoever asks in between has one of its own
+        await cursor.execute(sql, bindings, prepare=prepare, binary=binary)
+        rows = await cursor.fetchall()
+        if len(rows) <= KEPT_ROWS:
+            self._kept = cursor
+        return rows
+
+
+Job = Callable[[Connection], Awaitable[T]]
+Durability = Literal["full", "normal"]
+
+KEPT_ROWS = 1_000
+"""Most rows of an answer whose cursor, and memory, is kept for the next query."""
+
+CONNECTIONS = 8
+"""Most that one process has, besides the one that listens."""
+
+PATIENCE = 10.0
+"""Seconds that a call waits for a server that is away."""
+
+# A server that falls silent is noticed within half a minute. What a URL says comes first.
+_DEFAULTS: dict[str, Any] = {
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 4,
+    "tcp_user_timeout": 30_000,
+    "fallback_application_name": "clew",
+}
+
+# No wait without an end: for a lock, for an answer, or for a process that stopped in the middle of
+# a transaction. (Hence no pipelines: in one, the server does not take such a process for idle.)
+# Whoever was only slow begins its transaction anew: see `Database.write`.
+_SETTINGS = """
+SET lock_timeout = '20s'; SET idle_in_transaction_session_timeout = '2s';
+SET statement_timeout = '60s'; SET jit = off; SET client_min_messages = warning;
+"""
+
+
+def conninfo_of(url: str) -> str:
+    """What libpq is given for a URL."""
+    try:
+        given = conninfo_to_dict(url)
+    except psycopg.Error as error:
+        # libpq quotes what it can't read, and that may be the password; so does its traceback.
+        raise InvalidInput(
+            f"That is no URL of a PostgreSQL database ({_unquoted(error)}). "
+            "Use postgresql://user@host/database."
+        ) from None
+    if "@" in str(given.get("host", "")):
+        # Said here, or the end of a password would be looked up as a host, and shown.
+        raise InvalidInput("An @ in the user or password of a URL has to be written %40.")
+    return make_conninfo(**{**_DEFAULTS, **given, "client_encoding": "utf8"})
+
+
+def place_of(url: str) -> str:
+    """A URL as people may read it: without its password."""
+    given = conninfo_to_dict(url)
+    host, port, name = given.get("host"), given.get("port"), given.get("dbname")
+    where = f"{host or 'localhost'}" + (f":{port}" if port else "")
+    return f"PostgreSQL at {where}/{name or ''}"
+
+
+async def connect(conninfo: str, durability: Durability = "full") -> Connection:
+    """Open a connection, outside of any transaction. Bindings are `$1`, `$2` …"""
+    connection = await Connection.connect(conninfo, autocommit=True, cursor_factory=AsyncRawCursor)
+    # One type for whole numbers: statements are prepared once, and sums never overflow on the way.
+    connection.adapters.register_dumper(int, Int8Dumper)
+    relaxed = "SET synchronous_commit = off;" if durability == "normal" else ""
+    try:
+        await connection.execute(_SETTINGS + relaxed, prepare=False)
+    except BaseException:
+        await connection.close()
+        raise
+    return connection
+
+
+async def fetch(connection: Connection, sql: str, bindings: Row = ()) -> list[Row]:
+    """All rows of a query. What the columns hold is the schema's promise."""
+    return await connection.fetch(sql, bindings or None)
+
+
+async def fetch_one(connection: Connection, sql: str, bindings: Row = ()) -> Row | None:
+    """The first row of a query, if there is one."""
+    rows = await connection.fetch(sql, bindings or None)
+    return rows[0] if rows else None
+
+
+class Pool:
+    """Connections that are taken, used by one task, and given back."""
+
+    def __init__(self, open_connection: Callable[[], Awaitable[Connection]]) -> None:
+        self._open = open_connection
+        self._idle: list[Connection] = []
+        self._free = asyncio.Semaphore(CONNECTIONS)
+
+    async def take(self, deadline: float) -> Connection:
+        """A connection that works as far as can be seen; a driver error after the deadline."""
+        await self._free.acquire()
+        try:
+            while self._idle:
+                connection = self._idle.pop()
+                if is_sound(connection):
+                    return connection
+                await connection.close()
+            return await insist(self._open, deadline)
+        except BaseException:
+            self._free.release()
+            raise
+
+    async def give(self, connection: Connection) -> None:
+        """Take a connection back; one that is in no state to be used again is ended."""
+        self._free.release()
+        if connection.pgconn.transaction_status == TransactionStatus.IDLE:
+            self._idle.append(connection)
+        else:
+            await connection.close()
+
+    async def add(self, connection: Connection) -> None:
+        """One more that is idle."""
+        self._idle.append(connection)
+
+    async def close(self) -> None:
+        """End those that are idle."""
+        while self._idle:
+            await self._idle.pop().close()
+
+
+def is_sound(connection: Connection) -> bool:
+    """Whether an idle connection is still there. The server has nothing to say but good-bye."""
+    if connection.closed:
+        return False
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return not poll.poll(0)
+
+
+async def insist(attempt: Callable[[], Awaitable[T]], deadline: float) -> T:
+    """Try to connect until it works or the time is over, with short jittered naps."""
+    while True:
+        try:
+            return await attempt()
+        except psycopg.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+        await asyncio.sleep(random.uniform(0.05, 0.2))  # noqa: S311  # jitter, no secret
+
+
+def _unquoted(error: Exception) -> str:
+    return " ".join(str(error).partition('"')[0].split()).rstrip(" :") or "can't be read"

@@ -1,0 +1,302 @@
+"""The open database: its schema, its connections, its clock.
+
+Everything above asks for `read(job)`, `snapshot(job)` or `write(job)`; this module sees to it that
+a write returns after its commit, that errors come in clew's words, and that a lost connection is
+opened again. A job is only run a second time when it is certain that the first did nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
+
+import psycopg
+from psycopg.pq import TransactionStatus
+
+from clew.core.ids import is_id
+from clew.errors import StoreClosed, StoreInUse
+from clew.ports import Clock
+from clew.store.postgres import migrating
+from clew.store.postgres.connection import (
+    PATIENCE,
+    Connection,
+    Durability,
+    Job,
+    Pool,
+    connect,
+    conninfo_of,
+    fetch,
+    place_of,
+)
+from clew.store.postgres.failures import DRIVER_ERRORS, is_repeatable, translate
+from clew.store.postgres.migrating import Migration
+from clew.store.postgres.presence import CHANNEL, OPEN, Presence
+from clew.store.presence import ProcessInfo
+
+T = TypeVar("T")
+
+REPEATS = 5
+"""How often a transaction is tried that PostgreSQL ended for the sake of another."""
+
+EXCLUSIVE_PATIENCE = 2.0
+"""Seconds: long enough for a `clew list` to end, too short for a chat."""
+
+NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+
+
+class Database:
+    """One database, open in this process."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        clock: Clock | None,
+        version: str,
+        durability: Durability = "full",
+        patience: float = PATIENCE,
+    ) -> None:
+        self.place = place_of(url) if conninfo_of(url) else ""
+        self._clock = clock
+        self._patience = patience
+        self._connect = partial(connect, conninfo_of(url), durability)
+        self._pool = Pool(self._connect)
+        self.presence = Presence(self._connect, version=version, patience=patience)
+        self._running: set[asyncio.Task[Any]] = set()
+        self._lanes: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._closed = False
+
+    async def open(self, migrations: Sequence[Migration] | None = None) -> None:
+        """Bring the schema up to date and be present. On any error nothing stays open."""
+        steps = migrating.shipped_migrations() if migrations is None else migrations
+        connection: Connection | None = None
+        try:
+            connection = await self._connect_first()
+            version = await migrating.stored_version(connection, self.place, steps[-1].number)
+            if version == 0:
+                await migrating.apply(connection, steps, self.place)
+            elif version < steps[-1].number:
+                await self._migrate(connection, steps)
+            await self.presence.announce(connection)
+        except DRIVER_ERRORS as error:
+            await _end(connection)
+            raise translate(error, self.place) from error
+        except BaseException:
+            await _end(connection)
+            raise
+
+    async def _connect_first(self) -> Connection:
+        """A server that is not there is said at once; one that starts is waited for."""
+        deadline = time.monotonic() + self._patience
+        while True:
+            try:
+                return await self._connect()
+            except psycopg.OperationalError as error:
+                # libpq gives no code here, only the sentence.
+                starting = "starting up" in str(error) or "shutting down" in str(error)
+                if not starting or time.monotonic() > deadline:
+                    raise
+            await asyncio.sleep(0.1)
+
+    async def _migrate(self, connection: Connection, steps: Sequence[Migration]) -> None:
+        """Update the schema while nobody else has the store open.
+
+        Two that want to at once: one does it, the other sees that it was done and goes on.
+        """
+        latest = steps[-1].number
+        deadline = time.monotonic() + EXCLUSIVE_PATIENCE
+        while True:
+            ((alone,),) = await fetch(connection, "SELECT pg_try_advisory_lock($1)", (OPEN,))
+            if alone:
+                break
+            if await migrating.stored_version(connection, self.place, latest) == latest:
+                return
+            if time.monotonic() > deadline:
+                raise StoreInUse(f"Updating {self.place}", await self._names(connection))
+            await asyncio.sleep(random.uniform(0.01, 0.05))  # noqa: S311  # jitter, no secret
+        try:
+            await migrating.apply(connection, steps, self.place)
+        finally:
+            await connection.execute("SELECT pg_advisory_unlock($1)", (OPEN,))
+
+    async def _names(self, connection: Connection) -> tuple[str, ...]:
+        rows = await fetch(
+            connection,
+            """SELECT process, host, pid, version, command, started_at FROM processes
+               WHERE NOT pg_try_advisory_xact_lock_shared(lock) ORDER BY started_at""",
+        )
+        return tuple(str(ProcessInfo(*row)) for row in rows)
+
+    # --- time ---------------------------------------------------------------------------------
+
+    async def now(self, connection: Connection) -> int:
+        """The time, by PostgreSQL's own clock unless another was given."""
+        if self._clock is not None:
+            return self._clock()
+        ((now,),) = await fetch(connection, NOW)
+        return int(now)
+
+    @property
+    def given_now(self) -> int | None:
+        """The time if a clock was given, else None: the statement asks PostgreSQL's own."""
+        return None if self._clock is None else self._clock()
+
+    # --- jobs ---------------------------------------------------------------------------------
+
+    async def read(self, job: Job[T]) -> T:
+        """Run a query, or several that need not agree with each other."""
+        return await self._finish(self._attempt(job, lambda: True))
+
+    async def snapshot(self, job: Job[T]) -> T:
+        """Run several queries that see one moment."""
+
+        async def run(connection: Connection) -> T:
+            await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            result = await job(connection)
+            await connection.execute("COMMIT")
+            return result
+
+        return await self._finish(self._attempt(run, lambda: True))
+
+    async def write(
+        self, job: Job[T], *, about: str = "", lane: str | None = None, repeatable: bool = False
+    ) -> T:
+        """Run a job in a transaction; returns after its commit.
+
+        `about` is the session that others are told of. Jobs of one `lane` wait for each other here,
+        not on connections. A `repeatable` job may be run again when its fate is not known.
+        """
+        sent = False
+        # Two statements in one go, and so without bindings: an id is made of digits and hyphens.
+        commit = f"SELECT pg_notify('{CHANNEL}', '{about if is_id(about) else ''}'); COMMIT"
+
+        async def run(connection: Connection) -> T:
+            nonlocal sent
+            sent = False
+            await connection.execute("BEGIN")
+            result = await job(connection)
+            sent = True
+            await connection.execute(commit, prepare=False)
+            return result
+
+        return await self._finish(self._in_lane(lane, run, lambda: repeatable or not sent))
+
+    async def statement(
+        self, job: Job[T], *, lane: str | None = None, repeatable: bool = False
+    ) -> T:
+        """Run one statement that is a transaction of its own, and tells others itself."""
+        return await self._finish(self._in_lane(lane, job, lambda: repeatable))
+
+    async def _in_lane(self, lane: str | None, job: Job[T], may_repeat: Callable[[], bool]) -> T:
+        if lane is None:
+            return await self._attempt(job, may_repeat)
+        async with self._lanes.setdefault(lane, asyncio.Lock()):
+            return await self._attempt(job, may_repeat)
+
+    async def _attempt(self, job: Job[T], may_repeat: Callable[[], bool]) -> T:
+        deadline = time.monotonic() + self._patience
+        repeats = 0
+        while True:
+            try:
+                connection = await self._pool.take(deadline)
+            except psycopg.Error as error:
+                raise translate(error, self.place) from error
+            try:
+                return await job(connection)
+            except DRIVER_ERRORS as error:
+                await _roll_back(connection)
+                lost = connection.closed
+                repeats += not lost
+                if lost and may_repeat() and time.monotonic() < deadline:
+                    continue
+                if not lost and is_repeatable(error) and repeats < REPEATS:
+                    continue
+                raise translate(
+                    error, self.place, fate_unknown=lost and not may_repeat()
+                ) from error
+            except BaseException:
+                await _roll_back(connection)
+                raise
+            finally:
+                await self._pool.give(connection)
+
+    async def _finish(self, work: Coroutine[Any, Any, T]) -> T:
+        """Bring work to its end even if whoever waits for it is cancelled."""
+        if self._closed:
+            work.close()
+            raise StoreClosed("The store is closed.")
+        answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        task = asyncio.create_task(_bring(work, answer))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return await answer
+
+    # --- presence -----------------------------------------------------------------------------
+
+    async def pulse(self) -> int:
+        """See `Presence.pulse`."""
+
+        async def ask() -> int:
+            try:
+                return await self.presence.pulse()
+            except DRIVER_ERRORS as error:
+                raise translate(error, self.place) from error
+
+        return await self._finish(ask())
+
+    async def find_dead(self, holders: Sequence[str]) -> set[str]:
+        """Which of these holders' processes have ended; from now on everybody knows."""
+
+        async def first_column(sql: str, bindings: tuple[object, ...]) -> list[str]:
+            rows = await self.read(lambda connection: fetch(connection, sql, bindings))
+            return [value for (value,) in rows]
+
+        return await self.presence.find_dead(holders, first_column)
+
+    def check_open(self) -> None:
+        """`StoreClosed` after `close`."""
+        if self._closed:
+            raise StoreClosed("The store is closed.")
+
+    async def close(self) -> None:
+        """Finish what is under way, and let go."""
+        self._closed = True
+        while self._running:
+            await asyncio.gather(*self._running, return_exceptions=True)
+        await self.presence.leave()
+        await self._pool.close()
+
+
+async def _bring(work: Coroutine[Any, Any, T], answer: asyncio.Future[T]) -> None:
+    """Do the work, and answer whoever still waits for it.
+
+    What `asyncio.shield` does, with one round of the event loop less on every call.
+    """
+    try:
+        result = await work
+    except asyncio.CancelledError:
+        answer.cancel()
+        raise
+    except Exception as error:  # noqa: BLE001  # it is raised where it is waited for
+        if not answer.done():
+            answer.set_exception(error)
+    else:
+        if not answer.done():
+            answer.set_result(result)
+
+
+async def _roll_back(connection: Connection) -> None:
+    if not connection.closed and connection.info.transaction_status != TransactionStatus.IDLE:
+        with contextlib.suppress(psycopg.Error):
+            await connection.execute("ROLLBACK")
+
+
+async def _end(connection: Connection | None) -> None:
+    if connection is not None:
+        await connection.close()

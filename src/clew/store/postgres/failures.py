@@ -1,0 +1,92 @@
+"""Errors of PostgreSQL in clew's words. Nothing above the store ever meets a `psycopg` error."""
+
+from __future__ import annotations
+
+import psycopg
+
+from clew import errors
+
+# By SQLSTATE, the longest beginning first: https://www.postgresql.org/docs/current/errcodes-appendix
+_STATES: tuple[tuple[str, type[errors.ClewError], str], ...] = (
+    (
+        "53100",
+        errors.StoreFull,
+        "No space left for {place}. Free some and try again; what was acknowledged is safe.",
+    ),
+    (
+        "53300",
+        errors.StoreUnavailable,
+        "{place} has no connection left ({why}). Raise its max_connections, or close something.",
+    ),
+    (
+        "42501",
+        errors.StoreReadOnly,
+        "{place} lets this user not write ({why}). Grant what the guide on PostgreSQL names.",
+    ),
+    (
+        "25006",
+        errors.StoreReadOnly,
+        "{place} can't be written to ({why}). Is it a standby? Use the primary's address.",
+    ),
+    (
+        "57014",
+        errors.StoreBusy,
+        "{place} took too long to answer ({why}). Try again in a moment.",
+    ),
+    ("55P03", errors.StoreBusy, "Others kept {place} busy for too long ({why}). Try again."),
+    ("40", errors.StoreBusy, "Others kept {place} busy for too long ({why}). Try again."),
+    ("25P03", errors.StoreUnavailable, "{place} gave up waiting for this process: {why}."),
+    ("XX001", errors.StoreDamaged, "{place} is damaged ({why}). Restore it from a backup."),
+    ("XX002", errors.StoreDamaged, "{place} is damaged ({why}). REINDEX may help."),
+    (
+        "54",
+        errors.InvalidInput,
+        "A value that is too large for the store: {why}. Nothing was changed.",
+    ),
+    (
+        "22",
+        errors.InvalidInput,
+        "A value that the store does not take: {why}. Nothing was changed.",
+    ),
+    (
+        "23",
+        errors.InvalidInput,
+        "A value that the store does not take: {why}. Nothing was changed.",
+    ),
+    (
+        "28",
+        errors.StoreUnavailable,
+        "{place} does not let this user in ({why}). Check the user and password of the URL.",
+    ),
+    (
+        "3D000",
+        errors.StoreUnavailable,
+        "{place} is not there ({why}). Make the database first: createdb NAME.",
+    ),
+)
+
+_UNKNOWN_FATE = (
+    "The connection to {place} was lost ({why}) while something was being committed: whether it "
+    "was written is not known. Look before you try again."
+)
+
+DRIVER_ERRORS = (psycopg.Error, OverflowError)
+
+
+def translate(error: Exception, place: str, *, fate_unknown: bool = False) -> errors.ClewError:
+    """The clew error for an error of the driver."""
+    state = getattr(error, "sqlstate", None) or ""
+    why = " ".join(str(error).split()).rstrip(".")
+    if not fate_unknown:
+        for beginning, ours, sentence in _STATES:
+            if state.startswith(beginning):
+                return ours(sentence.format(place=place, why=why))
+        if isinstance(error, psycopg.DataError | OverflowError) and not state:
+            return errors.InvalidInput(f"A value that the store does not take: {why}.")
+    sentence = _UNKNOWN_FATE if fate_unknown else "{place} can't be used: {why}."
+    return errors.StoreUnavailable(sentence.format(place=place, why=why))
+
+
+def is_repeatable(error: Exception) -> bool:
+    """Whether PostgreSQL asks for the whole transaction once more: a deadlock, a race."""
+    return isinstance(error, psycopg.errors.DeadlockDetected | psycopg.errors.SerializationFailure)

@@ -1,0 +1,82 @@
+"""What `clew doctor --fix` does in PostgreSQL: only what can't lose anything, in short steps."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from clew.core.names import counted
+from clew.core.text import decode_text
+from clew.store.findings import Diagnosis, Mended
+from clew.store.postgres.connection import Connection, connect, conninfo_of, fetch, place_of
+from clew.store.postgres.doctor import count_session, list_unindexed
+from clew.store.postgres.failures import DRIVER_ERRORS, translate
+from clew.store.postgres.words import vector_of
+
+
+async def mend(url: str, diagnosis: Diagnosis) -> tuple[Mended, ...]:
+    """Put right what the diagnosis says can be. Nothing is done to a store that is not usable."""
+    wanted = {finding.fix: finding.name for finding in diagnosis.findings if finding.fix}
+    if not diagnosis.usable or not wanted:
+        return ()
+    fixes: dict[str, Callable[[Connection], Awaitable[str]]] = {
+        "index": _index_again,
+        "processes": _clear_processes,
+        "counters": _count_again,
+    }
+    try:
+        connection = await connect(conninfo_of(url))
+        try:
+            return tuple([
+                Mended(wanted[fix], await work(connection))
+                for fix, work in fixes.items()
+                if fix in wanted
+            ])  # fmt: skip
+        finally:
+            await connection.close()
+    except DRIVER_ERRORS as error:
+        raise translate(error, place_of(url)) from error
+
+
+async def _clear_processes(connection: Connection) -> str:
+    rows = await fetch(
+        connection,
+        "DELETE FROM processes WHERE pg_try_advisory_xact_lock_shared(lock) RETURNING 1",
+    )
+    whose = "a dead process" if len(rows) == 1 else "dead processes"
+    return f"{counted(len(rows), 'row')} of {whose} removed"
+
+
+async def _count_again(connection: Connection) -> str:
+    """Session by session, each locked as an append does, so that nobody waits for long."""
+    corrected = 0
+    for (session_id,) in await fetch(connection, "SELECT id FROM sessions WHERE purged_at IS NULL"):
+        async with connection.transaction():
+            await connection.execute(
+                "SELECT 1 FROM sessions WHERE id = $1 FOR NO KEY UPDATE", (session_id,)
+            )
+            counters = await count_session(connection, session_id)
+            if counters.whole and counters.stored != counters.actual:
+                await connection.execute(
+                    "UPDATE sessions SET message_count = $2, content_bytes = $3 WHERE id = $1",
+                    (session_id, *counters.actual),
+                )
+                corrected += 1
+    return f"the counters of {counted(corrected, 'session')} corrected"
+
+
+async def _index_again(connection: Connection) -> str:
+    """Message by message: those that are missing or wrong."""
+    wrong = [row_id async for row_id in list_unindexed(connection)]
+    for row_id in wrong:
+        async with connection.transaction():
+            for (content,) in await fetch(
+                connection, "SELECT content FROM messages WHERE id = $1 FOR KEY SHARE", (row_id,)
+            ):
+                await connection.execute(
+                    """INSERT INTO messages_words (message_id, words, size, partial)
+                       VALUES ($1, $2::tsvector, $3::bigint, $4::boolean)
+                       ON CONFLICT (message_id) DO UPDATE SET words = excluded.words,
+                         size = excluded.size, partial = excluded.partial""",
+                    (row_id, *vector_of(decode_text(content))),
+                )
+    return f"{counted(len(wrong), 'message')} indexed anew"

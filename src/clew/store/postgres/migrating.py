@@ -1,0 +1,96 @@
+"""Bringing a database to the schema that this clew knows: forward only, never by guess.
+
+The same numbers and names as SQLite's. A new schema is made whole in one transaction, by one of
+those who want to at once. An older one needs every other process to be gone. A newer or foreign one
+is refused untouched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from clew.errors import StoreForeign, StoreTooNew, StoreUnavailable
+from clew.store.postgres.connection import Connection, fetch, fetch_one
+
+MAKING = 0x636C6577_00000001
+"""The advisory lock of whoever makes or changes the schema."""
+
+_LOOK = """
+SELECT current_setting('server_encoding'), to_regclass('clew_schema') IS NOT NULL,
+  to_regclass('clew_copy') IS NOT NULL,
+  EXISTS (SELECT 1 FROM pg_class WHERE relnamespace = current_schema()::regnamespace
+          AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S')),
+  current_schema()
+"""
+
+
+class Migration(msgspec.Struct, frozen=True):
+    """One step of the schema."""
+
+    number: int
+    name: str
+    sql: str
+
+
+def shipped_migrations() -> tuple[Migration, ...]:
+    """The steps that come with this clew, in order."""
+    files = sorted((Path(__file__).parent / "migrations").glob("*.sql"))
+    return tuple(
+        Migration(int(file.stem[:4]), file.stem[5:], file.read_text("utf-8")) for file in files
+    )
+
+
+async def stored_version(connection: Connection, place: str, latest: int) -> int:
+    """The schema number of the database, 0 for a new one. Refuses what is not ours."""
+    look = await fetch_one(connection, _LOOK)
+    assert look is not None
+    encoding, is_ours, is_unfinished, has_tables, schema = look
+    if encoding != "UTF8":
+        raise StoreUnavailable(
+            f"{place} keeps text as {encoding}, and clew needs UTF8. "
+            "Make a database with: createdb --encoding UTF8 --template template0 NAME."
+        )
+    if not is_ours:
+        if schema is None:
+            raise StoreUnavailable(f"{place} has no schema to make tables in (see search_path).")
+        if is_unfinished:
+            raise StoreUnavailable(
+                f"{place} is an unfinished copy of another store. "
+                "Finish it with the same `clew store copy` as before."
+            )
+        if has_tables:
+            raise StoreForeign(
+                f"{place} has tables, but not clew's. It was not touched. "
+                "Give clew a database of its own."
+            )
+        return 0
+    ((version,),) = await fetch(connection, "SELECT coalesce(max(number), 0) FROM clew_schema")
+    if version > latest:
+        raise StoreTooNew(
+            f"{place} was made by a newer clew (schema {version}, this one knows {latest}). "
+            "It was not touched. Update clew."
+        )
+    return int(version)
+
+
+async def apply(connection: Connection, steps: Sequence[Migration], place: str) -> None:
+    """Run the steps that are missing, all in one transaction. Safe for two at once."""
+    async with connection.transaction():
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", (MAKING,))
+        current = await stored_version(connection, place, steps[-1].number)
+        if current == 0:
+            await connection.execute(
+                """CREATE TABLE IF NOT EXISTS clew_schema (
+                     number BIGINT PRIMARY KEY, name TEXT NOT NULL,
+                     applied_at TIMESTAMPTZ NOT NULL DEFAULT now())"""
+            )
+        for step in steps:
+            if step.number > current:
+                await connection.execute(step.sql.encode())
+                await connection.execute(
+                    "INSERT INTO clew_schema (number, name) VALUES ($1, $2)",
+                    (step.number, step.name),
+                )

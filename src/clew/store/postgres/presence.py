@@ -1,0 +1,246 @@
+"""Which processes are alive, and whether anything was committed: one connection that listens.
+
+Every process holds an advisory lock on this connection, so that the server lets go of it the moment
+the process ends, on whatever host it is. Who leaves in order also takes its row away. A row whose
+lock is free for a second is a dead process's, and whoever sees it takes it away: in a transaction,
+a process lives if it has a row. The second is for those whose connection alone was lost: they come
+back by themselves, at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import socket
+import sys
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Iterable
+
+import psycopg
+
+from clew.errors import StoreBusy
+from clew.store.postgres.connection import Connection, fetch, insist
+from clew.store.presence import IDENTITY, ProcessInfo, command_name
+
+CHANNEL = "clew"
+
+OPEN = 0x636C6577_00000002
+"""The advisory lock that all who have the store open share; who migrates has it alone."""
+
+GRACE = 1.0
+"""Seconds that a lock may be free before its process counts as dead."""
+
+_ANNOUNCE = """
+INSERT INTO processes (process, host, pid, version, command, started_at, lock)
+VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (process) DO NOTHING
+"""
+
+# A host that vanished is noticed by the server within half a minute.
+_LISTEN = f"""
+LISTEN {CHANNEL}; SET tcp_keepalives_idle = 10; SET tcp_keepalives_interval = 5;
+SET tcp_keepalives_count = 4; SET idle_in_transaction_session_timeout = 0;
+"""
+
+_UNLOCKED = """
+SELECT process FROM processes
+WHERE process = ANY ($1) AND pg_try_advisory_xact_lock_shared(lock)
+"""
+
+_BURY = """
+DELETE FROM processes WHERE process = ANY ($1) AND pg_try_advisory_xact_lock_shared(lock)
+RETURNING process
+"""
+
+
+class Presence:
+    """This process among those that share a store."""
+
+    def __init__(
+        self,
+        open_connection: Callable[[], Awaitable[Connection]],
+        *,
+        version: str,
+        patience: float,
+    ) -> None:
+        self._open = open_connection
+        self._patience = patience
+        self.info = ProcessInfo(
+            process=uuid.uuid4().hex,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            version=version,
+            command=command_name(sys.argv),
+            started_at=time.time_ns() // 1_000_000,
+        )
+        self._connection: Connection | None = None
+        self._asking = asyncio.Lock()
+        self._coming_back: asyncio.Task[None] | None = None
+        self._count = 0
+        self._watched = -1
+
+    @property
+    def identity(self) -> str:
+        """What this process is called where others must be able to see whether it lives."""
+        return f"{self.info.process}@{self.info.host}"
+
+    # --- being there --------------------------------------------------------------------------
+
+    async def announce(self, connection: Connection) -> None:
+        """Be alive for the others, on this connection, until `leave` or the end of the process."""
+        info = self.info
+        await connection.execute(_LISTEN, prepare=False)
+        try:
+            await connection.execute("SELECT pg_advisory_lock_shared($1)", (OPEN,))
+        except psycopg.errors.LockNotAvailable as error:
+            raise StoreBusy("The store is being updated. Try again in a moment.") from error
+        await connection.execute("SELECT pg_advisory_lock($1)", (_lock_of(info.process),))
+        await connection.execute(
+            _ANNOUNCE,
+            (
+                info.process,
+                info.host,
+                info.pid,
+                info.version,
+                info.command,
+                info.started_at,
+                _lock_of(info.process),
+            ),
+        )
+        self._connection = connection
+        self._count += 1  # whatever was said while nobody listened
+        connection.add_notify_handler(self._hear)
+        self._watch()
+
+    async def leave(self) -> None:
+        """Be gone, for all to see."""
+        if self._coming_back is not None:
+            self._coming_back.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._coming_back
+        self._unwatch()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(psycopg.Error):  # lost: the server has let go by itself
+                await connection.execute(
+                    "DELETE FROM processes WHERE process = $1", (self.info.process,)
+                )
+                await connection.execute("SELECT pg_advisory_unlock_all()")
+            await connection.close()
+
+    # --- hearing ------------------------------------------------------------------------------
+
+    async def pulse(self) -> int:
+        """A number that has moved if anybody committed anything before this was called."""
+        async with self._asking:
+            deadline = time.monotonic() + self._patience
+            while True:
+                if self._connection is None:
+                    await self._come_back(deadline)
+                assert self._connection is not None
+                self._unwatch()
+                try:
+                    # What was notified before an answer comes before that answer.
+                    await self._connection.execute("SELECT")
+                    self._drain()
+                except psycopg.OperationalError:
+                    self._lose()
+                    if time.monotonic() > deadline:
+                        raise
+                else:
+                    self._watch()
+                    return self._count
+
+    def _hear(self, _notification: object) -> None:
+        self._count += 1
+
+    def _drain(self) -> None:
+        assert self._connection is not None
+        while self._connection.pgconn.notifies() is not None:
+            self._count += 1
+
+    def _watch(self) -> None:
+        assert self._connection is not None
+        self._watched = self._connection.fileno()
+        asyncio.get_running_loop().add_reader(self._watched, self._on_readable)
+
+    def _unwatch(self) -> None:
+        if self._watched >= 0:
+            asyncio.get_running_loop().remove_reader(self._watched)
+            self._watched = -1
+
+    def _on_readable(self) -> None:
+        """Something came while nobody asked: a notification, or the end of the connection."""
+        assert self._connection is not None
+        try:
+            self._connection.pgconn.consume_input()
+            self._drain()
+        except psycopg.OperationalError:
+            self._lose()
+            self._coming_back = asyncio.create_task(self._return())
+
+    # --- coming back --------------------------------------------------------------------------
+
+    def _lose(self) -> None:
+        self._unwatch()
+        if self._connection is not None:
+            self._connection.pgconn.finish()
+            self._connection = None
+
+    async def _return(self) -> None:
+        """Be there again as soon as the server is."""
+        pause = 0.05
+        while self._connection is None:
+            async with self._asking:
+                if self._connection is None:
+                    with contextlib.suppress(psycopg.Error, StoreBusy):
+                        await self._come_back(deadline=0)
+                        return
+            await asyncio.sleep(pause * random.uniform(0.5, 1))  # noqa: S311  # jitter, no secret
+            pause = min(pause * 2, 1.0)
+
+    async def _come_back(self, deadline: float) -> None:
+        connection = await insist(self._open, deadline)
+        try:
+            await self.announce(connection)
+        except BaseException:
+            await connection.close()
+            raise
+
+    # --- the others ---------------------------------------------------------------------------
+
+    async def find_dead(
+        self,
+        holders: Iterable[str],
+        read: Callable[[str, tuple[object, ...]], Awaitable[list[str]]],
+    ) -> set[str]:
+        """Which of these holders' processes have ended without saying so; their rows go.
+
+        `read` runs one statement and returns its first column.
+        """
+        suspects = [each for each in map(process_of, holders) if each and each != self.info.process]
+        deadline = time.monotonic() + GRACE
+        while suspects:
+            suspects = await read(_UNLOCKED, (suspects,))
+            if time.monotonic() > deadline:
+                break
+            if suspects:
+                await asyncio.sleep(GRACE / 10)
+        return set(await read(_BURY, (suspects,))) if suspects else set()
+
+
+def process_of(holder: str) -> str | None:
+    """The process of an identity, with `#` and more behind it or not; None if it is no identity."""
+    identity = IDENTITY.fullmatch(holder.partition("#")[0])
+    return None if identity is None else identity["process"]
+
+
+def _lock_of(process: str) -> int:
+    return int.from_bytes(bytes.fromhex(process[:16]), signed=True)
+
+
+async def listed(connection: Connection) -> set[str]:
+    """The processes that live, as far as is known at this moment."""
+    return {process for (process,) in await fetch(connection, "SELECT process FROM processes")}

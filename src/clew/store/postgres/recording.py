@@ -1,0 +1,306 @@
+"""Messages and turns of one record, inside its transaction.
+
+`Recording` gathers what the changes do to the session row and writes that row once, at the end.
+"""
+
+from __future__ import annotations
+
+import psycopg
+
+from clew.core import changes
+from clew.core.changes import Recorded
+from clew.core.jsontext import to_json
+from clew.core.message import ROLES, Draft, blob_hashes
+from clew.core.text import fold
+from clew.core.usage import Usage
+from clew.errors import Conflict, InvalidInput, RecordNotFound
+from clew.store.postgres.connection import Connection, fetch, fetch_one
+from clew.store.postgres.thread import stretches
+from clew.store.postgres.words import vector_of
+from clew.store.rows import Row, message_bindings, optional, text, usage_bindings
+
+PREVIEW = 200
+"""Characters of the first user message that a list keeps."""
+
+INSERT_MESSAGE = """
+WITH added AS (
+  INSERT INTO messages (
+    id, session_id, seq, turn_id, role, content, parts, tool_call_id, tool_name, tool_calls,
+    is_error, model, input_tokens, output_tokens, cache_read_tokens, cache_creation_tokens, cost,
+    api_calls, at
+  ) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
+)
+INSERT INTO messages_words (message_id, words, size, partial) VALUES ($1, $20::tsvector, $21, $22)
+"""
+
+ADVANCE = """
+UPDATE sessions SET
+  head = $2, message_count = message_count + $3, content_bytes = content_bytes + $4,
+  updated_at = greatest(updated_at, $5), last_interaction_at = coalesce($6, last_interaction_at),
+  preview = coalesce(preview, $7), preview_key = coalesce(preview_key, $8), archived_at = NULL
+WHERE id = $1
+"""
+
+_ADD_USAGE = """
+UPDATE {table} SET
+  input_tokens = input_tokens + $2, output_tokens = output_tokens + $3,
+  cache_read_tokens = cache_read_tokens + $4,
+  cache_creation_tokens = cache_creation_tokens + $5, cost = cost + $6,
+  api_calls = api_calls + $7
+WHERE id = $1 RETURNING 1
+"""
+_ADD_SESSION_USAGE = _ADD_USAGE.format(table="sessions")
+_ADD_TURN_USAGE = _ADD_USAGE.format(table="turns")
+
+
+def whole(value: int | None) -> int | None:
+    """A whole number or NULL: PostgreSQL itself would round a fraction and read a text."""
+    if value is not None and type(value) is not int:
+        raise InvalidInput(f"A whole number was expected, not {value!r}. Nothing was changed.")
+    return value
+
+
+def _whole_usage(usage: Usage) -> tuple[int | None, ...]:
+    return tuple(map(whole, usage_bindings(usage)))
+
+
+def new_message(draft: Draft, now: int) -> tuple[Row, int, int]:
+    """A draft from `role` to `api_calls`, its size in bytes, and its time."""
+    if draft.role not in ROLES:
+        raise InvalidInput(f'A message is from {", ".join(ROLES)}, not "{draft.role}".')
+    if draft.usage is not None:
+        _whole_usage(draft.usage)
+    bindings, size = message_bindings(draft)
+    at = now if draft.at is None else whole(draft.at)
+    assert at is not None
+    return (*bindings[:6], bool(bindings[6]), *bindings[7:]), size, at
+
+
+class Recording:
+    """The changes of one record as they are applied."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        session_id: str,
+        *,
+        now: int,
+        head: int,
+        no_preview: bool,
+        ids: list[int],
+    ) -> None:
+        self.connection = connection
+        self.session_id = session_id
+        self.now = now
+        self.head = head
+        self._no_preview = no_preview
+        self._ids = ids
+        self._seqs: list[int] = []
+        self._updated_at = 0
+        self._interaction: int | None = None
+        self._preview: str | None = None
+        self._count = 0
+        self.bytes = 0
+
+    async def finish(self) -> Recorded:
+        """Write the session row, if anything moved it."""
+        if self._seqs:
+            preview = self._preview
+            await self.connection.execute(
+                ADVANCE,
+                (
+                    self.session_id,
+                    self.head,
+                    self._count,
+                    self.bytes,
+                    self._updated_at,
+                    self._interaction,
+                    preview,
+                    None if preview is None else fold(preview),
+                ),
+            )
+        elif self._count or self.bytes:
+            await self.connection.execute(
+                """UPDATE sessions SET message_count = message_count + $2,
+                     content_bytes = content_bytes + $3 WHERE id = $1""",
+                (self.session_id, self._count, self.bytes),
+            )
+        return Recorded(tuple(self._seqs), tuple(self._ids), self.head, self.now)
+
+    async def add_message(self, change: changes.AddMessage) -> None:
+        """The next row of the thread."""
+        draft = change.draft
+        bindings, size, at = new_message(draft, self.now)
+        row_id = self._ids[len(self._seqs)]
+        self.head += 1
+        await self.connection.execute(
+            INSERT_MESSAGE,
+            (
+                row_id,
+                self.session_id,
+                self.head,
+                optional(change.turn_id),
+                *bindings,
+                at,
+                *vector_of(draft.content),
+            ),
+        )
+        if draft.parts:
+            for blob_hash in blob_hashes(draft.parts):
+                await self._keep_blob(row_id, blob_hash)
+        self._seqs.append(self.head)
+        self._count += 1
+        self.bytes += size
+        self._updated_at = max(self._updated_at, at)
+        if draft.role == "user":
+            if change.from_person:
+                self._interaction = at
+            if self._no_preview and self._preview is None and draft.content.strip():
+                self._preview = text(draft.content.strip()[:PREVIEW])
+
+    async def _keep_blob(self, row_id: int, blob_hash: str) -> None:
+        sql = "SELECT 1 FROM blobs WHERE hash = $1 FOR KEY SHARE"
+        if await fetch_one(self.connection, sql, (text(blob_hash),)) is None:
+            raise InvalidInput(f"A message needs the blob {blob_hash}, which is not in the store.")
+        await self.connection.execute(
+            "INSERT INTO message_blobs (message_id, hash) VALUES ($1, $2)", (row_id, blob_hash)
+        )
+
+    async def start_turn(self, change: changes.StartTurn) -> None:
+        """A turn row, and its inbox rows taken."""
+        try:
+            await fetch(
+                self.connection,
+                """INSERT INTO turns (id, session_id, first_seq, status, reply_to, model,
+                     started_at) VALUES ($1, $2, $3, 'running', $4, $5, $6) RETURNING 1""",
+                (
+                    text(change.turn_id),
+                    self.session_id,
+                    self.head + 1,
+                    None if change.reply_to is None else to_json(change.reply_to),
+                    optional(change.model),
+                    self.at(change.at),
+                ),
+            )
+        except psycopg.errors.UniqueViolation as error:
+            raise Conflict(f"There already is a turn {change.turn_id}.") from error
+        for inbound_id in change.inbound:
+            taken = await fetch(
+                self.connection,
+                """UPDATE inbox SET status = 'done', turn_id = $1, session_id = $2
+                   WHERE id = $3 AND status IN ('queued', 'claimed') RETURNING 1""",
+                (text(change.turn_id), self.session_id, text(inbound_id)),
+            )
+            if not taken:
+                raise Conflict(f"The inbound message {inbound_id} has been taken already.")
+
+    async def wait_for_approval(self, change: changes.WaitForApproval) -> None:
+        """An open question, and a turn that waits."""
+        await self._set_turn(change.turn_id, "waiting")
+        await self.connection.execute(
+            """INSERT INTO approvals (id, session_id, turn_id, tool_call_id, tool_name, request,
+                 asked_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)""",
+            (
+                text(change.approval_id),
+                self.session_id,
+                text(change.turn_id),
+                text(change.tool_call_id),
+                text(change.tool_name),
+                to_json(change.request),
+                self.now,
+                whole(change.expires_at),
+            ),
+        )
+
+    async def resume_turn(self, change: changes.ResumeTurn) -> None:
+        """A waiting turn runs on."""
+        await self._set_turn(change.turn_id, "running")
+
+    async def end_turn(self, change: changes.EndTurn) -> None:
+        """A turn's last state."""
+        await self._set_turn(change.turn_id, change.status)
+        await self.connection.execute(
+            "UPDATE turns SET error = $1, partial = $2, ended_at = $3 WHERE id = $4",
+            (
+                optional(change.error),
+                optional(change.partial),
+                self.at(change.at),
+                text(change.turn_id),
+            ),
+        )
+
+    async def _set_turn(self, turn_id: str, status: str) -> None:
+        set_it = await fetch(
+            self.connection,
+            """UPDATE turns SET status = $3 WHERE id = $1 AND session_id = $2
+               AND status IN ('running', 'waiting') RETURNING 1""",
+            (text(turn_id), self.session_id, status),
+        )
+        if not set_it:
+            raise RecordNotFound("unfinished turn in this session", turn_id)
+
+    async def add_usage(self, change: changes.AddUsage) -> None:
+        """Totals of the session and of the turn."""
+        bindings = _whole_usage(change.usage)
+        if min(value or 0 for value in bindings) < 0:
+            raise InvalidInput("Usage can't be negative.")
+        await self.connection.execute(_ADD_SESSION_USAGE, (self.session_id, *bindings))
+        if change.context_tokens is not None:
+            await self.connection.execute(
+                "UPDATE sessions SET context_tokens = $1 WHERE id = $2",
+                (whole(change.context_tokens), self.session_id),
+            )
+        if change.turn_id is not None:
+            added = await fetch(self.connection, _ADD_TURN_USAGE, (text(change.turn_id), *bindings))
+            if not added:
+                raise RecordNotFound("turn", change.turn_id)
+
+    async def undo_turn(self, change: changes.UndoTurn) -> None:
+        """Pass over a turn of this thread."""
+        hidden = await self._messages_of(change.turn_id)
+        undone = await fetch(
+            self.connection,
+            """INSERT INTO undone (session_id, turn_id, undone_at) VALUES ($1, $2, $3)
+               ON CONFLICT DO NOTHING RETURNING 1""",
+            (self.session_id, text(change.turn_id), self.at(change.at)),
+        )
+        if undone:
+            self._count -= hidden
+
+    async def redo_turn(self, change: changes.RedoTurn) -> None:
+        """Show a turn again."""
+        shown = await self._messages_of(change.turn_id)
+        redone = await fetch(
+            self.connection,
+            "DELETE FROM undone WHERE session_id = $1 AND turn_id = $2 RETURNING 1",
+            (self.session_id, text(change.turn_id)),
+        )
+        if redone:
+            self._count += shown
+
+    async def _messages_of(self, turn_id: str) -> int:
+        """How many messages of this thread a turn has; it must have begun in it."""
+        row = await fetch_one(
+            self.connection,
+            "SELECT session_id, first_seq FROM turns WHERE id = $1",
+            (text(turn_id),),
+        )
+        # The session row still has the head from before this record; its own messages count too.
+        parts, _ = await stretches(self.connection, self.session_id)
+        for part in parts:
+            own = part.session_id == self.session_id
+            if row is not None and row[0] == part.session_id and (own or row[1] <= part.high):
+                ((count,),) = await fetch(
+                    self.connection,
+                    """SELECT count(*) FROM messages
+                       WHERE session_id = $1 AND seq >= $2 AND seq <= $3 AND turn_id = $4""",
+                    (row[0], row[1], self.head if own else part.high, text(turn_id)),
+                )
+                return int(count)
+        raise RecordNotFound("turn in this thread", turn_id)
+
+    def at(self, given: int | None) -> int:
+        """The time of a change: as given by an import, else now."""
+        at = self.now if given is None else whole(given)
+        assert at is not None
+        return at

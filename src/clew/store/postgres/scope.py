@@ -1,0 +1,151 @@
+"""Which messages a search looks through: its filters as conditions, and as ranges of rows.
+
+Conditions alone would be enough to be right. The ranges make it quick: the newest rows are looked
+at first, and an old or rare session is gone to directly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from clew.core.search import SearchFilter
+from clew.core.session import OWNER, may_see
+from clew.errors import SessionNotFound
+from clew.store.postgres.connection import Connection, fetch
+from clew.store.postgres.sessions import get
+from clew.store.postgres.thread import Stretch, stretches
+from clew.store.rows import text
+
+FEW_SESSIONS = 64
+FEW_MESSAGES = 50_000
+"""Up to so many sessions, and messages in them, are gone to one by one."""
+
+WINDOWS = (10_000, 100_000)
+"""Rows that are looked at together, from the newest on; then all the rest."""
+
+# Said in a session that is deleted, but perhaps still read by forks: looked at one by one.
+_LIVING = """(s.deleted_at IS NULL
+  OR EXISTS (SELECT 1 FROM sessions child WHERE child.parent_id = s.id))"""
+
+# About the first row of a time or later, as if rows were in the order of time.
+_FIRST_AT = """
+WITH RECURSIVE halving AS (
+  SELECT 1::bigint AS low, $2::bigint + 1 AS high
+  UNION ALL
+  SELECT CASE WHEN at < $1 THEN middle + 1 ELSE low END, CASE WHEN at < $1 THEN high ELSE middle END
+  FROM (
+    SELECT low, high, (low + high) / 2 AS middle,
+      (SELECT at FROM messages WHERE id >= (low + high) / 2 ORDER BY id LIMIT 1) AS at
+    FROM halving WHERE low < high
+  ) AS half
+)
+SELECT max(low) FROM halving WHERE low >= high
+"""
+
+
+class Bindings:
+    """The values of a statement that is put together; `bind` gives each its place."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+
+    def bind(self, value: object) -> str:
+        """The mark of one more value."""
+        self.values.append(value)
+        return f"${len(self.values)}"
+
+
+class Scope:
+    """The filters of one search, in one transaction. `s` and `m` are session and message."""
+
+    def __init__(self, where: SearchFilter, newest: int, parts: list[Stretch] | None) -> None:
+        self._where = where
+        self._newest = newest
+        self._parts = parts
+
+    @classmethod
+    async def find(cls, connection: Connection, where: SearchFilter, newest: int) -> Scope:
+        """Look what the filters mean at this moment."""
+        return cls(where, newest, await _few_parts(connection, where))
+
+    def conditions(self, bindings: Bindings) -> list[str]:
+        """What a message and its session must be."""
+        conditions = [_LIVING, *_about_sessions(self._where, bindings)]
+        if self._where.role is not None:
+            conditions.append(f"m.role = {bindings.bind(text(self._where.role))}")
+        for comparison, value in ((">=", self._where.since), ("<=", self._where.until)):
+            if value is not None:
+                conditions.append(f"m.at {comparison} {bindings.bind(value)}")
+        if self._parts is not None:
+            choices = [
+                f"(m.session_id = {bindings.bind(part.session_id)}"
+                f" AND m.seq > {bindings.bind(part.low)} AND m.seq <= {bindings.bind(part.high)})"
+                for part in self._parts
+            ]
+            conditions.append(f"({' OR '.join(choices) or 'false'})")
+        return conditions
+
+    async def zones(self, connection: Connection) -> list[tuple[int, int]]:
+        """Ranges of rows to look through, in this order. Together they miss nothing."""
+        newest, since, until = self._newest, self._where.since, self._where.until
+        if self._parts is not None:
+            return [(1, newest)]
+        # Rows are mostly in the order of time. Where they should be comes first; what an import
+        # put elsewhere is found in the rest.
+        low = 1 if since is None else await _first_at(connection, since, newest)
+        high = newest if until is None else await _first_at(connection, until + 1, newest) - 1
+        zones = [*_windows(low, high)]
+        if high < newest:
+            zones.append((max(low, high + 1), newest))
+        if low > 1:
+            zones.append((1, low - 1))
+        return zones
+
+
+def _windows(low: int, high: int) -> Iterator[tuple[int, int]]:
+    for size in WINDOWS:
+        if high - size > low:
+            yield high - size + 1, high
+            high -= size
+    yield low, high
+
+
+def _about_sessions(where: SearchFilter, bindings: Bindings) -> list[str]:
+    conditions: list[str] = []
+    if where.viewer != OWNER:
+        viewer = bindings.bind(text(where.viewer))
+        conditions += [f"s.person = {viewer}", f"s.person <> '{OWNER}'"]
+    for column in ("platform", "agent", "cwd", "project"):
+        value = getattr(where, column)
+        if value is not None:
+            conditions.append(f"s.{column} = {bindings.bind(text(value))}")
+    return conditions
+
+
+async def _few_parts(connection: Connection, where: SearchFilter) -> list[Stretch] | None:
+    """What the sessions in question are made of, if those are few; None: look everywhere."""
+    if where.session is not None:
+        if not may_see(where.viewer, (await get(connection, where.session)).person):
+            raise SessionNotFound(where.session)
+        return (await stretches(connection, where.session))[0]
+    bindings = Bindings()
+    conditions = _about_sessions(where, bindings)
+    if not conditions:
+        return None
+    rows = await fetch(
+        connection,
+        f"""SELECT s.id FROM sessions s
+            WHERE s.deleted_at IS NULL AND {" AND ".join(conditions)} LIMIT {FEW_SESSIONS + 1}""",
+        tuple(bindings.values),
+    )
+    if len(rows) > FEW_SESSIONS:
+        return None
+    parts = {part for (each,) in rows for part in (await stretches(connection, each))[0]}
+    few = sum(part.high - part.low for part in parts) <= FEW_MESSAGES
+    return list(parts) if few and len(parts) <= 2 * FEW_SESSIONS else None
+
+
+async def _first_at(connection: Connection, at: int, newest: int) -> int:
+    ((row,),) = await fetch(connection, _FIRST_AT, (at, newest))
+    return int(row)

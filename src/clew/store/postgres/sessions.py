@@ -1,0 +1,259 @@
+"""Sessions and routes in PostgreSQL: making, editing, leading keys to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+from msgspec import UNSET, UnsetType
+
+from clew.core.ids import is_id, new_id
+from clew.core.jsontext import to_json
+from clew.core.session import MAX_TITLE, NewSession, Session, SessionEdit, SessionFacts
+from clew.core.text import fold
+from clew.errors import Conflict, InvalidInput, SessionNotFound, StaleRevision
+from clew.store.postgres.connection import Connection, fetch, fetch_one
+from clew.store.postgres.database import Database
+from clew.store.rows import SESSION_COLUMNS, check_types, optional, plain, session_from, text
+
+_GET = f"SELECT {SESSION_COLUMNS} FROM sessions WHERE id = $1 AND purged_at IS NULL"
+_LOCK = f"{_GET} FOR NO KEY UPDATE"
+
+_ROUTED = f"""
+SELECT {SESSION_COLUMNS} FROM sessions
+WHERE id = (SELECT session_id FROM routes WHERE key = $1) AND deleted_at IS NULL
+"""
+
+# Two who meet a new key at once take turns.
+_ALONE_WITH_KEY = "SELECT pg_advisory_xact_lock(hashtextextended('clew route ' || $1, 0))"
+
+_COLUMNS = (
+    "id", "key", "agent", "person", "platform", "kind", "title", "title_key", "title_by", "cwd",
+    "project", "model", "provider", "personality", "thinking", "service_tier", "mode",
+    "display_name", "channel", "subject", "room", "space", "origin", "send_policy", "reset_reason",
+    "previous_id", "transcript_path", "metadata", "created_at", "updated_at",
+)  # fmt: skip
+
+_INSERT = f"""
+INSERT INTO sessions ({", ".join(_COLUMNS)})
+VALUES ({", ".join(f"${number}" for number in range(1, len(_COLUMNS) + 1))})
+RETURNING {SESSION_COLUMNS}
+"""
+
+_ROUTE = """
+INSERT INTO routes (key, session_id, updated_at) VALUES ($1, $2, $3)
+ON CONFLICT (key) DO UPDATE
+SET session_id = excluded.session_id, updated_at = excluded.updated_at
+"""
+
+
+def title_columns(title: str | None, *, by: str) -> dict[str, Any]:
+    """The three columns of a title, ready to bind."""
+    clean = None if title is None else title.strip()
+    if not clean:
+        return {"title": None, "title_key": None, "title_by": None}
+    if len(clean) > MAX_TITLE:
+        raise InvalidInput(f"A title can have {MAX_TITLE} characters; this one has {len(clean)}.")
+    return {"title": text(clean), "title_key": text(fold(clean)), "title_by": by}
+
+
+async def get(connection: Connection, session_id: str) -> Session:
+    """A session by its id; used by the other parts inside their transactions."""
+    row = await fetch_one(connection, _GET, (text(session_id),))
+    if row is None:
+        raise SessionNotFound(session_id)
+    return session_from(row)
+
+
+async def lock(connection: Connection, session_id: str) -> Session:
+    """The same, and nobody else changes it until this transaction ends."""
+    row = await fetch_one(connection, _LOCK, (text(session_id),))
+    if row is None:
+        raise SessionNotFound(session_id)
+    return session_from(row)
+
+
+def free_id(wanted: str | None) -> str:
+    """The id for a new session: a fresh one, or the wanted one. That nobody has it is checked
+    by the database.
+    """
+    if wanted is None:
+        return new_id()
+    if not is_id(wanted):
+        raise InvalidInput(f'"{wanted}" is not a session id (a lower-case UUID).')
+    return wanted
+
+
+class PostgresSessions:
+    """`ports.Sessions`."""
+
+    _db: Database
+
+    async def open_session(self, new: NewSession) -> tuple[Session, bool]:
+        """See `ports.Sessions`."""
+        found = await self.find_route(new.key)
+        if found is not None:
+            return found, False
+
+        async def job(connection: Connection) -> tuple[Session, bool]:
+            key = text(new.key)
+            await connection.execute(_ALONE_WITH_KEY, (key,))
+            row = await fetch_one(connection, _ROUTED, (key,))
+            if row is not None:
+                return session_from(row), False
+            return await self._insert(connection, new, new.key), True
+
+        return await self._db.write(job)
+
+    async def create_session(
+        self, new: NewSession, *, route: str | UnsetType | None = UNSET
+    ) -> Session:
+        """See `ports.Sessions`."""
+        key = new.key if route is UNSET else route
+        return await self._db.write(lambda connection: self._insert(connection, new, key))
+
+    async def get_session(self, session_id: str) -> Session:
+        """See `ports.Sessions`."""
+        return await self._db.read(lambda connection: get(connection, session_id))
+
+    async def edit_session(
+        self, session_id: str, edit: SessionEdit, *, revision: int | None = None
+    ) -> Session:
+        """See `ports.Sessions`."""
+        columns = _columns(edit)
+        if edit.title is not UNSET:
+            columns |= title_columns(edit.title, by="user")
+        archived = columns.pop("archived", UNSET)
+
+        async def job(connection: Connection) -> Session:
+            before = await lock(connection, session_id)
+            if revision is not None and revision != before.revision:
+                raise StaleRevision(session_id, revision, before.revision)
+            changed = dict(columns)
+            if archived is not UNSET and archived != (before.archived_at is not None):
+                changed["archived_at"] = await self._db.now(connection) if archived else None
+            after = await _update(connection, session_id, changed, edited=True)
+            return before if after is None else after
+
+        return await self._db.write(job, about=session_id)
+
+    async def describe_session(self, session_id: str, facts: SessionFacts) -> Session:
+        """See `ports.Sessions`."""
+        columns = _columns(facts)
+        origin = columns.pop("origin", UNSET)
+        if facts.title is not UNSET:
+            columns |= title_columns(facts.title, by="auto")
+
+        async def job(connection: Connection) -> Session:
+            before = await lock(connection, session_id)
+            changed = dict(columns)
+            if before.title_by == "user":
+                for column in ("title", "title_key", "title_by"):
+                    changed.pop(column, None)
+            if origin is not UNSET:
+                news = {name: value for name, value in origin.items() if value not in (None, "")}
+                changed["origin"] = to_json({**before.origin, **news})
+            after = await _update(connection, session_id, changed, edited=False)
+            return before if after is None else after
+
+        return await self._db.write(job, about=session_id)
+
+    async def find_route(self, key: str) -> Session | None:
+        """See `ports.Sessions`."""
+
+        async def job(connection: Connection) -> Session | None:
+            row = await fetch_one(connection, _ROUTED, (text(key),))
+            return None if row is None else session_from(row)
+
+        return await self._db.read(job)
+
+    async def set_route(self, key: str, session_id: str) -> None:
+        """See `ports.Sessions`."""
+
+        async def job(connection: Connection) -> None:
+            await get(connection, session_id)
+            await self._route(connection, key, session_id)
+
+        await self._db.write(job, about=session_id)
+
+    async def clear_route(self, key: str) -> None:
+        """See `ports.Sessions`."""
+
+        async def job(connection: Connection) -> None:
+            await connection.execute("DELETE FROM routes WHERE key = $1", (text(key),))
+
+        await self._db.write(job)
+
+    async def list_routes(self, session_id: str) -> tuple[str, ...]:
+        """See `ports.Sessions`."""
+        sql = "SELECT key FROM routes WHERE session_id = $1 ORDER BY key"
+
+        async def job(connection: Connection) -> tuple[str, ...]:
+            rows = await fetch(connection, sql, (text(session_id),))
+            return tuple(plain(key) or "" for (key,) in rows)
+
+        return await self._db.read(job)
+
+    async def _insert(self, connection: Connection, new: NewSession, route: str | None) -> Session:
+        check_types(new)
+        if not new.key:
+            raise InvalidInput("A session needs a key.")
+        session_id = free_id(new.id)
+        created = await self._db.now(connection) if new.created_at is None else new.created_at
+        values: dict[str, Any] = {
+            name: optional(getattr(new, name))
+            for name in _COLUMNS
+            if isinstance(getattr(new, name, None), str)
+        }
+        values |= title_columns(new.title, by=new.title_by or "user")
+        values |= {
+            "id": session_id,
+            "origin": to_json(new.origin),
+            "metadata": to_json(new.metadata),
+            "created_at": created,
+            "updated_at": created,
+        }
+        try:
+            row = await fetch_one(connection, _INSERT, tuple(map(values.get, _COLUMNS)))
+        except psycopg.errors.UniqueViolation as error:
+            raise Conflict(f"There already is a session {session_id}.") from error
+        if route is not None:
+            await self._route(connection, route, session_id)
+        return session_from(row or ())
+
+    async def _route(self, connection: Connection, key: str, session_id: str) -> None:
+        now = await self._db.now(connection)
+        await connection.execute(_ROUTE, (text(key), session_id, now))
+
+
+def _columns(change: SessionEdit | SessionFacts) -> dict[str, Any]:
+    """The columns that a change names, ready to bind; `archived` and `origin` stay values."""
+    check_types(change)
+    columns: dict[str, Any] = {}
+    for name in change.__struct_fields__:
+        value = getattr(change, name)
+        if value is UNSET or name == "title":
+            continue
+        if isinstance(value, str):
+            value = text(value)
+        elif name in ("metadata", "last_route") and value is not None:
+            value = to_json(value)
+        columns[name] = value
+    return columns
+
+
+async def _update(
+    connection: Connection, session_id: str, columns: dict[str, Any], *, edited: bool
+) -> Session | None:
+    """Set columns that differ; the session after it, None if none did."""
+    if not columns:
+        return None
+    names = list(columns)
+    differs = " OR ".join(f"{name} IS DISTINCT FROM ${at}" for at, name in enumerate(names, 2))
+    assignments = [f"{name} = ${at}" for at, name in enumerate(names, 2)]
+    if edited:
+        assignments.append("revision = revision + 1")
+    sql = f"""UPDATE sessions SET {", ".join(assignments)} WHERE id = $1 AND ({differs})
+        RETURNING {SESSION_COLUMNS}"""
+    row = await fetch_one(connection, sql, (session_id, *columns.values()))
+    return None if row is None else session_from(row)

@@ -1,0 +1,113 @@
+"""What a store keeps, table by table: names, columns and order, the same in every database.
+
+Only what is told to another store: leases, attachments and processes belong to who is there now,
+indexes to the database that has them. It runs no SQL.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Table(NamedTuple):
+    """One table. `key` is its primary key.
+
+    `ordered`: in which order the rows were made counts, and must be the same in a copy.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+    ordered: bool = False
+
+
+def _table(name: str, columns: str, key: str, *, ordered: bool = False) -> Table:
+    return Table(name, tuple(columns.split()), tuple(key.split()), ordered)
+
+
+_USAGE = "input_tokens output_tokens cache_read_tokens cache_creation_tokens cost api_calls"
+
+# A row comes after those that it refers to (a fork may come before its parent all the same).
+TABLES: Final = (
+    _table(
+        "sessions",
+        f"""id key agent person platform kind title title_key title_by revision cwd project model
+        provider personality thinking service_tier mode parent_id forked_at_seq display_name channel
+        subject room space origin last_route short_summary send_policy pinned {_USAGE} compactions
+        context_tokens message_count content_bytes preview head created_at updated_at
+        last_interaction_at archived_at deleted_at purged_at reset_reason previous_id
+        transcript_path metadata""",
+        "id",
+    ),
+    _table("blobs", "hash media_type data created_at", "hash"),
+    _table(
+        "messages",
+        f"""id session_id seq turn_id role content parts tool_call_id tool_name tool_calls is_error
+        model {_USAGE} at""",
+        "id",
+    ),
+    _table("message_blobs", "message_id hash", "message_id hash"),
+    _table("routes", "key session_id updated_at", "key"),
+    _table(
+        "turns",
+        f"""id session_id first_seq status reply_to model {_USAGE} error partial started_at
+        ended_at""",
+        "id",
+        ordered=True,
+    ),
+    _table("undone", "session_id turn_id undone_at", "session_id turn_id"),
+    _table(
+        "approvals",
+        """id session_id turn_id tool_call_id tool_name request asked_at expires_at decision scope
+        decided_by decided_at""",
+        "id",
+        ordered=True,
+    ),
+    _table(
+        "compactions",
+        """id session_id keep_from made_at_seq summary short_summary tokens_before tokens_after
+        created_at undone_at""",
+        "id",
+        ordered=True,
+    ),
+    _table("scratchpad", "session_id name content size created_at", "session_id name"),
+    _table("todos", "session_id position text status", "session_id position"),
+    _table("idempotency", "session_id key result at", "session_id key"),
+    _table(
+        "inbox",
+        """id channel account external_id key session_id person payload status claimant claimed_at
+        turn_id received_at""",
+        "id",
+        ordered=True,
+    ),
+    _table(
+        "outbox",
+        """id session_id key channel address content turn_id seq status attempts due_at claimant
+        claimed_at receipt error created_at updated_at""",
+        "id",
+        ordered=True,
+    ),
+    _table(
+        "tokens",
+        "id name person scope digest created_at expires_at revoked_at",
+        "id",
+        ordered=True,
+    ),
+)
+
+
+class Mark(NamedTuple):
+    """How far a table is copied: so many rows, and the SHA-256 of them."""
+
+    rows: int
+    digest: str
+
+
+CHUNK_ROWS = 1000
+CHUNK_BYTES = 4 << 20
+"""What one transaction of a copy writes: about so much, at least a row."""
+
+
+def weigh(row: tuple[object, ...]) -> int:
+    """About how much a row takes."""
+    return sum(len(value) for value in row if isinstance(value, str | bytes)) + 8 * len(row)

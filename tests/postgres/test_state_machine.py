@@ -1,0 +1,57 @@
+"""The PostgreSQL store beside a model in memory, over random histories."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from clew.core.text import decode_text
+from clew.ports import Clock, Store
+from clew.store import open_store
+from clew.store.postgres.words import vector_of
+from clew.testing.machine import run_machine
+from tests.postgres.server import Server
+
+EXAMPLES = 50
+
+
+def run(examples: int, server: Server, database: str) -> None:
+    async def open_empty(clock: Clock) -> Store:
+        server.empty(database)  # the history before this one has ended
+        return await open_store(server.url(database), clock=clock)
+
+    async def check(store: Store) -> None:
+        check_database(server.url(database))
+
+    run_machine(open_empty, examples=examples, check=check)
+
+
+def check_database(url: str) -> None:
+    """What a sound database looks like: the index in step, nothing left over."""
+    with psycopg.connect(url) as connection:
+        rows = connection.execute(
+            """SELECT m.content, w.words = $$$$::tsvector, w.size, w.partial, w.words::text
+               FROM messages m LEFT JOIN messages_words w ON w.message_id = m.id"""
+        ).fetchall()
+        for content, _, size, partial, words in rows:
+            expected = vector_of(decode_text(content))
+            assert (size, partial) == (expected.size, expected.partial)
+            assert sorted(words.split()) == sorted(expected.words.split())
+        unread = connection.execute(
+            """SELECT count(*) FROM messages m JOIN sessions s ON s.id = m.session_id
+               WHERE s.purged_at IS NOT NULL AND m.seq > coalesce(
+                 (SELECT max(forked_at_seq) FROM sessions c WHERE c.parent_id = s.id), 0)"""
+        ).fetchone()
+        assert unread == (0,)
+        miscounted = connection.execute(
+            """SELECT id FROM sessions s
+               WHERE purged_at IS NULL AND head - coalesce(forked_at_seq, 0) <>
+                 (SELECT count(*) FROM messages m WHERE m.session_id = s.id
+                   AND seq > coalesce(s.forked_at_seq, 0))"""
+        ).fetchall()
+        assert miscounted == []
+
+
+@pytest.mark.timeout(300)
+def test_the_store_answers_as_the_model_does(server: Server, database: str) -> None:
+    run(EXAMPLES, server, database)
