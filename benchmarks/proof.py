@@ -56,6 +56,10 @@ PARTS = {
         "8 processes share one file",
         (PYTHON, "-m", "benchmarks", "writers"),
     ),
+    "context": Part(
+        "2,000 turns in a window of 16,000 tokens stay whole",
+        (PYTHON, "-m", "benchmarks.context", "--turns", "2000"),
+    ),
     "million": Part(
         "the bars hold at a million messages",
         (PYTHON, "-m", "benchmarks", "list", "resolve", "search", "disk", "worst", "startup"),

@@ -162,6 +162,7 @@ async def _sit(world: World, post: Post) -> AsyncIterator[Talk]:
         models=house.models,
         personalities=house.personalities,
         memory=house.memory,
+        context=house.context,
         resolve=lambda value: resolve_resume(store, value, place, viewer=seat.person),
         export=export,
         zone=lambda _at: UTC,

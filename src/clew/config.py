@@ -28,11 +28,13 @@ from clew.core.settings import (
     FAMILY_KEYS,
     KEYS,
     SECTIONS,
+    ContextConfig,
     GeneralConfig,
     HooksConfig,
     McpConfig,
     MemoryConfig,
     ProviderConfig,
+    PruningConfig,
     Secret,
     SessionConfig,
     StoreConfig,
@@ -104,6 +106,7 @@ class Config(GeneralConfig, frozen=True, kw_only=True):
     session: SessionConfig
     tools: ToolsConfig
     memory: MemoryConfig
+    context: ContextConfig
     hooks: HooksConfig
     providers: dict[str, ProviderConfig]
     mcp: dict[str, McpConfig]
@@ -173,8 +176,9 @@ def _assemble(places: Places, settings: dict[str, Setting], environ: Mapping[str
     given: dict[str, Any] = {section: {} for section in (*SECTIONS, *FAMILIES)}
     for key, setting in settings.items():
         *above, name = key.split(".")
-        table = given[above[0] if above else ""]
-        for part in above[1:]:
+        section = ".".join(above)
+        table = given[section if section in given else above[0]]
+        for part in above[1:] if section not in given else ():
             table = table.setdefault(part, {})
         table[name] = setting.value
     sources = dict.fromkeys(KEYS, "default")
@@ -186,6 +190,7 @@ def _assemble(places: Places, settings: dict[str, Setting], environ: Mapping[str
         session=SessionConfig(**given["session"]),
         tools=ToolsConfig(**given["tools"]),
         memory=MemoryConfig(**given["memory"]),
+        context=ContextConfig(pruning=PruningConfig(**given["context.pruning"])),
         hooks=HooksConfig(**given["hooks"]),
         providers={name: ProviderConfig(**each) for name, each in given["providers"].items()},
         mcp={name: McpConfig(**each) for name, each in given["mcp"].items()},

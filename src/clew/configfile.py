@@ -62,7 +62,7 @@ def settings_in(text: str, file: Path) -> Iterator[Setting]:
     for section, table in document.items():
         if section in KEYS:
             yield check(Setting(section, table, str(file)))
-        elif section in FAMILIES and isinstance(table, dict):
+        elif isinstance(table, dict) and (section in FAMILIES or _is_above(section)):
             for name, inner in table.items():
                 yield from _settings_of(f"{section}.{name}", inner, file)
         else:
@@ -92,9 +92,14 @@ def _first_key(section: str, table: object) -> str:
 def _split_section(section: str) -> tuple[str, ...] | None:
     """The way to a section, None for one that can't be."""
     parts = tuple(section.split("."))
-    if len(parts) == 1 and section in SECTIONS:
+    if section in SECTIONS:
         return parts
     return parts if len(parts) == 2 and parts[0] in FAMILIES and is_name(parts[1]) else None
+
+
+def _is_above(name: str) -> bool:
+    """Whether there are sections of this name and another."""
+    return any(section.startswith(f"{name}.") for section in SECTIONS)
 
 
 def set_value(file: Path, key: str, text: str) -> Setting:
@@ -109,7 +114,7 @@ def set_value(file: Path, key: str, text: str) -> Setting:
         table = document
         for place, part in enumerate(path[:-1]):
             # `[providers.ollama]` needs no `[providers]` above it.
-            bare = place == 0 and path[0] in FAMILIES
+            bare = place == 0 and (path[0] in FAMILIES or _is_above(path[0]))
             table = table.setdefault(part, tomlkit.table(is_super_table=bare or None))
         table[path[-1]] = _written(setting.value)
     return setting

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from msgspec import UNSET, UnsetType
 
 from clew.core.changes import Change, Recorded
+from clew.core.context import ContextPart
 from clew.core.delivery import Inbound, NewInbound, Outbound, OutboundStatus
 from clew.core.memory import MemoryFile, MemoryName, MemoryVersion
 from clew.core.message import Draft, Message, ToolCall
@@ -46,7 +47,7 @@ from clew.core.turn import (
     Lease,
     Turn,
 )
-from clew.core.usage import Usage
+from clew.core.usage import Usage, UsageBy, UsageRow
 
 Clock = Callable[[], int]
 """Milliseconds UTC."""
@@ -216,6 +217,15 @@ class Log(Protocol):
 
     async def get_usage(self, *, since: int) -> Usage:
         """What the turns that began since then have spent, of all sessions."""
+        ...
+
+    async def list_usage(self, by: UsageBy, *, since: int) -> tuple[UsageRow, ...]:
+        """What the turns that began since then have spent, summed up; sorted by name.
+
+        By day, `name` is the beginning of a quarter of an hour in milliseconds: which day it
+        belongs to depends on where the person is. By session it is the id, by model and platform
+        their name, empty if unknown. Every session counts, in the trash too.
+        """
         ...
 
     async def interrupt_turns(self, session_id: str) -> tuple[Turn, ...]:
@@ -598,6 +608,14 @@ class Agent(Protocol):
 
     async def make_title(self, model: str | None, thread: Sequence[Message]) -> str | None:
         """A short title for a conversation, None if this model is no good at it. May raise."""
+        ...
+
+
+class Context(Protocol):
+    """What a turn's request consists of, beside the thread."""
+
+    async def list_parts(self, session: Session, person: str) -> tuple[ContextPart, ...]:
+        """The parts of the system prompt and the tools, in the order in which they are sent."""
         ...
 
 

@@ -22,6 +22,7 @@ from clew.config import (
     set_value,
     shared_cache_dir,
 )
+from clew.core.pruning import Pruning
 from clew.core.retention import Retention
 from clew.errors import InvalidInput
 from clew.store import is_postgres, need_postgres, open_store, sqlite_path
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from clew.agent.models.catalogue import Catalogue
     from clew.agent.models.setup import ProviderSetup
     from clew.agent.tools import MCPServer, Policy, Tools
-    from clew.ports import Clock, Memory, Personalities, Store
+    from clew.ports import Clock, Context, Memory, Personalities, Store
     from clew.runtime.runtime import Runtime
     from clew.store.copying import Copied, Source, Target
     from clew.store.findings import Advance
@@ -115,6 +116,7 @@ class House(NamedTuple):
     personalities: Personalities
     memory: Memory
     tools: Tools
+    context: Context
 
     async def close(self) -> None:
         """Abort what runs, and let go of models and tools."""
@@ -126,8 +128,12 @@ class House(NamedTuple):
 def open_house(config: Config, store: Store, *, clock: Clock | None = None) -> House:
     """The agent and its runtime, over an open store. Nothing heavy is loaded before a turn."""
     from clew.agent.agent import PydanticAgent  # noqa: PLC0415  # only who talks pays for it
+    from clew.agent.compaction import ModelSummariser  # noqa: PLC0415  # likewise
     from clew.agent.context import SystemPrompt  # noqa: PLC0415  # likewise
+    from clew.agent.flushing import MemoryFlusher  # noqa: PLC0415  # likewise
+    from clew.agent.parts import ContextParts  # noqa: PLC0415  # likewise
     from clew.agent.tools import Tools  # noqa: PLC0415  # likewise
+    from clew.runtime.compacting import CompactingRules  # noqa: PLC0415  # likewise
     from clew.runtime.hooks import Hooks  # noqa: PLC0415  # likewise
     from clew.runtime.runtime import Runtime, host_clock  # noqa: PLC0415  # likewise
 
@@ -139,6 +145,7 @@ def open_house(config: Config, store: Store, *, clock: Clock | None = None) -> H
     )
     tools = Tools(store, memory, _tool_policy(config), servers=_tool_servers(config))
     prompt = SystemPrompt(memory, store, clock, tz=_time_zone(config), guests=config.memory.guests)
+    pruning = Pruning(**msgspec.structs.asdict(config.context.pruning))
     agent = PydanticAgent(
         catalogue=models,
         personalities=personalities,
@@ -146,7 +153,16 @@ def open_house(config: Config, store: Store, *, clock: Clock | None = None) -> H
         build_prompt=prompt.build_prompt,
         get_blob=store.get_blob,
         put_blob=store.put_blob,
+        find_compaction=store.find_compaction,
+        pruning=pruning,
         context_messages=config.session.context_messages,
+    )
+    flusher = MemoryFlusher(
+        catalogue=models,
+        personalities=personalities,
+        toolbox=tools,
+        build_prompt=prompt.build_prompt,
+        get_blob=store.get_blob,
     )
     runtime = Runtime(
         store,
@@ -154,8 +170,19 @@ def open_house(config: Config, store: Store, *, clock: Clock | None = None) -> H
         hooks=Hooks(msgspec.structs.asdict(config.hooks), clock=clock),
         clock=clock,
         remember_rule=partial(_remember_rule, config),
+        summariser=ModelSummariser(catalogue=models, personalities=personalities),
+        flusher=flusher,
+        compacting=CompactingRules(
+            auto=config.session.auto_compact,
+            flush=config.memory.flush,
+            context_messages=config.session.context_messages,
+            pruning=pruning,
+        ),
     )
-    return House(runtime, models, personalities, memory, tools)
+    parts = ContextParts(
+        catalogue=models, personalities=personalities, toolbox=tools, prompt=prompt
+    )
+    return House(runtime, models, personalities, memory, tools, parts)
 
 
 def open_personalities(config: Config) -> Personalities:

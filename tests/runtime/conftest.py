@@ -17,8 +17,11 @@ from typing import Any, TypeVar
 import pytest
 
 from clew import config as configuration
+from clew.agent.context import SystemPrompt
 from clew.agent.models.catalogue import Catalogue
+from clew.agent.parts import ContextParts
 from clew.agent.personalities import Wardrobe
+from clew.agent.tools import Tools
 from clew.core.changes import AddMessage
 from clew.core.delivery import NewInbound
 from clew.core.keys import cli_key
@@ -315,6 +318,7 @@ Run = Callable[[str], Awaitable[Reply]]
 
 def make_desk(seat: Seat, models: Catalogue, home: Path) -> Desk:
     store = seat.runtime.store
+    memory = MarkdownMemory(home)
 
     async def export(session: Session, file: str | None) -> str:
         return file or f"session-{session.id}.md"
@@ -323,7 +327,13 @@ def make_desk(seat: Seat, models: Catalogue, home: Path) -> Desk:
         seat=seat,
         models=models,
         personalities=Wardrobe(),
-        memory=MarkdownMemory(home),
+        memory=memory,
+        context=ContextParts(
+            catalogue=models,
+            personalities=Wardrobe(),
+            toolbox=Tools(store, memory),
+            prompt=SystemPrompt(memory, store, host_clock),
+        ),
         resolve=lambda value: resolve_resume(store, value, seat.place, viewer=seat.person),
         export=export,
         zone=lambda _at: UTC,

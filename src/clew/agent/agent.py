@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from clew.agent.tooling import Toolbox
 from clew.core.message import Message
 from clew.core.models import ModelInfo, clamp_thinking
-from clew.core.notes import Blob
+from clew.core.notes import Blob, Compaction
 from clew.core.personality import Personality
+from clew.core.pruning import Pruning
 from clew.core.signals import Notice
 from clew.errors import ClewError, ModelNotFound, PersonalityNotFound
 from clew.ports import LiveTurn, Personalities
@@ -39,6 +40,8 @@ class PydanticAgent:
         build_prompt: Callable[[LiveTurn, Personality, ModelInfo], Awaitable[str]],
         get_blob: Callable[[str], Awaitable[Blob]],
         put_blob: Callable[[bytes, str], Awaitable[str]],
+        find_compaction: Callable[[str], Awaitable[Compaction | None]] | None = None,
+        pruning: Pruning | None = None,
         context_messages: int = 200,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         chance: Callable[[], float] = random.random,
@@ -49,6 +52,8 @@ class PydanticAgent:
         self._build_prompt = build_prompt
         self._get_blob = get_blob
         self._put_blob = put_blob
+        self._find_compaction = find_compaction
+        self._pruning = pruning
         self._context_messages = context_messages
         self._sleep = sleep
         self._chance = chance
@@ -104,7 +109,7 @@ class PydanticAgent:
             return info
 
     async def _gather(self, turn: LiveTurn, personality: Personality, info: ModelInfo) -> Means:
-        from clew.agent.loop import Means  # noqa: PLC0415  # loads pydantic-ai
+        from clew.agent.loop import Means, no_compaction  # noqa: PLC0415  # loads pydantic-ai
 
         session = turn.session
         wanted = session.thinking or personality.thinking
@@ -122,6 +127,8 @@ class PydanticAgent:
             build_prompt=self._build_prompt,
             get_blob=self._get_blob,
             put_blob=self._put_blob,
+            find_compaction=self._find_compaction or no_compaction,
+            pruning=self._pruning,
             context_messages=self._context_messages,
             sleep=self._sleep,
             chance=self._chance,

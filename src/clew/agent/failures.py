@@ -52,7 +52,7 @@ def _explain_api(error: Any, model: ModelInfo) -> Failure:
         case exceptions.ModelContextWindowExceededError():
             words = (
                 f"The conversation is longer than {name} can read. "
-                "`/new` starts a fresh one, `/undo` takes back what made it so long."
+                "`/compact` makes it shorter, `/new` starts a fresh one."
             )
             return Failure(error=ContextTooLong(words), reason="context too long")
         case exceptions.ModelAuthenticationError():

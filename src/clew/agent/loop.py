@@ -27,7 +27,9 @@ from clew.agent.tooling import Toolbox, ToolSpec
 from clew.core.changes import AddMessage, AddUsage, Change
 from clew.core.message import Draft, ToolCall
 from clew.core.models import ModelInfo
+from clew.core.notes import Compaction
 from clew.core.personality import Personality
+from clew.core.pruning import Pruning
 from clew.core.signals import Notice
 from clew.errors import TurnFailed
 from clew.ports import LiveTurn
@@ -36,6 +38,12 @@ MAX_REQUESTS: Final = 50
 """How often one turn asks the model: an agent that goes round in circles stops here."""
 
 BuildPrompt = Callable[[LiveTurn, Personality, ModelInfo], Awaitable[str]]
+FindCompaction = Callable[[str], Awaitable[Compaction | None]]
+
+
+async def no_compaction(_session_id: str) -> Compaction | None:
+    """For a thread that is whole, or was shortened before."""
+    return None
 
 
 class Means(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +57,8 @@ class Means(msgspec.Struct, frozen=True, kw_only=True):
     build_prompt: BuildPrompt
     get_blob: GetBlob
     put_blob: PutBlob
+    find_compaction: FindCompaction = no_compaction
+    pruning: Pruning | None = None
     context_messages: int = 200
     max_requests: int = MAX_REQUESTS
     sleep: Sleep = asyncio.sleep
@@ -93,7 +103,8 @@ async def _list_tools(turn: LiveTurn, means: Means) -> tuple[ToolSpec, ...]:
 async def _next_request(
     turn: LiveTurn, means: Means, prompt: str, tools: tuple[ToolSpec, ...]
 ) -> Request:
-    rows = await read_window(turn, means.context_messages)
+    compaction = await means.find_compaction(turn.session.id)
+    rows = await read_window(turn, means.context_messages, compaction)
     return await build_request(
         rows,
         prompt,
@@ -102,6 +113,8 @@ async def _next_request(
         model=means.model,
         settings=means.settings,
         get_blob=means.get_blob,
+        compaction=compaction,
+        pruning=means.pruning,
     )
 
 

@@ -16,8 +16,12 @@ from pydantic_ai.tools import ToolDefinition
 
 from clew.agent.conversation import GetBlob, Keeps, messages_of, sendable
 from clew.agent.tooling import ToolSpec
+from clew.core.compaction import brief, since, summary_message
+from clew.core.estimate import estimate_text, estimate_tool
 from clew.core.message import Message
 from clew.core.models import ModelInfo
+from clew.core.notes import Compaction
+from clew.core.pruning import Pruning, prune
 from clew.core.thread import plain, repair, window
 from clew.errors import TurnFailed
 
@@ -68,13 +72,20 @@ class Request(msgspec.Struct, frozen=True):
     characters: int
 
 
-async def read_window(thread: Thread, limit: int) -> tuple[Message, ...]:
-    """The newest `limit` messages that make sense alone; more inside one long chain of tools."""
+async def read_window(
+    thread: Thread, limit: int, compaction: Compaction | None = None
+) -> tuple[Message, ...]:
+    """The newest `limit` messages that make sense alone; more inside one long chain of tools.
+
+    Where the thread was compacted, none from before what was kept; the summary is not among them.
+    """
     wanted = limit + 1
     while True:
-        rows = await thread.get_thread(wanted)
+        read = await thread.get_thread(wanted)
+        rows = since(read, compaction)
         shown = window(rows, limit)
-        if len(rows) < wanted or shown[0].role == "user":
+        whole = len(read) < wanted or len(rows) < len(read)
+        if whole or shown[0].role == "user":
             return shown
         wanted *= 4
 
@@ -88,12 +99,24 @@ async def build_request(
     model: Model,
     settings: dict[str, Any],
     get_blob: GetBlob,
+    compaction: Compaction | None = None,
+    pruning: Pruning | None = None,
 ) -> Request:
-    """The request for these rows. A model without tools is not shown any that others used."""
+    """The request for these rows. A model without tools is not shown any that others used.
+
+    The summary of what came before them is the first thing that the user says; the embedded model
+    gets a line of it. Old results of tools are trimmed where the context is getting full.
+    """
     if info.embedded:
+        prompt = prompt if compaction is None else f"{prompt}\n{brief(compaction)}"
         rows = fit(plain(rows), TINY_CHARACTERS - len(prompt))
     else:
+        rows = rows if compaction is None else (summary_message(compaction), *rows)
         rows = repair(rows) if tools else plain(rows)
+        overhead = estimate_text(prompt) + sum(
+            estimate_tool(tool.name, tool.description, tool.schema) for tool in tools
+        )
+        rows = prune(rows, window=info.context_window, overhead=overhead, rules=pruning)
     if not rows:
         raise TurnFailed("There is nothing to answer: the conversation is empty.")
     messages = await messages_of(

@@ -39,6 +39,7 @@ COMMANDS: Final = {
         "search": Entry("clew.cli.search:search_command", "Find words in all messages."),
         "stats": Entry("clew.cli.stats:stats_command", "Numbers about the store."),
         "status": Entry("clew.cli.stats:status_command", "Where the store is and how it is."),
+        "usage": Entry("clew.cli.usage:usage_command", "Tokens and money, by day or by what."),
         "explain": Entry("clew.cli.explain:explain_group", "Why clew opens what it opens."),
     },
     "Change": {

@@ -108,6 +108,7 @@ async def conversation(
                 models=house.models,
                 personalities=house.personalities,
                 memory=house.memory,
+                context=house.context,
                 resolve=lambda value: resolve_resume(store, value, seat.place, viewer=seat.person),
                 export=lambda session, file: export_to(store, session, file),
                 zone=app.zone,

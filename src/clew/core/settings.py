@@ -69,6 +69,9 @@ Tokens = Annotated[
 Seconds = Annotated[Whole, Meta(description="a whole number of seconds, at least 1")]
 Characters = Annotated[Whole, Meta(description="a whole number of characters, at least 1")]
 Rules = Annotated[Texts, Meta(description="a list of rules", examples=[["shell(git status)"]])]
+Switch = Annotated[bool, Meta(description="true or false")]
+PruningMode = Annotated[Literal["auto", "off"], Meta(description='"auto" or "off"')]
+Patterns = Annotated[Texts, Meta(description="a list of tools", examples=[["shell", "web_*"]])]
 Guests = Annotated[Literal["read", "none"], Meta(description='"read" or "none"')]
 Programs = Annotated[Texts, Meta(description="a list of programs", examples=[["~/bin/notify"]])]
 Kind = Annotated[
@@ -110,12 +113,27 @@ class SessionConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     scope: Scope = "cwd"
     context_messages: Count = 200
+    auto_compact: Switch = True
     context_window: Tokens = None
     retention_days: Days = 90
     max_storage_bytes: Bytes = 52_428_800
     retention_action: Action = "archive"
     trash_days: Days = 30
     timezone: Zone = None
+
+
+class PruningConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """`[context.pruning]`: whether old tool results are trimmed, and those of which tools."""
+
+    mode: PruningMode = "auto"
+    allow: Patterns = ()
+    deny: Patterns = ()
+
+
+class ContextConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """`[context]`: what of a thread the model sees."""
+
+    pruning: PruningConfig = PruningConfig()
 
 
 class ToolsConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,9 +146,10 @@ class ToolsConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemoryConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """`[memory]`: what guests see of the memory files."""
+    """`[memory]`: what guests see of it, and whether it is written before a compaction."""
 
     guests: Guests = "none"
+    flush: Switch = True
 
 
 class HooksConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,6 +194,7 @@ SECTIONS: Final[dict[str, type[msgspec.Struct]]] = {
     "session": SessionConfig,
     "tools": ToolsConfig,
     "memory": MemoryConfig,
+    "context.pruning": PruningConfig,
     "hooks": HooksConfig,
 }
 FAMILIES: Final[dict[str, type[msgspec.Struct]]] = {"providers": ProviderConfig, "mcp": McpConfig}
@@ -215,7 +235,7 @@ def get_type(path: tuple[str, ...]) -> Any:
     if len(path) == 4:
         return Key
     *above, name = path
-    kind = FAMILIES[above[0]] if len(above) == 2 else SECTIONS["".join(above)]
+    kind = FAMILIES[above[0]] if above[:1] and above[0] in FAMILIES else SECTIONS[".".join(above)]
     return next(each.type for each in msgspec.structs.fields(kind) if each.name == name)
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
+
+UsageBy = Literal["day", "model", "session", "platform"]
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -28,3 +32,11 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
             cost,
             self.api_calls + other.api_calls,
         )
+
+
+class UsageRow(msgspec.Struct, frozen=True):
+    """What was spent under one name, and in how many turns."""
+
+    name: str
+    usage: Usage
+    turns: int

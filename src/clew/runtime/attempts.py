@@ -26,6 +26,7 @@ class Exchange(msgspec.Struct, frozen=True):
     turns: tuple[str, ...]
     draft: Draft
     messages: int
+    first_seq: int
 
 
 async def find_last(store: Store, session_id: str) -> Exchange | None:
@@ -80,5 +81,5 @@ def _last_of(messages: Sequence[Message]) -> Exchange | None:
         if message.role == "user":
             turns = dict.fromkeys(each.turn_id for each in taken if each.turn_id is not None)
             said = Draft(role="user", content=message.content, parts=message.parts)
-            return Exchange(tuple(turns), said, len(taken)) if turns else None
+            return Exchange(tuple(turns), said, len(taken), message.seq) if turns else None
     return None

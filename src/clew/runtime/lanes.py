@@ -11,17 +11,18 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
 from clew.core.changes import AddMessage, Change, EndTurn, StartTurn, UndoTurn
 from clew.core.delivery import Inbound
+from clew.core.estimate import estimate_text
 from clew.core.message import Draft
 from clew.core.session import Session
 from clew.core.signals import Notice, TurnEnded, TurnStarted
 from clew.core.turn import HEARTBEAT_MS, LEASE_MS, Lease, Turn, TurnEnd
-from clew.errors import ClewError, LeaseHeld, RecordNotFound, StaleLease
+from clew.errors import ClewError, ContextTooLong, LeaseHeld, RecordNotFound, StaleLease
 from clew.ports import Agent, Store
 from clew.runtime.turn import Asker, RunningTurn, Surroundings, new_turn_id
 
@@ -47,6 +48,13 @@ class Work(msgspec.Struct, kw_only=True):
     asker: Asker | None = None
 
 
+class Chore(msgspec.Struct, kw_only=True):
+    """Something else that needs the session for itself, between turns. It is given the lease."""
+
+    done: asyncio.Future[Any]
+    run: Callable[[Lease], Awaitable[Any]]
+
+
 class LaneSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How long a lease is, how often it is renewed, and what surrounds every turn."""
 
@@ -57,6 +65,8 @@ class LaneSettings(msgspec.Struct, frozen=True, kw_only=True):
     on_start: Callable[[Session, str], Awaitable[None]]
     on_end: Callable[[Session, Turn], Awaitable[None]]
     on_abandon: Callable[[Work, BaseException | None], Awaitable[None]]
+    prepare: Callable[[Lease, int], Awaitable[None]]
+    rescue: Callable[[RunningTurn], Awaitable[bool]]
 
 
 class Lane:
@@ -66,9 +76,9 @@ class Lane:
         self.session_id = session_id
         self._settings = settings
         self._store: Store = settings.around.store
-        self._waiting: deque[Work] = deque()
+        self._waiting: deque[Work | Chore] = deque()
         self._worker: asyncio.Task[None] | None = None
-        self._running: asyncio.Task[Turn] | None = None
+        self._running: asyncio.Task[Any] | None = None
         self._over = asyncio.Event()
 
     @property
@@ -79,9 +89,9 @@ class Lane:
     @property
     def queued(self) -> int:
         """How many wait behind the one that runs."""
-        return len(self._waiting)
+        return sum(isinstance(each, Work) for each in self._waiting)
 
-    def put(self, work: Work) -> None:
+    def put(self, work: Work | Chore) -> None:
         """Add work; it begins when everything before it is done."""
         self._waiting.append(work)
         if self._worker is None or self._worker.done():
@@ -102,7 +112,7 @@ class Lane:
         self._waiting.clear()
         for work in taken:
             work.done.cancel()
-        return taken
+        return tuple(work for work in taken if isinstance(work, Work))
 
     async def join(self) -> None:
         """Wait until there is nothing to do."""
@@ -113,10 +123,11 @@ class Lane:
         while self._waiting:
             work = self._waiting.popleft()
             over = self._over = asyncio.Event()
-            running = self._running = asyncio.create_task(self._run(work))
+            doing = self._run(work) if isinstance(work, Work) else self._do(work)
+            running = self._running = asyncio.create_task(doing)
             await asyncio.wait({running})
             error = None if running.cancelled() else running.exception()
-            if running.cancelled() or error is not None:
+            if isinstance(work, Work) and (running.cancelled() or error is not None):
                 with contextlib.suppress(ClewError):
                     await self._settings.on_abandon(work, error)
             # Idle before anybody hears of it: who waited for the turn may undo it at once.
@@ -124,10 +135,29 @@ class Lane:
             _settle(work.done, running)
             over.set()
 
+    async def _do(self, chore: Chore) -> Any:
+        lease = await self._get_lease()
+        try:
+            _heed_cancel()
+            return await self._while_kept(lease, chore.run(lease))
+        finally:
+            with contextlib.suppress(ClewError):
+                await _whole(self._store.release_lease(lease))
+
+    async def _while_kept(self, lease: Lease, work: Awaitable[T]) -> T:
+        """Do something that may take longer than a lease lasts."""
+        keeper = asyncio.create_task(self._keep(lease))
+        try:
+            return await work
+        finally:
+            keeper.cancel()
+
     async def _run(self, work: Work) -> Turn:
         lease = await self._get_lease()
         try:
             _heed_cancel()
+            coming = 0 if work.draft is None else estimate_text(work.draft.content)
+            await self._while_kept(lease, self._settings.prepare(lease, coming))
             session = await self._store.get_session(self.session_id)
             if work.model is not None:
                 session = msgspec.structs.replace(session, model=work.model)
@@ -199,7 +229,12 @@ class Lane:
 
     async def _answer(self, turn: RunningTurn) -> None:
         await self._settings.on_start(turn.session, turn.id)
-        await self._settings.agent.run(turn)
+        try:
+            await self._settings.agent.run(turn)
+        except ContextTooLong:
+            if not await self._settings.rescue(turn):
+                raise
+            await self._settings.agent.run(turn)
 
     async def _keep(self, lease: Lease) -> None:
         """Renew the lease until the turn is over; returns when somebody else has taken it."""
@@ -241,7 +276,7 @@ def _verdict(agent: asyncio.Task[None], *, lost: bool) -> tuple[TurnEnd | None, 
             return "failed", f"{type(error).__name__}: {error} (this is a bug in clew)"
 
 
-def _settle(done: asyncio.Future[Turn], running: asyncio.Task[Turn]) -> None:
+def _settle(done: asyncio.Future[Any], running: asyncio.Task[Any]) -> None:
     """Tell who waits for the turn, if they still do."""
     if done.done():
         return

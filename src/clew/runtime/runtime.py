@@ -12,22 +12,34 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from clew.core.changes import Change
+from clew.core.compaction import NOTHING, Compacted
 from clew.core.delivery import Inbound, NewInbound
 from clew.core.message import Draft, Message
+from clew.core.notes import Compaction
 from clew.core.session import NewSession, Session, SessionFacts
 from clew.core.signals import Committed, Event, Notice, TurnEnded, TurnStarted
 from clew.core.titles import title_from_prompt
-from clew.core.turn import HEARTBEAT_MS, LEASE_MS, Approval, ApprovalScope, Decision, Turn
+from clew.core.turn import (
+    HEARTBEAT_MS,
+    LEASE_MS,
+    Approval,
+    ApprovalScope,
+    Decision,
+    Lease,
+    Turn,
+)
 from clew.errors import ClewError, Conflict, InvalidInput
 from clew.ports import Agent, Clock, Store
 from clew.runtime.bus import Bus, Mailbox
+from clew.runtime.compacting import CompactingRules, Compactor, Flusher, Summariser
 from clew.runtime.hooks import HookEvent, Hooks
-from clew.runtime.lanes import Lane, LaneSettings, Work
+from clew.runtime.lanes import Chore, Lane, LaneSettings, Work
 from clew.runtime.questions import Questions
 from clew.runtime.turn import Asker, RunningTurn, Surroundings
 
@@ -67,12 +79,20 @@ class Runtime:
         remember_rule: Callable[[str], Awaitable[None]],
         lease_ms: int = LEASE_MS,
         renew_ms: int = HEARTBEAT_MS,
+        summariser: Summariser | None = None,
+        flusher: Flusher | None = None,
+        compacting: CompactingRules | None = None,
     ) -> None:
         self.store = store
         self.agent = agent
         self.hooks = hooks
         self.clock = clock
         self.bus = Bus()
+        self.compactor = (
+            None
+            if summariser is None
+            else Compactor(store, self.bus, summariser, flusher=flusher, rules=compacting)
+        )
         self._questions = Questions(store, clock)
         self._lanes: dict[str, Lane] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -93,6 +113,8 @@ class Runtime:
             on_start=self._turn_started,
             on_end=self._turn_ended,
             on_abandon=self._abandon,
+            prepare=self._prepare,
+            rescue=self._rescue,
         )
 
     # --- in -----------------------------------------------------------------------------------
@@ -292,6 +314,55 @@ class Runtime:
         finally:
             await self.store.release_lease(lease)
 
+    # --- compaction -----------------------------------------------------------------------------
+
+    async def compact(self, session_id: str, *, instructions: str | None = None) -> Compacted:
+        """Compact the session when it is free; `InvalidInput` if there is too little, or stopped.
+
+        Whatever goes wrong, the session is as it was.
+        """
+        compactor = self._get_compactor()
+        self._refuse_if_closing()
+        run = partial(compactor.compact_under, instructions=instructions)
+        chore = Chore(done=asyncio.get_running_loop().create_future(), run=run)
+        self._lane(session_id).put(chore)
+        await asyncio.wait({chore.done})
+        if chore.done.cancelled():
+            raise InvalidInput("Compacting was stopped; the conversation is as it was.")
+        made: Compacted | None = chore.done.result()
+        if made is None:
+            raise InvalidInput(NOTHING)
+        return made
+
+    async def uncompact(self, session_id: str) -> Compaction:
+        """Take the latest compaction back. `LeaseHeld` while a turn runs."""
+        return await self._get_compactor().uncompact(session_id)
+
+    def _get_compactor(self) -> Compactor:
+        if self.compactor is None:
+            raise InvalidInput("Nobody here can write summaries.")
+        return self.compactor
+
+    async def _prepare(self, lease: Lease, coming: int) -> None:
+        """Before a turn: compact, if the thread has become too long."""
+        if self.compactor is not None:
+            await self.compactor.prepare(lease, coming=coming)
+
+    async def _rescue(self, turn: RunningTurn) -> bool:
+        return self.compactor is not None and await self.compactor.rescue(turn)
+
+    async def _compact_if_due(self, session_id: str) -> None:
+        """After a turn: the person reads the answer meanwhile."""
+        if self.compactor is None or self.is_running(session_id):
+            return  # the next turn looks for itself
+        due = await self.compactor.is_due(await self.store.get_session(session_id))
+        if due and not self._closing:
+            done = asyncio.get_running_loop().create_future()
+            done.add_done_callback(lambda each: each.cancelled() or each.exception())
+            self._lane(session_id).put(Chore(done=done, run=self.compactor.prepare))
+
+    # --- approvals ------------------------------------------------------------------------------
+
     async def decide(
         self, approval_id: str, decision: Decision, *, by: str, scope: ApprovalScope = "once"
     ) -> Approval:
@@ -330,6 +401,8 @@ class Runtime:
             with contextlib.suppress(ClewError):
                 await self._give_title(session)
         await self._tell("turn_end", session, turn_id=turn.id, status=turn.status)
+        with contextlib.suppress(ClewError):
+            await self._compact_if_due(session.id)
 
     async def _give_title(self, session: Session) -> None:
         thread = await self.store.get_messages(session.id, 20)

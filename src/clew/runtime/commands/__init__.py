@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from clew.errors import ClewError
-from clew.runtime.commands import reports, sessions, settings, turns
+from clew.runtime.commands import context, reports, sessions, settings, turns
 from clew.runtime.commands.desk import Desk, Reply
 
 Run = Callable[[Desk, str], Awaitable[Reply]]
@@ -43,6 +43,9 @@ COMMANDS: Final[dict[str, Command]] = {
     "mode": Command("[MODE]", "default, or plan: look and propose.", settings.mode),
     "personality": Command("[ID]", "Show or change the personality.", settings.personality),
     "verbose": Command("[on|off]", "Show tool calls and their results.", settings.verbose),
+    "compact": Command("[WISH]", "Replace the older part by a summary.", context.compact),
+    "uncompact": Command("", "Take the latest compaction back.", context.uncompact),
+    "context": Command("[list|detail]", "What the model is given, and how much.", context.context),
     "memory": Command("", "What is remembered, and where it is.", reports.memory),
     "todos": Command("", "The session's todo list.", reports.todos),
     "scratchpad": Command("[NAME]", "The session's scratchpad.", reports.scratchpad),

@@ -11,7 +11,7 @@ from clew.core.personality import Personality
 from clew.core.resume import Resolution
 from clew.core.session import Session
 from clew.errors import PersonalityNotFound
-from clew.ports import Memory, Models, Personalities, Store
+from clew.ports import Context, Memory, Models, Personalities, Store
 from clew.runtime.runtime import Ticket
 from clew.runtime.seat import Seat, Switched
 
@@ -23,6 +23,7 @@ class Desk(msgspec.Struct, frozen=True, kw_only=True):
     models: Models
     personalities: Personalities
     memory: Memory
+    context: Context
     resolve: Callable[[str], Awaitable[Resolution]]
     export: Callable[[Session, str | None], Awaitable[str]]
     zone: Callable[[int], tzinfo]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clew.core.changes import RedoTurn, UndoTurn
+from clew.core.changes import Change, RedoTurn, UndoCompaction, UndoTurn
 from clew.core.names import counted
 from clew.core.session import Session
 from clew.core.text import cut, strip_controls
@@ -42,7 +42,12 @@ async def undo(desk: Desk, _rest: str) -> Reply:
     last = await find_last(desk.store, session.id)
     if last is None:
         raise InvalidInput("There is nothing to undo.")
-    await desk.seat.runtime.amend(session.id, *(UndoTurn(each) for each in last.turns))
+    changes: list[Change] = [UndoTurn(each) for each in last.turns]
+    compaction = await desk.store.find_compaction(session.id)
+    if compaction is not None and last.first_seq < compaction.keep_from:
+        # The summary tells of what is taken back, so it goes too.
+        changes.append(UndoCompaction(compaction.id))
+    await desk.seat.runtime.amend(session.id, *changes)
     await desk.seat.refresh()
     return Reply(text=f"Took back {_described(last)} /redo brings it back.")
 

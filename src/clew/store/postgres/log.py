@@ -7,7 +7,7 @@ import psycopg
 from clew.core.changes import AddMessage, Change, Recorded
 from clew.core.message import Draft, Message, number
 from clew.core.turn import Approval, ApprovalScope, Decision, Turn
-from clew.core.usage import Usage
+from clew.core.usage import Usage, UsageBy, UsageRow
 from clew.errors import Conflict, InvalidInput, RecordNotFound
 from clew.store.cursors import check_limit
 from clew.store.postgres.appending import append, is_plain
@@ -22,6 +22,7 @@ from clew.store.rows import (
     approval_from,
     message_from,
     optional,
+    plain,
     text,
     turn_from,
 )
@@ -33,6 +34,21 @@ SELECT coalesce(sum(input_tokens), 0)::bigint, coalesce(sum(output_tokens), 0)::
   CASE WHEN count(*) = count(cost) THEN coalesce(sum(cost), 0)::bigint END,
   coalesce(sum(api_calls), 0)::bigint
 FROM turns WHERE started_at >= $1
+"""
+
+_NAMES: dict[UsageBy, str] = {
+    "day": "(t.started_at / 900000 * 900000)::text",
+    "model": "coalesce(t.model, '')",
+    "session": "t.session_id",
+    "platform": "s.platform",
+}
+_SPENT_BY = """
+SELECT {name} COLLATE "C" AS name, sum(t.input_tokens)::bigint, sum(t.output_tokens)::bigint,
+  sum(t.cache_read_tokens)::bigint, sum(t.cache_creation_tokens)::bigint,
+  CASE WHEN count(*) = count(t.cost) THEN sum(t.cost)::bigint END, sum(t.api_calls)::bigint,
+  count(*)
+FROM turns t JOIN sessions s ON s.id = t.session_id
+WHERE t.started_at >= $1 GROUP BY 1 ORDER BY 1
 """
 
 _LIST_TURNS = f"SELECT {TURN_COLUMNS} FROM turns WHERE session_id = $1"
@@ -189,6 +205,18 @@ class PostgresLog:
 
         async def job(connection: Connection) -> Usage:
             return Usage(*await fetch_one(connection, SPENT, (since,)) or ())
+
+        return await self._db.read(job)
+
+    async def list_usage(self, by: UsageBy, *, since: int) -> tuple[UsageRow, ...]:
+        """See `ports.Log`."""
+        sql = _SPENT_BY.format(name=_NAMES[by])
+
+        async def job(connection: Connection) -> tuple[UsageRow, ...]:
+            return tuple(
+                UsageRow(plain(name) or "", Usage(*spent), turns)
+                for name, *spent, turns in await fetch(connection, sql, (since,))
+            )
 
         return await self._db.read(job)
 

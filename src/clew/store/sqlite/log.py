@@ -10,7 +10,7 @@ from clew.core.changes import AddMessage, Change, Recorded
 from clew.core.message import Draft, Message, number
 from clew.core.text import decode_text
 from clew.core.turn import Approval, ApprovalScope, Decision, Turn
-from clew.core.usage import Usage
+from clew.core.usage import Usage, UsageBy, UsageRow
 from clew.errors import Conflict, InvalidInput, RecordNotFound
 from clew.store.cursors import check_limit
 from clew.store.rows import (
@@ -19,6 +19,7 @@ from clew.store.rows import (
     approval_from,
     message_from,
     optional,
+    plain,
     text,
     turn_from,
 )
@@ -34,6 +35,20 @@ SELECT coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0),
   coalesce(sum(cache_read_tokens), 0), coalesce(sum(cache_creation_tokens), 0),
   CASE WHEN count(*) = count(cost) THEN coalesce(sum(cost), 0) END, coalesce(sum(api_calls), 0)
 FROM turns WHERE started_at >= ?
+"""
+
+_NAMES: dict[UsageBy, str] = {
+    "day": "CAST(t.started_at / 900000 * 900000 AS TEXT)",
+    "model": "coalesce(t.model, '')",
+    "session": "t.session_id",
+    "platform": "s.platform",
+}
+_SPENT_BY = """
+SELECT {name}, sum(t.input_tokens), sum(t.output_tokens), sum(t.cache_read_tokens),
+  sum(t.cache_creation_tokens), CASE WHEN count(*) = count(t.cost) THEN sum(t.cost) END,
+  sum(t.api_calls), count(*)
+FROM turns t JOIN sessions s ON s.id = t.session_id
+WHERE t.started_at >= ? GROUP BY 1 ORDER BY 1
 """
 
 
@@ -141,6 +156,18 @@ class SqliteLog:
         return await self._db.read(
             lambda connection: Usage(*fetch_one(connection, SPENT, (since,)) or ())
         )
+
+    async def list_usage(self, by: UsageBy, *, since: int) -> tuple[UsageRow, ...]:
+        """See `ports.Log`."""
+        sql = _SPENT_BY.format(name=_NAMES[by])
+
+        def job(connection: apsw.Connection) -> tuple[UsageRow, ...]:
+            return tuple(
+                UsageRow(plain(name) or "", Usage(*spent), turns)
+                for name, *spent, turns in fetch(connection, sql, (since,))
+            )
+
+        return await self._db.read(job)
 
     async def interrupt_turns(self, session_id: str) -> tuple[Turn, ...]:
         """See `ports.Log`."""

@@ -17,8 +17,9 @@ from clew.core.changes import (
     WaitForApproval,
 )
 from clew.core.message import Draft
+from clew.core.session import NewSession
 from clew.core.turn import LEASE_MS, TurnEnd
-from clew.core.usage import Usage
+from clew.core.usage import Usage, UsageBy
 from clew.errors import Conflict, InvalidInput, RecordNotFound
 from clew.ports import Store
 from clew.testing.clock import SECOND, FakeClock
@@ -238,6 +239,34 @@ class TurnsContract(Contract):
         assert await store.get_usage(since=times["b"]) == spent["b"] + spent["c"]
         assert await store.get_usage(since=0) == spent["a"] + spent["b"] + spent["c"]
         assert await store.get_usage(since=times["c"] + 1) == Usage()
+
+    async def test_what_was_spent_is_summed_by_day_model_session_and_platform(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        one = await make(store)
+        two = await store.create_session(NewSession(key="web:1", platform="web"))
+        quarter = 15 * 60 * SECOND
+        clock.advance(quarter - clock() % quarter)
+        began = clock()
+        for number, (session, model) in enumerate([(one, "a/x"), (two, "a/x"), (one, None)]):
+            usage = AddUsage(usage=Usage(10**number, 1, cost=number), turn_id=f"t{number}")
+            start = StartTurn(turn_id=f"t{number}", model=model)
+            await record(store, session.id, start, usage)
+            clock.advance(quarter)
+
+        async def spent(by: UsageBy, since: int = 0) -> dict[str, tuple[int, int | None, int]]:
+            rows = await store.list_usage(by, since=since)
+            return {row.name: (row.usage.input_tokens, row.usage.cost, row.turns) for row in rows}
+
+        assert await spent("day") == {
+            str(began): (1, 0, 1),
+            str(began + quarter): (10, 1, 1),
+            str(began + 2 * quarter): (100, 2, 1),
+        }
+        assert await spent("model") == {"": (100, 2, 1), "a/x": (11, 1, 2)}
+        assert await spent("session") == {one.id: (101, 2, 2), two.id: (10, 1, 1)}
+        assert await spent("platform") == {"cli": (101, 2, 2), "web": (10, 1, 1)}
+        assert await spent("platform", began + quarter) == {"cli": (100, 2, 1), "web": (10, 1, 1)}
 
     async def test_one_unknown_price_makes_what_was_spent_unknown(
         self, store: Store, clock: FakeClock

@@ -1,0 +1,267 @@
+"""Writing the summary of a thread with the session's own model.
+
+It is given the messages and gives back a `Digest`; what is kept beside it, and when it is recorded,
+is decided elsewhere. Light to import: pydantic-ai comes in when a summary is asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from clew.core.compaction import UNKNOWN_WINDOW, Digest, summary_room
+from clew.core.estimate import estimate_text
+from clew.core.message import Message
+from clew.core.models import ModelInfo, clamp_thinking
+from clew.core.session import Session
+from clew.core.signals import Retrying, Signal
+from clew.core.summaries import (
+    SUMMARY_INSTRUCTION,
+    TINY_INSTRUCTION,
+    ask_summary,
+    merge,
+    pack,
+    shorten,
+    write_out,
+)
+from clew.core.usage import Usage
+from clew.errors import ContextTooLong, ModelNotFound, PersonalityNotFound
+from clew.ports import Personalities
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelResponse
+    from pydantic_ai.models import Model
+
+    from clew.agent.requests import Catalogue, Request
+
+SHARE: Final = 0.6
+"""What of the window one request for a summary fills: estimates may be off by a third."""
+
+MOST_PIECES: Final = 8
+LONGEST: Final = 8_000
+SHORTEST: Final = 120
+"""Characters of one message that are summarised: all of it where there is room, then less."""
+
+TINY_ROOM: Final = 320
+TINY_ANSWER: Final = 120
+TINY_PIECES: Final = 3
+"""Tokens and requests for the embedded model, which reads a hundred of them in a second."""
+
+Signals = Callable[[Signal], None]
+
+
+class Budget(msgspec.Struct, frozen=True):
+    """How much goes into one request, into how many, and into the summary: tokens."""
+
+    room: int
+    pieces: int
+    summary: int
+
+
+class ModelSummariser:
+    """Asks the model of a session for the summary of its thread (`runtime.compacting`)."""
+
+    def __init__(
+        self,
+        *,
+        catalogue: Catalogue,
+        personalities: Personalities,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._catalogue = catalogue
+        self._personalities = personalities
+        self._sleep = sleep
+        self._chance = chance
+
+    def get_model(self, session: Session) -> ModelInfo:
+        """The model that the session's next turn would use."""
+        return choose_model(self._catalogue, self._personalities, session)
+
+    async def summarise(
+        self,
+        session: Session,
+        messages: Sequence[Message],
+        *,
+        previous: str | None,
+        instructions: str | None,
+        signal: Signals,
+    ) -> Digest:
+        """A summary that takes in the previous one. `TurnFailed` like a turn; cancellable."""
+        info = self.get_model(session)
+        await asyncio.to_thread(_load)
+        settings = self._catalogue.get_settings(
+            info, thinking=clamp_thinking("off", info.thinking), service_tier=session.service_tier
+        )
+        if info.embedded:
+            settings = settings | {"max_tokens": TINY_ANSWER}
+        writer = Writer(
+            await self._catalogue.open_model(info),
+            info,
+            settings,
+            signal=signal,
+            sleep=self._sleep,
+            chance=self._chance,
+        )
+        return await writer.write(messages, previous=previous, instructions=instructions)
+
+
+def choose_model(catalogue: Catalogue, personalities: Personalities, session: Session) -> ModelInfo:
+    """The session's model, else its personality's, else the default one."""
+    wanted = session.model
+    if wanted is None:
+        try:
+            wanted = personalities.get_personality(session.personality).model
+        except PersonalityNotFound:
+            wanted = None
+    try:
+        return catalogue.get_model(wanted)
+    except ModelNotFound:
+        return catalogue.get_model(None)
+
+
+class Writer:
+    """Writes one summary, piece by piece if need be."""
+
+    def __init__(
+        self,
+        model: Model,
+        info: ModelInfo,
+        settings: dict[str, Any],
+        *,
+        signal: Signals = lambda _: None,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._model = model
+        self._info = info
+        self._settings = settings
+        self._signal = signal
+        self._sleep = sleep
+        self._chance = chance
+        self._usage = Usage()
+
+    async def write(
+        self, messages: Sequence[Message], *, previous: str | None, instructions: str | None
+    ) -> Digest:
+        """The summary of all of it. Pieces that turn out too long are asked for in halves."""
+        budget = get_budget(self._info)
+        while True:
+            try:
+                return await self._write(messages, previous, instructions, budget)
+            except ContextTooLong:
+                if budget.room < 2 * TINY_ROOM:
+                    raise
+                budget = msgspec.structs.replace(budget, room=budget.room // 2)
+
+    async def _write(
+        self,
+        messages: Sequence[Message],
+        previous: str | None,
+        instructions: str | None,
+        budget: Budget,
+    ) -> Digest:
+        room = budget.room - estimate_text(instructions or "") - budget.summary
+        pieces = cut_pieces(messages, max(room, budget.room // 3), budget.pieces)
+        summary, short = previous, None
+        for number, piece in enumerate(pieces, 1):
+            place = f' part="{number} of {len(pieces)}"' if len(pieces) > 1 else ""
+            said = await self._ask(piece, summary, instructions, place)
+            summary, short = merge(said, previous=summary, messages=messages, room=budget.summary)
+        return Digest(summary=summary or "", short=short, usage=self._usage)
+
+    async def _ask(
+        self, piece: str, previous: str | None, instructions: str | None, place: str
+    ) -> str:
+        from clew.agent.answers import (  # noqa: PLC0415  # loads pydantic-ai
+            check_answer,
+            count_said,
+            stream_answer,
+        )
+        from clew.agent.attempts import attempt  # noqa: PLC0415  # likewise
+        from clew.agent.prices import usage_of  # noqa: PLC0415  # likewise
+
+        if self._info.embedded:
+            request = _request(piece, TINY_INSTRUCTION, self._settings)
+        else:
+            asked = ask_summary(piece, previous=previous, instructions=instructions, place=place)
+            request = _request(asked, SUMMARY_INSTRUCTION, self._settings)
+        ask = partial(stream_answer, self._model, self._info, request, _ignore)
+        response: ModelResponse = await attempt(
+            ask, self._info, self._pass_on, sleep=self._sleep, chance=self._chance
+        )
+        self._usage += usage_of(
+            response, self._info, sent=request.characters, said=count_said(response)
+        )
+        check_answer(response, self._info)
+        return response.text or ""
+
+    def _pass_on(self, signal: Signal) -> None:
+        """Countdowns are for people; what the model says here is not."""
+        if isinstance(signal, Retrying):
+            self._signal(signal)
+
+
+def get_budget(info: ModelInfo) -> Budget:
+    """What a model can take."""
+    if info.embedded:
+        return Budget(TINY_ROOM, TINY_PIECES, summary_room(info.context_window))
+    size = info.context_window or UNKNOWN_WINDOW
+    return Budget(
+        max(int(size * SHARE) - estimate_text(SUMMARY_INSTRUCTION), TINY_ROOM),
+        MOST_PIECES,
+        summary_room(size),
+    )
+
+
+def cut_pieces(messages: Sequence[Message], room: int, most: int) -> list[str]:
+    """The conversation as pieces of so many tokens, at most so many of them.
+
+    What is too much is made shorter message by message; what is still too much loses its middle.
+    """
+    longest = min(LONGEST, room)  # characters: no message fills more than a fourth of a piece
+    pieces = pack(write_out(messages, longest), room)
+    while len(pieces) > most and longest > SHORTEST:
+        longest = max(longest // 2, SHORTEST)
+        pieces = pack(write_out(messages, longest), room)
+    if len(pieces) > most:
+        missing = f"[… {len(pieces) - most} parts of the conversation are left out here …]"
+        pieces[1 : len(pieces) - most + 1] = []
+        pieces[0] = f"{pieces[0]}\n\n{missing}"
+    return [shorten(piece, room * 4) for piece in pieces]
+
+
+def _request(text: str, instruction: str, settings: dict[str, Any]) -> Request:
+    from pydantic_ai.messages import (  # noqa: PLC0415  # a second to import
+        InstructionPart,
+        ModelRequest,
+        UserPromptPart,
+    )
+    from pydantic_ai.models import ModelRequestParameters  # noqa: PLC0415  # likewise
+
+    from clew.agent.conversation import sendable  # noqa: PLC0415  # likewise
+    from clew.agent.requests import Request  # noqa: PLC0415  # likewise
+
+    text = sendable(text)
+    return Request(
+        messages=[ModelRequest(parts=[UserPromptPart(content=text)])],
+        settings=settings,
+        parameters=ModelRequestParameters(instruction_parts=[InstructionPart(content=instruction)]),
+        characters=len(text) + len(instruction),
+    )
+
+
+def _ignore(_: Signal) -> None:
+    """Nobody watches what a summary says while it is written."""
+
+
+def _load() -> Any:
+    """Import the library off the event loop: it takes a second or two."""
+    import clew.agent.answers  # noqa: PLC0415  # loads pydantic-ai
+
+    return clew.agent.answers

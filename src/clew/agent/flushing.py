@@ -1,0 +1,212 @@
+"""The memory flush: before a thread is compacted, the model may write down what should last.
+
+A silent turn. It sees the thread as the next turn would, and it may only use the memory tools; what
+it says and does is never recorded, shown or delivered. Only what it writes to the memory files
+stays, and what it cost is told to the caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from clew.agent.compaction import choose_model
+from clew.agent.tooling import Toolbox, ToolOutcome, ToolSpec
+from clew.core.changes import AddMessage, AddUsage, Change, Recorded
+from clew.core.message import Draft, Message, ToolCall, number
+from clew.core.models import ModelInfo, clamp_thinking
+from clew.core.notes import Blob
+from clew.core.personality import Personality
+from clew.core.session import OWNER, Session
+from clew.core.signals import Signal
+from clew.core.turn import Approval
+from clew.core.usage import Usage
+from clew.errors import InvalidInput, PersonalityNotFound
+from clew.ports import LiveTurn, Personalities
+
+if TYPE_CHECKING:
+    from clew.agent.requests import Catalogue
+
+MEMORY_TOOLS: Final = frozenset({"memory_read", "memory_write"})
+MOST_REQUESTS: Final = 6
+MOST_MESSAGES: Final = 100_000
+"""All that it is given: what the model sees was chosen before."""
+
+FLUSH_REQUEST: Final = """\
+[This is clew, not the user. The older part of this conversation is about to be replaced by a \
+summary. If there is anything in it that should still be known in later conversations, and is not \
+in the memory files yet, write it there now with memory_write: lasting facts about the user and \
+the projects, in short lines, no secrets. Then answer with one word. If there is nothing, answer \
+"nothing". Nobody reads your answer.]"""
+
+BuildPrompt = Callable[[LiveTurn, Personality, ModelInfo], Awaitable[str]]
+
+
+def is_writable(session: Session) -> bool:
+    """Whether a silent turn may write: the owner's session, not planning, in a place of theirs."""
+    if session.person != OWNER or session.mode == "plan":
+        return False
+    return session.cwd is None or os.access(session.cwd, os.W_OK)
+
+
+class MemoryFlusher:
+    """Runs silent turns with the session's model (`runtime.compacting`)."""
+
+    def __init__(
+        self,
+        *,
+        catalogue: Catalogue,
+        personalities: Personalities,
+        toolbox: Toolbox,
+        build_prompt: BuildPrompt,
+        get_blob: Callable[[str], Awaitable[Blob]],
+        writable: Callable[[Session], bool] = is_writable,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._catalogue = catalogue
+        self._personalities = personalities
+        self._toolbox = MemoryToolbox(toolbox)
+        self._build_prompt = build_prompt
+        self._get_blob = get_blob
+        self._writable = writable
+        self._sleep = sleep
+        self._chance = chance
+
+    async def flush(self, session: Session, thread: Sequence[Message]) -> Usage | None:
+        """Let the model write its memory. Returns what it cost; None if there was no point.
+
+        Raises whatever a turn does: the caller goes on without it.
+        """
+        info = choose_model(self._catalogue, self._personalities, session)
+        if info.embedded or not info.tools or not await asyncio.to_thread(self._writable, session):
+            return None
+        personality = self._get_personality(session)
+        turn = SilentTurn(session, thread)
+        if not await self._toolbox.list_tools(turn, personality, info):
+            return None
+        await asyncio.to_thread(_load)
+        from clew.agent.loop import Means, run_turn  # noqa: PLC0415  # loads pydantic-ai
+
+        wanted = session.thinking or personality.thinking
+        means = Means(
+            info=info,
+            model=await self._catalogue.open_model(info),
+            settings=self._catalogue.get_settings(
+                info,
+                thinking=None if wanted is None else clamp_thinking(wanted, info.thinking),
+                service_tier=session.service_tier,
+            ),
+            personality=personality,
+            toolbox=self._toolbox,
+            build_prompt=self._build_prompt,
+            get_blob=self._get_blob,
+            put_blob=_keep_no_blob,
+            context_messages=MOST_MESSAGES,
+            max_requests=MOST_REQUESTS,
+            sleep=self._sleep,
+            chance=self._chance,
+        )
+        await run_turn(turn, means)
+        return turn.usage
+
+    def _get_personality(self, session: Session) -> Personality:
+        try:
+            return self._personalities.get_personality(session.personality)
+        except PersonalityNotFound:
+            return self._personalities.get_personality(None)
+
+
+class SilentTurn:
+    """A `LiveTurn` that is nowhere: its rows are in memory, and nobody watches or is asked."""
+
+    def __init__(self, session: Session, thread: Sequence[Message]) -> None:
+        self.id = f"silent-{secrets.token_hex(6)}"
+        self.session = session
+        self.person = session.person
+        self.usage = Usage()
+        self._rows = list(thread)
+        self._add(Draft(role="user", content=FLUSH_REQUEST))
+
+    async def get_thread(self, limit: int) -> tuple[Message, ...]:
+        """What it was given, and what has come of it."""
+        return tuple(self._rows[-limit:])
+
+    async def record(self, *changes: Change) -> Recorded:
+        """Remember messages and usage for as long as the turn runs; nothing else is possible."""
+        seqs = []
+        for change in changes:
+            if isinstance(change, AddMessage):
+                seqs.append(self._add(change.draft))
+            elif isinstance(change, AddUsage):
+                self.usage += change.usage
+        return Recorded(tuple(seqs), tuple(seqs), self._rows[-1].seq, self._rows[-1].at)
+
+    async def finish(self, *changes: Change) -> Recorded:
+        """The same: there is no turn to end."""
+        return await self.record(*changes)
+
+    def signal(self, signal: Signal) -> None:
+        """Nobody watches."""
+
+    async def ask(self, call: ToolCall, request: dict[str, Any]) -> Approval:  # noqa: ARG002  # the port's signature
+        """Nobody is asked, so the answer is no."""
+        raise InvalidInput("Nobody can be asked in a silent turn, so it was not done.")
+
+    async def set_mode(self, mode: str) -> None:  # noqa: ARG002  # the port's signature
+        """Nothing is changed."""
+        raise InvalidInput("A silent turn can't change the mode.")
+
+    async def allow(self, rule: str, *, always: bool) -> None:  # noqa: ARG002  # the port's signature
+        """Nothing is allowed."""
+        raise InvalidInput("A silent turn can't allow anything.")
+
+    async def spawn(self, task: str, *, personality: str | None = None) -> str:  # noqa: ARG002  # the port's signature
+        """No company."""
+        raise InvalidInput("A silent turn can't spawn.")
+
+    def _add(self, draft: Draft) -> int:
+        last = self._rows[-1] if self._rows else None
+        seq = 1 if last is None else last.seq + 1
+        at = 0 if last is None else last.at
+        self._rows.append(
+            number(draft, row_id=seq, session_id=self.session.id, seq=seq, turn_id=self.id, at=at)
+        )
+        return seq
+
+
+class MemoryToolbox:
+    """A toolbox of which only the memory tools are there."""
+
+    def __init__(self, toolbox: Toolbox) -> None:
+        self._toolbox = toolbox
+
+    async def list_tools(
+        self, turn: LiveTurn, personality: Personality, model: ModelInfo
+    ) -> tuple[ToolSpec, ...]:
+        """See `Toolbox.list_tools`; nothing if the memory can't be written."""
+        offered = await self._toolbox.list_tools(turn, personality, model)
+        mine = tuple(spec for spec in offered if spec.name in MEMORY_TOOLS)
+        return mine if any(spec.name == "memory_write" for spec in mine) else ()
+
+    async def run(self, call: ToolCall, turn: LiveTurn, personality: Personality) -> ToolOutcome:
+        """See `Toolbox.run`."""
+        if call.name not in MEMORY_TOOLS:
+            words = f"{call.name} is not there: only the memory can be written now."
+            return ToolOutcome(content=words, is_error=True)
+        return await self._toolbox.run(call, turn, personality)
+
+
+async def _keep_no_blob(_data: bytes, _media_type: str) -> str:
+    raise InvalidInput("A silent turn keeps no files.")
+
+
+def _load() -> Any:
+    """Import the library off the event loop: it takes a second or two."""
+    import clew.agent.loop  # noqa: PLC0415  # loads pydantic-ai
+
+    return clew.agent.loop

@@ -1,0 +1,132 @@
+"""Commands about what the model is given: compact, uncompact, context."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from clew.core.compaction import AFTER_SUMMARY, since, summary_message
+from clew.core.context import ContextPart
+from clew.core.estimate import estimate_message, estimate_thread
+from clew.core.message import Message
+from clew.core.names import counted, format_count
+from clew.core.notes import Compaction
+from clew.core.session import Session
+from clew.core.text import columns, cut, pad, strip_controls
+from clew.core.thread import window
+from clew.errors import InvalidInput
+from clew.runtime.commands.desk import Desk, Reply
+
+LARGEST = 10
+"""Messages that `/context detail` names."""
+
+LIMIT = 200
+SAID = 50
+"""Messages that are looked at, and columns of one that are shown."""
+
+KINDS = {"user": "what you said", "assistant": "answers", "tool": "tool results"}
+
+
+async def compact(desk: Desk, rest: str) -> Reply:
+    """`/compact [WISH]`: the older part becomes a summary, heeding the wish."""
+    session = _session(desk, "compact")
+    made = await desk.seat.runtime.compact(session.id, instructions=rest or None)
+    await desk.seat.refresh()
+    return Reply(
+        text=f"Summarised {counted(made.summarised, 'message')}, kept "
+        f"{counted(made.kept, 'message')}: {format_count(made.tokens_before)} → "
+        f"~{format_count(made.tokens_after)} tokens. Everything stays in the store; "
+        "/uncompact takes it back."
+    )
+
+
+async def uncompact(desk: Desk, _rest: str) -> Reply:
+    """`/uncompact`: the latest compaction is taken back."""
+    session = _session(desk, "uncompact")
+    if desk.seat.runtime.is_running(session.id):
+        raise InvalidInput("A turn is running. Wait for it, or stop it first (Ctrl+C or /stop).")
+    await desk.seat.runtime.uncompact(session.id)
+    await desk.seat.refresh()
+    left = await desk.store.find_compaction(session.id)
+    now = "the compaction before it counts again" if left else "the model reads the whole again"
+    return Reply(text=f"Took the latest compaction back; {now}.")
+
+
+async def context(desk: Desk, rest: str) -> Reply:
+    """`/context [list|detail]`: the parts of the next request with their sizes."""
+    wanted = rest.lower() or "list"
+    if wanted not in ("list", "detail"):
+        raise InvalidInput("It is /context list, or /context detail.")
+    session = _session(desk, "look at")
+    parts = await desk.context.list_parts(session, desk.seat.person)
+    compaction = await desk.store.find_compaction(session.id)
+    rows = since(await desk.store.get_messages(session.id, LIMIT), compaction)
+    shown = window(rows, LIMIT) if rows else ()
+    sizes = _sum_up(parts, shown, compaction)
+    blocks = [_table(sizes), _total(desk, session, sum(size for _, size in sizes))]
+    if wanted == "detail":
+        blocks += _detail(parts, shown)
+    return Reply(text="\n\n".join(blocks))
+
+
+def _session(desk: Desk, verb: str) -> Session:
+    if desk.seat.session is None:
+        raise InvalidInput(f"There is nothing to {verb} yet; say something first.")
+    return desk.seat.session
+
+
+def _sum_up(
+    parts: Sequence[ContextPart], shown: Sequence[Message], compaction: Compaction | None
+) -> list[tuple[str, int]]:
+    sizes: dict[str, int] = {}
+    for part in parts:
+        name = part.name if part.kind == "prompt" else "tools"
+        sizes[name] = sizes.get(name, 0) + part.tokens
+    if compaction is not None:
+        sizes["summary"] = estimate_message(summary_message(compaction))
+    for role, name in KINDS.items():
+        size = estimate_thread(each for each in shown if each.role == role)
+        if size:
+            sizes[name] = size
+    return list(sizes.items())
+
+
+def _total(desk: Desk, session: Session, total: int) -> str:
+    size = desk.seat.model.context_window
+    share = f" of {format_count(size)} ({total * 100 // size} %)" if size else ""
+    line = f"together ~{format_count(total)} tokens{share}"
+    if session.context_tokens:
+        line += f"; the last request was {format_count(session.context_tokens)}"
+    return line
+
+
+def _detail(parts: Sequence[ContextPart], shown: Sequence[Message]) -> list[str]:
+    files = [(part.source, part.tokens) for part in parts if part.source]
+    tools = sorted(
+        ((part.name, part.tokens) for part in parts if part.kind == "tool"),
+        key=lambda each: -each[1],
+    )
+    largest = sorted(shown, key=estimate_message, reverse=True)[:LARGEST]
+    messages = [(f"{each.seq} {_described(each)}", estimate_message(each)) for each in largest]
+    named = (("files", files), ("tools", tools), ("largest messages", messages))
+    return [f"{name}\n{_table(rows, '  ')}" for name, rows in named if rows]
+
+
+def _described(message: Message) -> str:
+    who = message.tool_name or "tool" if message.role == "tool" else message.role
+    said = message.content or " ".join(call.name for call in message.tool_calls)
+    said = said.removesuffix(AFTER_SUMMARY)[:400]
+    return cut(f"{who}: {' '.join(strip_controls(said).split())}", SAID)
+
+
+def _table(rows: Sequence[tuple[str, int]], indent: str = "") -> str:
+    if not rows:
+        return "nothing yet"
+    rows = [(strip_controls(name, keep_newlines=False), size) for name, size in rows]
+    width = max(columns(name) for name, _ in rows)
+    numbers = [f"~{format_count(size)}" for _, size in rows]
+    total = sum(size for _, size in rows) or 1
+    wide = max(map(len, numbers))
+    return "\n".join(
+        f"{indent}{pad(name, width)}  {number:>{wide}}  {size * 100 // total:>3} %"
+        for (name, size), number in zip(rows, numbers, strict=True)
+    )
