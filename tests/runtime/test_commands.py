@@ -188,22 +188,8 @@ async def test_new_with_a_message_says_it_there(store: Store, talked: Seat, run:
     assert (await read(store, talked.session))[0] == "user: and now this"
 
 
-async def test_resume_alone_offers_the_sessions_of_this_directory(
-    store: Store, talked: Seat, run: Run
-) -> None:
-    await store.create_session(NewSession(key="cli:far", cwd="/far"))
-    reply = await run("/resume")
-    assert reply.pick is not None
-    assert [each.id for each in reply.pick] == [sitting(talked).id]
-
-
-async def test_resume_alone_offers_all_where_this_directory_has_none(
-    store: Store, run: Run
-) -> None:
-    far = await store.create_session(NewSession(key="cli:far", cwd="/far"))
-    reply = await run("/resume")
-    assert reply.pick is not None
-    assert [each.id for each in reply.pick] == [far.id]
+async def test_resume_alone_lets_the_person_choose_among_all(talked: Seat, run: Run) -> None:
+    assert (await run("/resume")).pick == ()
 
 
 async def test_resume_with_nothing_to_resume_says_so(run: Run) -> None:

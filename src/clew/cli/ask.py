@@ -55,6 +55,7 @@ def _question(words: tuple[str, ...]) -> str:
 
 async def _ask(app: App, text: str, choice: Choice) -> int:
     from clew.runtime.commands import parse
+    from clew.terminal.asking import LineAsker
     from clew.terminal.entrance import Entrance
     from clew.terminal.lines import Lines
     from clew.terminal.paper import Paper
@@ -64,7 +65,7 @@ async def _ask(app: App, text: str, choice: Choice) -> int:
     lines, aside = Lines(), Paper(app.colour_aside, sys.stderr)
     lines.is_terminal = lines.is_terminal and not app.json and sys.stderr.isatty()
     async with conversation(app, choice, holds=False, attended=lines.is_terminal) as parts:
-        entrance = Entrance(parts.desk, lines, aside)
+        entrance = Entrance(parts.desk, LineAsker(parts.desk, lines, aside))
         await entrance.open(choice.flags(), parts.current, parts.breadcrumb)
         if parts.seat.model.embedded:
             await have_model(app, parts.house, tell=False)  # the turn tells

@@ -53,6 +53,7 @@ def run_chat(app: App, choice: Choice, *, hint: bool) -> None:
 
 
 async def _chat(app: App, choice: Choice, *, hint: bool) -> int:
+    from clew.terminal.asking import LineAsker
     from clew.terminal.entrance import Entrance
     from clew.terminal.lines import Lines
     from clew.terminal.paper import Paper
@@ -64,7 +65,7 @@ async def _chat(app: App, choice: Choice, *, hint: bool) -> int:
     aside = Paper(app.colour_aside, sys.stderr, beside=out)
     async with conversation(app, choice, holds=True, attended=lines.is_terminal) as parts:
         await _tidy(app, parts)
-        entrance = Entrance(parts.desk, lines, aside)
+        entrance = Entrance(parts.desk, LineAsker(parts.desk, lines, aside))
         opening, chosen = await entrance.open(flags, parts.current, parts.breadcrumb)
         if parts.moved_from is not None:
             aside.line(f"This directory was {parts.moved_from}: its sessions have come along.")

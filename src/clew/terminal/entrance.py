@@ -6,28 +6,22 @@ what was decided.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
 from clew.core.breadcrumb import Breadcrumb
 from clew.core.keys import home_of
-from clew.core.names import counted, recent_name, time_ago
 from clew.core.resume import AmbiguousSession, read_answer, word_question, word_refusal
 from clew.core.session import Session, SessionFilter
 from clew.errors import ClewError, InvalidInput, NotFound
 from clew.runtime.commands.desk import Desk
 from clew.runtime.continuing import find_continue
-from clew.runtime.projects import find_cli_key, here_filter, locate, move_here
+from clew.runtime.projects import find_cli_key, locate, move_here
 from clew.runtime.resuming import find_question, get_resumed, resolve_resume
 from clew.runtime.seat import Reason, Seat, Switched
-from clew.terminal.lines import Lines
-from clew.terminal.paper import Paper
 from clew.transfer.opening import TranscriptOpening, open_transcript
-
-CHOICES = 10
 
 
 class Flags(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,16 +48,43 @@ class Opening(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
     transcript: TranscriptOpening | None = None
     explicit: bool = False
+    forks: bool = False
+
+
+class Picked(msgspec.Struct, frozen=True):
+    """A session that the person chose: to go on with it, or to branch off."""
+
+    session: Session
+    forks: bool = False
+
+
+class Asker(Protocol):
+    """Where a person is asked. `is_attended`: somebody is there to answer."""
+
+    @property
+    def is_attended(self) -> bool:
+        """Whether a person is there to answer."""
+        ...
+
+    def note(self, text: str, style: str | None = "dim") -> None:
+        """A sentence beside the conversation."""
+        ...
+
+    async def ask(self, question: str) -> str:
+        """A short answer to a question that names its keys; empty for none."""
+        ...
+
+    async def choose(self, sessions: tuple[Session, ...]) -> Picked | None:
+        """Let the person choose one of these; without any, one of all."""
+        ...
 
 
 class Entrance:
-    """The way in: asks on the lines, tells on the paper beside the answer."""
+    """The way in. Whoever asks may change: line mode at first, then the screen."""
 
-    def __init__(self, desk: Desk, lines: Lines, aside: Paper) -> None:
-        self._desk = desk
+    def __init__(self, desk: Desk, asker: Asker) -> None:
         self._seat: Seat = desk.seat
-        self._lines = lines
-        self._aside = aside
+        self.asker = asker
 
     async def open(
         self, flags: Flags, current: Session | None, breadcrumb: Breadcrumb | None
@@ -71,11 +92,11 @@ class Entrance:
         """Sit down at what the flags mean; `current` is where the directory's key leads."""
         opening = await self._choose(flags, current, breadcrumb)
         for note in opening.notes:
-            self._aside.line(note, "dim")
+            self.asker.note(note)
         chosen = target = opening.session
         if chosen is None and flags.read_only:
             raise NotFound("There is no session to look at. `clew list` shows what there is.")
-        if chosen is not None and flags.fork:
+        if chosen is not None and (flags.fork or opening.forks):
             target = await self._seat.fork(chosen)
         elif chosen is not None and opening.explicit and not flags.read_only:
             target = await self.settle_project(chosen)
@@ -87,7 +108,7 @@ class Entrance:
         self, flags: Flags, current: Session | None, breadcrumb: Breadcrumb | None
     ) -> Opening:
         if flags.picks:
-            return Opening(await self._pick(), explicit=True)
+            return await self._pick()
         if flags.target is not None:
             return await self._resolve(flags.target)
         if flags.continues:
@@ -105,44 +126,25 @@ class Entrance:
         try:
             return Opening(await get_resumed(store, resolution), explicit=True)
         except AmbiguousSession:
-            if not self._lines.is_terminal:
+            if not self.asker.is_attended:
                 raise
-            self._aside.line(f'"{value}" fits several sessions.')
-            return Opening(await self._insist(resolution.matches), explicit=True)
+            self.asker.note(f'"{value}" fits several sessions.', None)
+            return await self._insist(resolution.matches)
 
-    async def _pick(self) -> Session:
-        """`--resume` alone: this directory's newest sessions, or all if it has none."""
-        store, person = self._seat.runtime.store, self._seat.person
-        here = SessionFilter(viewer=person, **here_filter(self._seat.place))
-        page = await store.list_sessions(here, limit=CHOICES)
-        if not page.sessions:
-            page = await store.list_sessions(SessionFilter(viewer=person), limit=CHOICES)
-        if not page.sessions:
+    async def _pick(self) -> Opening:
+        """`--resume` alone."""
+        store, everything = self._seat.runtime.store, SessionFilter(viewer=self._seat.person)
+        if not (await store.list_sessions(everything, limit=1)).sessions:
             raise NothingChosen("No sessions found")
-        if not self._lines.is_terminal:
+        if not self.asker.is_attended:
             raise InvalidInput("Nobody is here to choose: name a session, as in `clew -r ID`.")
-        return await self._insist(page.sessions)
+        return await self._insist(())
 
-    async def _insist(self, sessions: Sequence[Session]) -> Session:
-        session = await self.choose(sessions)
-        if session is None:
+    async def _insist(self, sessions: tuple[Session, ...]) -> Opening:
+        picked = await self.asker.choose(sessions)
+        if picked is None:
             raise NothingChosen("No session selected")
-        return session
-
-    async def choose(self, sessions: Sequence[Session]) -> Session | None:
-        """Let the person choose one by its number; anything else is none."""
-        shown, desk = sessions[:CHOICES], self._desk
-        for number, session in enumerate(shown, 1):
-            name = recent_name(session.title, session.short_summary, session.preview, session.id)
-            ago = time_ago(session.updated_at, desk.now, desk.zone(session.updated_at))
-            where = home_of(session, self._seat.place.scope) or session.platform
-            count = counted(session.message_count, "message")
-            self._aside.line(f"{number:>3}  {name}  ({ago}, {count}, {where})")
-        typed = await self._ask(f"Which one? [1-{len(shown)}, Enter for none] ")
-        with contextlib.suppress(ValueError):
-            if 1 <= int(typed) <= len(shown):
-                return shown[int(typed) - 1]
-        return None
+        return Opening(picked.session, explicit=True, forks=picked.forks)
 
     async def settle_project(self, session: Session) -> Session:
         """The session to open: itself, or a branch of it here, as the person says.
@@ -154,8 +156,8 @@ class Entrance:
         if question is None:
             return session
         answer = "no"
-        if self._lines.is_terminal:
-            asked = await self._ask(f"{word_question(session, seat.place, question)}: ")
+        if self.asker.is_attended:
+            asked = await self.asker.ask(f"{word_question(session, seat.place, question)}: ")
             answer = read_answer(question, asked)
         match answer:
             case "fork":
@@ -168,13 +170,3 @@ class Entrance:
                 return session
             case _:
                 raise NotFound(word_refusal(session, seat.place, question))
-
-    async def _ask(self, question: str) -> str:
-        """A line from the person; the terminal has ended it then."""
-        self._aside.write(question)
-        typed = await self._lines.get()
-        if typed is None:
-            self._aside.fresh()  # Ctrl+D has left the cursor behind the question
-        else:
-            self._aside.moved()
-        return (typed or "").strip()

@@ -51,8 +51,8 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """What a command says, and what else the surface has to do about it.
 
     `ticket`: follow this turn. `switched`: draw the session anew. `pick`: let the person choose
-    one of these. `open`: this session was found for `/resume`; ask, if it is another project's,
-    and switch. `leave`: say goodbye.
+    one of these, or of all if it is empty. `open`: this session was found for `/resume`; ask, if
+    it is another project's, and switch. `leave`: say goodbye.
     """
 
     text: str = ""

@@ -8,10 +8,8 @@ from clew.core.session import Session, SessionEdit, SessionFilter
 from clew.core.text import strip_controls
 from clew.errors import ClewError, InvalidInput
 from clew.runtime.commands.desk import Desk, Reply
-from clew.runtime.projects import here_filter
 from clew.runtime.resuming import get_resumed
 
-RECENT = 10
 HITS = 10
 
 
@@ -26,14 +24,10 @@ async def new(desk: Desk, rest: str) -> Reply:
 async def resume(desk: Desk, rest: str) -> Reply:
     """`/resume [SESSION]`: the same steps as `clew --resume`."""
     if not rest:
-        where = SessionFilter(viewer=desk.seat.person, **here_filter(desk.seat.place))
-        page = await desk.store.list_sessions(where, limit=RECENT)
-        if not page.sessions:
-            where = SessionFilter(viewer=desk.seat.person)
-            page = await desk.store.list_sessions(where, limit=RECENT)
-        if not page.sessions:
+        where = SessionFilter(viewer=desk.seat.person)
+        if not (await desk.store.list_sessions(where, limit=1)).sessions:
             return Reply(text="No sessions found")
-        return Reply(pick=page.sessions)
+        return Reply(pick=())
     resolution = await desk.resolve(rest)
     if len(resolution.matches) > 1:
         return Reply(pick=resolution.matches)
