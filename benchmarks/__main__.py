@@ -22,7 +22,19 @@ from pathlib import Path
 import apsw
 import msgspec
 
-from benchmarks import appending, disk, postgres, reading, searching, startup, talking, writers
+from benchmarks import (
+    appending,
+    disk,
+    load,
+    picking,
+    postgres,
+    reading,
+    screen,
+    searching,
+    startup,
+    talking,
+    writers,
+)
 from benchmarks.corpora import Setting
 from benchmarks.measuring import Finding, one_core, table
 
@@ -38,7 +50,10 @@ TOPICS: dict[str, Callable[[Setting], Awaitable[list[Finding]]]] = {
     "writers": writers.many_writers,
     "startup": startup.startup,
     "talking": talking.talking,
+    "picking": picking.picking,
+    "screen": screen.screen,
     "postgres": postgres.postgres,
+    "load": load.load,
 }
 
 

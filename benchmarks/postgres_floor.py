@@ -16,12 +16,9 @@ from clew.core import query as language
 from clew.core.message import Draft
 from clew.core.search import SearchFilter
 from clew.core.session import OWNER, SessionFilter
-from clew.store.postgres import appending, thread
-from clew.store.postgres.database import NOW
+from clew.store.postgres import appending, search, thread
 from clew.store.postgres.listing import list_query
 from clew.store.postgres.recording import new_message
-from clew.store.postgres.scope import Scope
-from clew.store.postgres.search import Place, Searching
 from clew.store.postgres.words import vector_of
 from clew.store.rows import Row
 
@@ -56,9 +53,7 @@ class PostgresFloor:
 
     async def newest(self, session_id: str, limit: int) -> Rows:
         """The newest messages of a session."""
-        ((_, low, high, _),) = await self._fetch(thread.LINE, (session_id,))
-        sql = thread.MESSAGES.format(hide="")
-        rows = await self._fetch(sql, (session_id, low, high, limit, 0))
+        rows = await self._fetch(thread.OWN, (session_id, None, None, limit, 0, False))
         rows.reverse()
         return rows
 
@@ -102,11 +97,9 @@ class _Noting:
         self._connection = connection
         self.asked: list[Statement] = []
 
-    async def execute(
-        self, sql: Any, bindings: Row | None = None, *, prepare: bool | None = None
-    ) -> Any:
-        self.asked.append((sql, bindings, prepare))
-        return await self._connection.execute(sql, bindings, prepare=prepare)
+    async def run(self, sql: Any) -> None:
+        self.asked.append((sql, None, False))
+        await self._connection.execute(sql, prepare=False)
 
     async def fetch(
         self,
@@ -116,21 +109,24 @@ class _Noting:
         prepare: bool | None = None,
         binary: bool = False,  # noqa: ARG002  # bare psycopg asks for text
     ) -> Any:
-        cursor = await self.execute(sql, bindings, prepare=prepare)
+        self.asked.append((sql, bindings, prepare))
+        cursor = await self._connection.execute(sql, bindings, prepare=prepare)
         return await cursor.fetchall()
 
 
 async def searched(
     connection: Bare, query: str, where: SearchFilter, limit: int
 ) -> list[Statement]:
-    """The very statements of a search, noted while it is done once."""
+    """The very statements of a search, noted while it is done once.
+
+    Finding, ranking and choosing the page are SQL, and so all of that is the floor's work too; what
+    is clew's alone is reading the query, putting the statement together, snippets and values. Only
+    their time is longer: where clew would answer with less, the floor would fail.
+    """
     noting: Any = _Noting(connection)
-    await noting.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-    newest = await noting.execute("SELECT coalesce(max(id), 0) FROM messages")
-    now = await noting.execute(NOW)
-    ((row,),), ((at,),) = await newest.fetchall(), await now.fetchall()
-    place = Place(row, at, 0)
-    scope = await Scope.find(noting, where, place.newest)
-    await Searching(noting, language.parse(query), scope, place).page(limit, per_session=False)
-    await noting.execute("COMMIT")
+    await noting.run(search.begin(60))
+    place = await search.find_place(noting, None)
+    searching = search.Searching(noting, language.parse(query), where, place)
+    await searching.page(limit, per_session=False)
+    await noting.run("COMMIT")
     return list(noting.asked)

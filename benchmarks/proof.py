@@ -27,6 +27,8 @@ class Part(msgspec.Struct, frozen=True):
     command: tuple[str, ...]
 
 
+MILLION = ("list", "resolve", "search", "disk", "worst", "startup", "picking")
+
 PARTS = {
     "kill": Part(
         "2,000 kills lose nothing that was acknowledged",
@@ -39,6 +41,14 @@ PARTS = {
     "turns": Part(
         "300 kills of a talking process run no tool twice",
         (PYTHON, "-m", "benchmarks.turns", "random", "--rounds", "300"),
+    ),
+    "storm": Part(
+        "200 messages over 20 kills: one turn each, in order",
+        (PYTHON, "-m", "benchmarks.storm"),
+    ),
+    "arriving": Part(
+        "a message killed at each of its commits arrives once",
+        (PYTHON, "-m", "benchmarks.turns", "arriving"),
     ),
     "machine": Part(
         "5,000 random histories agree with a model in memory",
@@ -60,9 +70,21 @@ PARTS = {
         "2,000 turns in a window of 16,000 tokens stay whole",
         (PYTHON, "-m", "benchmarks.context", "--turns", "2000"),
     ),
+    "streams": Part(
+        "20 of 200 live clients stop reading, and nobody notices",
+        (PYTHON, "-m", "benchmarks.streams"),
+    ),
+    "load": Part(
+        "a gateway over 50,000 sessions, 100 turns at once",
+        (PYTHON, "-m", "benchmarks", "load"),
+    ),
     "million": Part(
         "the bars hold at a million messages",
-        (PYTHON, "-m", "benchmarks", "list", "resolve", "search", "disk", "worst", "startup"),
+        (PYTHON, "-m", "benchmarks", *MILLION),
+    ),
+    "screen": Part(
+        "an answer of 5,000 tokens leaves the keys alone",
+        (PYTHON, "-m", "benchmarks", "screen"),
     ),
 }
 

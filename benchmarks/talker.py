@@ -133,7 +133,7 @@ class Talk(msgspec.Struct, frozen=True):
 
 async def live(world: World, ledger: Ledger, post: Post) -> None:
     """Check, recover, and talk until every question is answered."""
-    async with _sit(world, post) as talk:
+    async with sit(world, post) as talk:
         before = await _check_kept(talk, ledger)
         session = await talk.store.find_route(KEY)
         switched = await talk.seat.switch(session, "startup")
@@ -141,13 +141,14 @@ async def live(world: World, ledger: Ledger, post: Post) -> None:
         if talk.seat.session is None and world.questions:
             await talk.seat.begin()
         if talk.seat.session is not None:
-            await _talk_on(talk, switched)
+            await talk_on(talk, switched)
             await _check_answered(talk)
     post("finished", "", 0)
 
 
 @asynccontextmanager
-async def _sit(world: World, post: Post) -> AsyncIterator[Talk]:
+async def sit(world: World, post: Post) -> AsyncIterator[Talk]:
+    """A store, a house and a seat in it, until the block is left."""
     config = load(home=str(world.home), environ={})
     store = await open_configured_store(config)
     house = open_house(config, store)
@@ -178,7 +179,7 @@ async def _sit(world: World, post: Post) -> AsyncIterator[Talk]:
 # --- going on -----------------------------------------------------------------------------------
 
 
-async def _talk_on(talk: Talk, switched: Switched) -> None:
+async def talk_on(talk: Talk, switched: Switched) -> None:
     """What waits first, then what was interrupted, then what nobody asked yet."""
     session = talk.seat.session
     assert session is not None

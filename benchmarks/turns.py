@@ -1,6 +1,9 @@
 """Kill a talking process at each commit of a turn, and at random moments; see what it left.
 
     python -m benchmarks.turns points             at every commit point: just before, just after
+    python -m benchmarks.turns compacting --way due    likewise, of a compaction
+    python -m benchmarks.turns steering           likewise, of a turn into which more is said
+    python -m benchmarks.turns arriving           likewise, of a message on a channel
     python -m benchmarks.turns random --rounds 300
 
 A commit point is a write transaction of the store on the way of one message, from opening the
@@ -26,9 +29,9 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import apsw
 import msgspec
@@ -38,9 +41,12 @@ import clew.agent.loop
 import clew.agent.titling
 import clew.agent.tools
 import clew.testing.scripted  # noqa: F401  # likewise
-from benchmarks.talker import Fact, Ledger, World, live
+from benchmarks import arriver, shortener, steerer
+from benchmarks.talker import Fact, Ledger, Post, World, live
 
 When = Literal["before", "after"]
+Living = Callable[[Any, Ledger, Post], Coroutine[Any, Any, None]]
+"""What a life does in its world."""
 
 STUCK = 90.0
 LONGEST_LIFE = 0.4
@@ -118,14 +124,19 @@ class Life(msgspec.Struct):
 
 
 def run_life(
-    world: World, ledger: Ledger, *, reaper: tuple[int, When] | None = None, seconds: float = STUCK
+    world: World,
+    ledger: Ledger,
+    *,
+    reaper: tuple[int, When] | None = None,
+    seconds: float = STUCK,
+    living: Living = live,
 ) -> Life:
     """Fork, listen until the end or until the time is over, and note what was acknowledged."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(reader)
-        _be_the_child(world, ledger, writer, reaper)
+        _be_the_child(world, ledger, writer, reaper, living)
     os.close(writer)
     heard = _listen(reader, seconds)
     os.kill(pid, signal.SIGKILL)
@@ -152,7 +163,7 @@ def run_life(
 
 
 def _be_the_child(
-    world: World, ledger: Ledger, writer: int, reaper: tuple[int, When] | None
+    world: World, ledger: Ledger, writer: int, reaper: tuple[int, When] | None, living: Living
 ) -> None:
     """Live until the signal comes; never return."""
 
@@ -162,7 +173,7 @@ def _be_the_child(
     try:
         if reaper is not None:
             apsw.connection_hooks.append(Reaper(*reaper, post).watch)
-        asyncio.run(live(world, ledger, post))
+        asyncio.run(living(world, ledger, post))
     except BaseException:  # noqa: BLE001  # the parent must hear of anything
         post("problem", traceback.format_exc(), 0)
     finally:
@@ -186,19 +197,67 @@ def _listen(reader: int, seconds: float) -> bytes:
 
 
 def walk_points(folder: Path, when: When, *, tools: int) -> tuple[list[Point], list[str]]:
-    """Kill at the first commit, the second, …, until a life comes to its end unharmed."""
-    points: list[Point] = []
-    problems: list[str] = []
+    """Kill at the first commit of a turn, the second, …, until one comes to its end unharmed."""
     # The store is made before the way begins: its migrations are the subject of `kill`.
     prepared = World(folder / "prepared", questions=0)
     prepared.make()
-    problems += run_life(prepared, Ledger()).problems
+    problems = run_life(prepared, Ledger()).problems
+    points, found = _walk(
+        when, lambda number: World(folder / f"{when}-{number}", tools=tools), prepared, live
+    )
+    return points, problems + found
+
+
+def walk_compaction(folder: Path, when: When, way: shortener.Way) -> tuple[list[Point], list[str]]:
+    """The same for the compaction of a long conversation, and the turn around or after it."""
+
+    def make(name: str) -> shortener.LongWorld:
+        return shortener.LongWorld(folder / name, questions=shortener.EXCHANGES + 1, way=way)
+
+    prepared = make("prepared")
+    prepared.make()
+    problems = run_life(prepared, Ledger(), living=shortener.prepare).problems
+    points, found = _walk(when, lambda number: make(f"{when}-{number}"), prepared, shortener.live)
+    return points, problems + found
+
+
+def walk_steering(folder: Path, when: When) -> tuple[list[Point], list[str]]:
+    """The same for a turn into which more is said while it runs."""
+    prepared = steerer.SteeredWorld(folder / "prepared")
+    prepared.make()
+    problems = run_life(prepared, Ledger(), living=steerer.prepare).problems
+    points, found = _walk(
+        when, lambda number: steerer.SteeredWorld(folder / f"{when}-{number}"), prepared,
+        steerer.live,
+    )  # fmt: skip
+    return points, problems + found
+
+
+def walk_arrival(folder: Path, when: When) -> tuple[list[Point], list[str]]:
+    """The same for a message on a channel that begins a new session."""
+    prepared = arriver.ArrivingWorld(folder / "prepared")
+    prepared.make()
+    problems = run_life(prepared, Ledger(), living=arriver.prepare).problems
+    points, found = _walk(
+        when, lambda number: arriver.ArrivingWorld(folder / f"{when}-{number}"), prepared,
+        arriver.live,
+    )  # fmt: skip
+    return points, problems + found
+
+
+def _walk(
+    when: When, make: Callable[[int], World], prepared: World, living: Living
+) -> tuple[list[Point], list[str]]:
+    points: list[Point] = []
+    problems: list[str] = []
     for number in range(1, MOST_POINTS):
-        world = World(folder / f"{when}-{number}", tools=tools)
+        world = make(number)
         world.make()
-        shutil.copy(prepared.home / "sessions.db", world.home)
+        for file in prepared.home.iterdir():
+            if file.name in ("sessions.db", "before.json"):
+                shutil.copy(file, world.home)
         ledger = Ledger()
-        life = run_life(world, ledger, reaper=(number, when))
+        life = run_life(world, ledger, reaper=(number, when), living=living)
         problems += [f"{when} commit {number}: {each}" for each in life.problems]
         if life.finished:
             shutil.rmtree(world.folder)
@@ -208,15 +267,15 @@ def walk_points(folder: Path, when: When, *, tools: int) -> tuple[list[Point], l
         where = f"{when} commit {number} ({point.tables})"
         if not life.killed or point.number != number:
             problems.append(f"{where}: it ended some other way, at {point}")
-        problems += [f"{where}: {each}" for each in _end_well(world, ledger)]
+        problems += [f"{where}: {each}" for each in _end_well(world, ledger, living)]
         if not problems:
             shutil.rmtree(world.folder)
     return points, [*problems, f"no end after {MOST_POINTS} commits"]
 
 
-def _end_well(world: World, ledger: Ledger) -> list[str]:
+def _end_well(world: World, ledger: Ledger, living: Living = live) -> list[str]:
     """Let a last one live to its end; what was wrong with that."""
-    life = run_life(world, ledger)
+    life = run_life(world, ledger, living=living)
     return life.problems if life.finished else [*life.problems, "the next life did not end"]
 
 
@@ -248,7 +307,8 @@ def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.turns", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("part", choices=("points", "random"))
+    parser.add_argument("part", choices=("points", "compacting", "steering", "arriving", "random"))
+    parser.add_argument("--way", choices=get_args(shortener.Way), default="asked")
     parser.add_argument("--when", choices=("before", "after"), action="append")
     parser.add_argument("--tools", type=int, default=2, help="tools that run together")
     parser.add_argument("--rounds", type=int, default=300)
@@ -258,9 +318,17 @@ def main() -> int:
     began = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="clew-turns-"))
     problems: list[str] = []
-    if options.part == "points":
+    if options.part != "random":
         for when in options.when or ("before", "after"):
-            points, found = walk_points(folder, when, tools=options.tools)
+            match options.part:
+                case "points":
+                    points, found = walk_points(folder, when, tools=options.tools)
+                case "compacting":
+                    points, found = walk_compaction(folder, when, options.way)
+                case "steering":
+                    points, found = walk_steering(folder, when)
+                case _:
+                    points, found = walk_arrival(folder, when)
             problems += found
             shutil.rmtree(folder / "prepared", ignore_errors=True)
             for point in points:

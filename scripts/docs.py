@@ -1,4 +1,4 @@
-"""Writes the pages of docs/reference that the code already knows: commands and errors.
+"""Writes the pages of docs/reference that the code already knows: commands, errors and the API.
 
 With `--check` nothing is written; it fails when a page differs from what the code says.
 """
@@ -6,14 +6,24 @@ With `--check` nothing is written; it fails when a page differs from what the co
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, get_args
 
 import click
+import msgspec
 
 from clew import errors
 from clew.cli import main as clew
+from clew.core.frames import ClientFrame, LiveFrame, StreamFrame
+from clew.gateway.app import DOCUMENT, HEALTH, RPC
+from clew.gateway.hooks import HOOK
+from clew.gateway.live import LIVE
+from clew.gateway.login import LOGIN, LOGOUT, MAKE_LINK
+from clew.gateway.sse import EVENTS
+from clew.operations import OPERATIONS, Operation
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTE = "<!-- Written by `make docs`. Change the code, not this page. -->"
@@ -120,7 +130,146 @@ def walk_errors(
             yield from walk_errors(child, depth + 1)
 
 
+# --- the API ------------------------------------------------------------------------------------
+
+BESIDE = (LIVE, EVENTS, RPC, HOOK, LOGIN, LOGOUT, MAKE_LINK, DOCUMENT, HEALTH)
+"""What a gateway has beside the table."""
+OPEN = (HEALTH, HOOK, LOGIN)
+"""What needs no token."""
+BARE = {"boolean": "true or false", "integer": "number", "number": "number", "string": "text"}
+
+
+def render_api() -> str:
+    """Every operation with what it takes, and every value that goes over the wire."""
+    frames = [kind for union in (ClientFrame, LiveFrame, StreamFrame) for kind in get_args(union)]
+    every = (*OPERATIONS, *BESIDE)
+    kinds = [kind for each in every for kind in (each.takes, each.gives) if kind is not None]
+    _, known = msgspec.json.schema_components([*kinds, *frames], ref_template="{name}")
+    introduction = (
+        "JSON over HTTP, made from one table in the code: the same operations go by their names "
+        "over `POST /v1/rpc`, `clew gateway call` and the [SDK](../guides/sdk.md). What holds for "
+        "all of them, errors above all, is in [Running a gateway](../guides/gateway.md#the-api). "
+        "Times are milliseconds UTC. A field that an operation does not know is refused."
+    )
+    parts = ["# API", NOTE, introduction, "## Operations", render_table()]
+    for operation in OPERATIONS:
+        parts += list(render_operation(operation, known))
+    parts.append("## Beside the table")
+    for operation in BESIDE:
+        parts += list(render_operation(operation, known))
+    taken = {each.takes.__name__ for each in every}
+    named = {kind.__name__ for kind in frames}
+    parts += ["## Frames", "What goes over `/v1/live` and event streams; `type` says which it is."]
+    for name in dict.fromkeys(kind.__name__ for kind in frames):
+        parts += list(render_value(name, known[name]))
+    parts.append("## Values")
+    for name in sorted(known.keys() - taken - named):
+        parts += list(render_value(name, known[name]))
+    return "\n\n".join(parts) + "\n"
+
+
+def render_table() -> str:
+    rows = ["| operation | | scope |", "|---|---|---|"]
+    for each in OPERATIONS:
+        place = f"`{each.method} {each.path}`"
+        rows.append(f"| [`{each.name}`](#{anchor_of(title_of(each))}) | {place} | `{each.scope}` |")
+    return "\n".join(rows)
+
+
+def render_operation(operation: Operation, known: dict[str, Any]) -> Iterator[str]:
+    yield f"### {title_of(operation)}"
+    scope = "no token" if operation in OPEN else f"scope `{operation.scope}`"
+    answer = "a WebSocket" if operation is LIVE else "nothing"
+    if operation.answer == "file":
+        answer = "the file"
+    elif isinstance(operation.gives, type) and operation.gives.__name__ in known:
+        answer = link_to(operation.gives.__name__)
+    elif operation.gives is not None:
+        answer = "JSON"
+    tag = " with an `ETag`" if operation.etag is not None else ""
+    status = 101 if operation is LIVE else operation.status
+    yield f"{scope[0].upper()}{scope[1:]} · answers {status}, {answer}{tag}"
+    schema = known.get(operation.takes.__name__, {})
+    about = " ".join(schema.get("description", "").split())
+    # What a struct says of its fields; all else is said of its operation already.
+    yield f"{operation.help} {about}" if "`" in about else operation.help
+    places = dict.fromkeys(operation.path_fields, "path")
+    places |= dict.fromkeys(operation.header_fields, "`If-Match`")
+    rest = "body" if operation.has_body else "query"
+    lines = [
+        render_field(name, each, name in schema.get("required", ()), places.get(name, rest))
+        for name, each in schema.get("properties", {}).items()
+    ]
+    if lines:
+        yield "\n".join(lines)
+
+
+def render_value(name: str, schema: dict[str, Any]) -> Iterator[str]:
+    yield f"### `{name}`"
+    if schema.get("description"):
+        yield " ".join(schema["description"].split())
+    fields = schema.get("properties", {})
+    needed = schema.get("required", ())
+    if fields:
+        yield "\n".join(render_field(each, fields[each], each in needed) for each in fields)
+
+
+def render_field(name: str, schema: dict[str, Any], is_needed: bool, place: str = "") -> str:
+    words = [place] if place else []
+    kind = render_kind(schema)
+    # In a query, what is null is left out.
+    words.append(kind.removesuffix(" or null") if place == "query" else kind)
+    if place and is_needed:
+        words.append("required")
+    if schema.get("default") not in (None, [], {}):
+        words.append(f"usually `{msgspec.json.encode(schema['default']).decode()}`")
+    return f"- `{name}`: {', '.join(words)}"
+
+
+def render_kind(schema: dict[str, Any]) -> str:  # noqa: PLR0911  # one for each kind
+    """A schema in words."""
+    if "$ref" in schema:
+        return link_to(schema["$ref"])
+    if "anyOf" in schema:
+        return " or ".join(dict.fromkeys(map(render_kind, schema["anyOf"])))
+    if "enum" in schema:
+        return " or ".join(f"`{each}`" for each in schema["enum"])
+    match schema.get("type"):
+        case "array":
+            return f"a list of {render_kind(schema.get('items') or {})}"
+        case "string" if "contentEncoding" in schema:
+            return "bytes in base64"
+        case "string" if "maxLength" in schema:
+            return f"text of up to {schema['maxLength']:,}"
+        case "integer" if schema.get("maximum", 2**53) < 2**53 - 1:
+            return f"number from {schema['minimum']:,} to {schema['maximum']:,}"
+        case "object" if isinstance(schema.get("additionalProperties"), dict):
+            return f"an object of {render_kind(schema['additionalProperties'])}"
+        case "object":
+            return "an object"
+        case "null":
+            return "null"
+        case str(kind):
+            return BARE.get(kind, kind)
+    return "anything"
+
+
+def title_of(operation: Operation) -> str:
+    """With its address, as some values have the same name."""
+    return f"`{operation.name}` `{operation.method} {operation.path}`"
+
+
+def link_to(name: str) -> str:
+    return f"[`{name}`](#{anchor_of(name)})"
+
+
+def anchor_of(title: str) -> str:
+    """The anchor of a heading, as code hosts make it."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+
+
 PAGES: dict[str, Callable[[], str]] = {
+    "docs/reference/api.md": render_api,
     "docs/reference/commands.md": render_commands,
     "docs/reference/errors.md": render_errors,
 }

@@ -3,26 +3,24 @@
     python scripts/picture.py [NAME...]
 
 A demo home with a fixed seed is made in a temporary directory; each command runs in a
-pseudo-terminal of 100 columns. In the chat a script answers, and its tools are real. Nothing here
-knows what a command prints.
+pseudo-terminal of 100 columns. What a full screen shows is played in `scenes`. Nothing here knows
+what a command prints.
 """
 
 from __future__ import annotations
 
-import fcntl
 import html
 import io
 import itertools
-import json
 import os
-import pty
 import re
+import secrets
 import shlex
-import struct
-import subprocess
+import shutil
 import sys
 import tempfile
-import termios
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.cells import cell_len
@@ -31,63 +29,28 @@ from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # as a script, it is found nowhere
+
+from scripts.scenes import SCENES  # noqa: E402
+from scripts.screens import COLUMNS, Screen, start  # noqa: E402
+
 TARGET = ROOT / "docs" / "pictures"
-COLUMNS = 100
+READER = "/home/ada"
+"""The home of the person who reads the docs."""
+SESSION = "20c768b0-3a72-4362-87e1-37f3c471d150"
+"""The one session that they begin."""
 SEED = 54
 
-PICTURES = {
-    "chat": ("clew",),
+COMMANDS = {
     "list": ("clew list -n 10", "clew search certificate server -n 2", "clew search 証明書 -n 1"),
     "show": ("clew show 'Restart the firewall' -n 4",),
     "doctor": ("clew doctor",),
 }
 
-CHAT = (
-    "Why does the login page send people in circles?",
-    "Fix it.",
-    "y",
-)
-"""What is typed into the chat, line by line."""
-
-SCRIPT = {
-    "title": "Login redirect loop",
-    "rules": [
-        {
-            "when": "circles",
-            "answers": [
-                {"tool_calls": [{"name": "read_file", "arguments": {"path": "login.py"}}]},
-                {
-                    "text": "`login()` sends everybody back to `next`, and without one `next` is "
-                    "the login page itself. A person who is already signed in then goes round and "
-                    "round.",
-                    "usage": {"input": 2140, "output": 58},
-                },
-            ],
-        },
-        {
-            "when": "Fix",
-            "answers": [
-                {
-                    "tool_calls": [
-                        {
-                            "name": "edit_file",
-                            "arguments": {
-                                "path": "login.py",
-                                "old": "next or '/login'",
-                                "new": "next or '/'",
-                            },
-                        }
-                    ]
-                },
-                {"text": "Done: without `next` people now land on the front page."},
-            ],
-        },
-    ],
-}
-PROJECT = {"login.py": "def login(user, next=None):\n    return redirect(next or '/login')\n"}
+PICTURES = (*(name for _, names in SCENES.values() for name in names), *COMMANDS)
 
 THEME = TerminalTheme(
-    (22, 25, 30),
+    (22, 24, 28),  # that of the full screen
     (214, 219, 226),
     [
         (60, 66, 76), (232, 104, 106), (135, 192, 110), (224, 184, 96),
@@ -124,6 +87,7 @@ TEMPLATE = """\
 </svg>
 """
 
+UUID = re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 TEXT = re.compile(
     r'<text class="(?P<class>[^"]+)" x="(?P<x>[\d.]+)" y="(?P<y>[\d.]+)" '
     r'textLength="(?P<length>[\d.]+)"(?P<rest>[^>]*)>(?P<text>[^<]+)</text>'
@@ -136,94 +100,49 @@ def main(names: list[str]) -> int:
     if unknown:
         print(f"No picture {', '.join(unknown)}; there are {', '.join(PICTURES)}.", file=sys.stderr)
         return 2
+    wanted = names or PICTURES
     TARGET.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="clew-picture-") as scratch:
-        home = Path(scratch) / "home"
-        run_in_terminal(f"clew demo --home {home} --seed {SEED}", Path(scratch) / "unused")
-        for name in names or PICTURES:
-            if name == "chat":
-                screens = [("clew", talk(Path(scratch)))]
-            else:
-                screens = [(command, run_in_terminal(command, home)) for command in PICTURES[name]]
-            path = TARGET / f"{name}.svg"
-            path.write_text(draw(name, screens), encoding="utf-8")
-            print(f"drew {path.relative_to(ROOT)}")
+    for scene, drawn in SCENES.values():
+        if set(drawn) & set(wanted):
+            with scratch() as place:
+                for name, screen in scene(place):
+                    screen.settle()
+                    if name in wanted:
+                        _write(name, draw_screen(name, screen, place))
+    commands = {name: lines for name, lines in COMMANDS.items() if name in wanted}
+    with tempfile.TemporaryDirectory(prefix="clew-picture-") as directory:
+        home = Path(directory) / "home"
+        if commands:
+            run_in_terminal(f"clew demo --home {home} --seed {SEED}", Path(directory) / "unused")
+        for name, lines in commands.items():
+            _write(name, draw(name, [(line, run_in_terminal(line, home)) for line in lines]))
     return 0
+
+
+def _write(name: str, picture: str) -> None:
+    path = TARGET / f"{name}.svg"
+    path.write_text(picture, encoding="utf-8")
+    print(f"drew {path.relative_to(ROOT)}")
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A directory whose name is as long as `READER`: then that can stand in its place."""
+    place = Path("/tmp") / secrets.token_hex(2)  # noqa: S108  # mkdir fails if somebody has it
+    place.mkdir(mode=0o700)
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def run_in_terminal(command: str, home: Path) -> str:
     """What a command prints on a terminal, escape sequences included."""
-    process, ours = _start(shlex.split(command)[1:], home, Path.cwd())
+    process, ours = start(shlex.split(command)[1:], home, Path.cwd())
     printed = _read_all(ours)
     if process.wait() != 0:
         raise SystemExit(f"{command} ended with {process.returncode}:\n{printed}")
     return printed
-
-
-def talk(scratch: Path) -> str:
-    """A chat about a small project, in a home of its own."""
-    home, project = scratch / "talk", scratch / "shop"
-    for directory in (home, project):
-        directory.mkdir()
-    for name, text in PROJECT.items():
-        (project / name).write_text(text, encoding="utf-8")
-    script = home / "script.json"
-    script.write_text(json.dumps(SCRIPT), encoding="utf-8")
-    (home / "config.toml").write_text(
-        f'''model = "script/scripted"
-[providers.script]
-kind = "python"
-factory = "clew.testing.scripted:open_model"
-base_url = "{script}"
-context_window = 200000
-''',
-        encoding="utf-8",
-    )
-    process, ours = _start(["--no-resume-hint"], home, project)
-    printed = ""
-    for line in CHAT:
-        while not re.search(r"(> |: )(\x1b\[0m)?\Z", printed):
-            printed += os.read(ours, 65_536).decode().replace("\r\n", "\n")
-        os.write(ours, f"{line}\n".encode())
-        printed += _read_line(ours)
-    while not re.search(r"> (\x1b\[0m)?\Z", printed):
-        printed += os.read(ours, 65_536).decode().replace("\r\n", "\n")
-    os.write(ours, b"\x04")
-    _read_all(ours)
-    process.wait()
-    return printed.replace(str(scratch), "/home/ada")
-
-
-def _read_line(descriptor: int) -> str:
-    """What the terminal echoes of a line that was typed."""
-    echo = ""
-    while not echo.endswith("\n"):
-        echo += os.read(descriptor, 1).decode(errors="replace").replace("\r", "")
-    return echo
-
-
-def _start(arguments: list[str], home: Path, cwd: Path) -> tuple[subprocess.Popen[bytes], int]:
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, COLUMNS, 0, 0))
-    environment = {
-        "CLEW_HOME": str(home),
-        "HOME": "/home/ada",  # whose sessions the demo tells of
-        "LANG": "C.UTF-8",
-        "PATH": os.environ["PATH"],
-        "PYTHONPATH": str(ROOT / "src"),
-        "TERM": "xterm-256color",
-        "TZ": "UTC",
-    }
-    process = subprocess.Popen(  # noqa: S603  # the commands above
-        [sys.executable, "-m", "clew", *arguments],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env=environment,
-        cwd=cwd,
-    )
-    os.close(theirs)
-    return process, ours
 
 
 def _read_all(descriptor: int) -> str:
@@ -243,16 +162,26 @@ def _read_all(descriptor: int) -> str:
 
 def draw(name: str, screens: list[tuple[str, str]]) -> str:
     """The screens below each other, each under the line that was typed, as an SVG."""
+    lines = []
+    for index, (command, printed) in enumerate(screens):
+        lines += [Text()] if index else []
+        lines.append(Text.assemble(("$ ", "bright_black"), (command, "bold")))
+        lines.append(Text.from_ansi(printed.rstrip("\n")))
+    return _export(name, [*lines, Text()])
+
+
+def draw_screen(name: str, screen: Screen, place: Path) -> str:
+    """A whole screen as an SVG; `place` is where the reader's home would be."""
+    return UUID.sub(SESSION, _export(name, screen.lines()).replace(str(place), READER))
+
+
+def _export(name: str, lines: list[Text]) -> str:
     console = Console(
         record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True,
         color_system="truecolor", legacy_windows=False,
     )  # fmt: skip
-    for index, (command, printed) in enumerate(screens):
-        if index:
-            console.print()
-        console.print(Text.assemble(("$ ", "bright_black"), (command, "bold")))
-        console.print(Text.from_ansi(printed.rstrip("\n")), soft_wrap=True)
-    console.print()
+    for line in lines:
+        console.print(line, soft_wrap=True)
     svg = console.export_svg(
         title="clew", theme=THEME, code_format=TEMPLATE, unique_id=f"clew-{name}"
     )

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -192,7 +193,7 @@ def test_setting_a_value_makes_the_file_for_its_owner_only(tmp_path: Path) -> No
     config.set_value(file, "session.trash_days", "7")
     assert config.load(home=str(file.parent), environ={}).session.trash_days == 7
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert [each.name for each in file.parent.iterdir()] == ["config.toml"]
+    assert {each.name for each in file.parent.iterdir()} == {"config.toml", ".config.lock"}
 
 
 def test_setting_a_value_writes_through_a_link_and_keeps_the_mode(tmp_path: Path) -> None:
@@ -230,7 +231,7 @@ def test_an_error_in_setting_leaves_the_file_alone(
     with pytest.raises(InvalidConfig):
         config.set_value(file, key, value)
     assert file.read_text(encoding="utf-8") == before
-    assert [each.name for each in tmp_path.iterdir()] == ["config.toml"]
+    assert {each.name for each in tmp_path.iterdir()} <= {"config.toml", ".config.lock"}
 
 
 def test_the_template_changes_nothing_and_each_of_its_lines_is_valid(tmp_path: Path) -> None:
@@ -388,3 +389,26 @@ def test_state_and_cache_are_under_the_home_or_where_the_platform_says(
 def test_terminals_are_told_apart_by_their_variables() -> None:
     environ = {"TMUX_PANE": "%3", "TERM_SESSION_ID": "", "HOME": "/home/ada", "WT_SESSION": "x"}
     assert config.terminal_variables(environ) == {"TMUX_PANE": "%3", "WT_SESSION": "x"}
+
+
+def test_two_who_edit_at_once_lose_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    keys = [f"providers.p{number}.base_url" for number in range(12)]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda key: config.set_value(file, key, "http://localhost/v1"), keys))
+    loaded = config.load(home=str(tmp_path), environ={})
+    assert sorted(loaded.providers) == sorted(key.split(".")[1] for key in keys)
+
+
+@pytest.mark.parametrize(
+    ("value", "light"), [("0;15", True), ("0;default;7", True), ("15;0", False), ("", False)]
+)
+def test_a_terminal_says_whether_it_is_light(value: str, light: bool) -> None:
+    assert config.has_light_background({"COLORFGBG": value}) == light
+    assert not config.has_light_background({})
+
+
+def test_a_screen_can_be_drawn_where_the_terminal_has_a_name_that_is_not_dumb() -> None:
+    assert config.can_draw({"TERM": "xterm-256color"})
+    assert not config.can_draw({"TERM": "dumb"})
+    assert not config.can_draw({})

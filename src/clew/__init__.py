@@ -2,6 +2,9 @@
 
     store = await clew.open_store("sqlite:///home/me/sessions.db")
 
+    async with clew.local() as client:              # or clew.Client(url, token)
+        page = await client.sessions.list(q="login")
+
 The public names are those below; they are loaded when first used, so that a program which needs
 one of them does not pay for all.
 """
@@ -14,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from clew.version import __version__
 
 if TYPE_CHECKING:
+    from clew.client.client import Client
     from clew.core.message import Draft, Message, ToolCall
     from clew.core.search import SearchFilter
     from clew.core.session import NewSession, Session, SessionEdit, SessionFilter
@@ -21,9 +25,11 @@ if TYPE_CHECKING:
     from clew.errors import ClewError
     from clew.ports import Store
     from clew.store import open_store
+    from clew.wiring import local
 
 __all__ = [
     "ClewError",
+    "Client",
     "Draft",
     "Message",
     "NewSession",
@@ -35,11 +41,13 @@ __all__ = [
     "ToolCall",
     "Usage",
     "__version__",
+    "local",
     "open_store",
 ]
 
 _HOMES = {
     "ClewError": "clew.errors",
+    "Client": "clew.client.client",
     "Draft": "clew.core.message",
     "Message": "clew.core.message",
     "NewSession": "clew.core.session",
@@ -50,6 +58,7 @@ _HOMES = {
     "Store": "clew.ports",
     "ToolCall": "clew.core.message",
     "Usage": "clew.core.usage",
+    "local": "clew.wiring",
     "open_store": "clew.store",
 }
 

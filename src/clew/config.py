@@ -33,12 +33,15 @@ from clew.core.settings import (
     HooksConfig,
     McpConfig,
     MemoryConfig,
+    ModelsConfig,
     ProviderConfig,
     PruningConfig,
     Secret,
     SessionConfig,
     StoreConfig,
+    TerminalConfig,
     ToolsConfig,
+    WebhookConfig,
     plain,
     split_key,
     template,
@@ -56,6 +59,8 @@ __all__ = [
     "Secret",
     "SessionConfig",
     "Setting",
+    "can_draw",
+    "has_light_background",
     "load",
     "locate",
     "read_text",
@@ -102,16 +107,21 @@ class Config(GeneralConfig, frozen=True, kw_only=True):
     state_dir: Path
     cache_dir: Path
     file: Path
+    models: ModelsConfig
     store: StoreConfig
     session: SessionConfig
     tools: ToolsConfig
     memory: MemoryConfig
     context: ContextConfig
+    terminal: TerminalConfig
     hooks: HooksConfig
     providers: dict[str, ProviderConfig]
     mcp: dict[str, McpConfig]
+    webhooks: dict[str, WebhookConfig]
     credentials: dict[str, Secret]
     session_key: str | None
+    gateway_url: str | None
+    gateway_token: Secret | None
     sources: dict[str, str]
 
     def value(self, key: str) -> object:
@@ -186,16 +196,21 @@ def _assemble(places: Places, settings: dict[str, Setting], environ: Mapping[str
     return Config(
         **places._asdict(),
         **given[""],
+        models=ModelsConfig(**given["models"]),
         store=StoreConfig(**given["store"]),
         session=SessionConfig(**given["session"]),
         tools=ToolsConfig(**given["tools"]),
         memory=MemoryConfig(**given["memory"]),
         context=ContextConfig(pruning=PruningConfig(**given["context.pruning"])),
+        terminal=TerminalConfig(**given["terminal"]),
         hooks=HooksConfig(**given["hooks"]),
         providers={name: ProviderConfig(**each) for name, each in given["providers"].items()},
         mcp={name: McpConfig(**each) for name, each in given["mcp"].items()},
+        webhooks={name: WebhookConfig(**each) for name, each in given["webhooks"].items()},
         credentials={name: Secret(f"env:{name}") for name in CREDENTIALS if environ.get(name)},
         session_key=environ.get("CLEW_SESSION_KEY") or None,
+        gateway_url=environ.get("CLEW_URL") or None,
+        gateway_token=Secret(environ["CLEW_TOKEN"]) if environ.get("CLEW_TOKEN") else None,
         sources=sources,
     )
 
@@ -270,6 +285,18 @@ def wants_colour(environ: Mapping[str, str] | None = None) -> bool:
     """Whether the person lets terminals be coloured (no-color.org)."""
     environ = os.environ if environ is None else environ
     return not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+
+
+def can_draw(environ: Mapping[str, str] | None = None) -> bool:
+    """Whether the terminal, as the environment names it, can do more than lines."""
+    environ = os.environ if environ is None else environ
+    return environ.get("TERM", "") not in ("", "dumb")
+
+
+def has_light_background(environ: Mapping[str, str] | None = None) -> bool:
+    """Whether the terminal says that it is light: `COLORFGBG` ends with its background's number."""
+    environ = os.environ if environ is None else environ
+    return environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
 
 
 def _environment_settings(environ: Mapping[str, str]) -> Iterator[Setting]:

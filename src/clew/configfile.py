@@ -5,11 +5,10 @@ Which file it is, and what wins over it, is `clew.config`'s business.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -27,6 +26,11 @@ from clew.core.settings import (
     split_key,
 )
 from clew.errors import ClewError, InvalidConfig
+from clew.files.durable import make_directory, put_bytes
+from clew.files.locks import held
+
+PATIENCE: Final = 10.0
+"""Seconds. An edit takes milliseconds: whoever takes longer has stopped."""
 
 
 class Setting(NamedTuple):
@@ -145,6 +149,8 @@ def _written(value: object) -> object:
             return list(value)
         case dict():
             return {name: _written(each) for name, each in value.items()}
+        case msgspec.Struct():
+            return msgspec.to_builtins(value)
     return value
 
 
@@ -153,33 +159,36 @@ def _editing(file: Path) -> Iterator[Any]:
     """The file as a document to change; saved at the end if it is valid then."""
     import tomlkit  # noqa: PLC0415  # only this edits
 
-    try:
-        document = tomlkit.parse(read_text(file) or "")
-        yield document
-    except (ValueError, TypeError, AttributeError) as error:
-        raise InvalidConfig(f"{file} can't be edited: {error}. Mend it by hand first.") from error
-    save(file, tomlkit.dumps(document))
+    with _alone(file):
+        try:
+            document = tomlkit.parse(read_text(file) or "")
+            yield document
+        except (ValueError, TypeError, AttributeError) as error:
+            raise InvalidConfig(
+                f"{file} can't be edited: {error}. Mend it by hand first."
+            ) from error
+        _put(file, tomlkit.dumps(document))
 
 
 def save(file: Path, text: str) -> None:
     """Check a whole config text, then put it in place in one step."""
+    with _alone(file):
+        _put(file, text)
+
+
+def _put(file: Path, text: str) -> None:
     for _ in settings_in(text, file):
         pass
-    target = file.resolve()  # a link stays a link
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    put_bytes(file, text.encode())
+
+
+@contextmanager
+def _alone(file: Path) -> Iterator[None]:
+    """One editor at a time: two that read the same text would lose what one of them wrote."""
     try:
-        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
-        try:
-            draft.touch(mode=0o600)
-            with draft.open("w", encoding="utf-8") as stream:
-                stream.write(text)
-                stream.flush()
-                os.fsync(stream.fileno())
-            draft.chmod(mode)
-            draft.replace(target)
-        finally:
-            draft.unlink(missing_ok=True)
+        make_directory(file.parent)
+        with held(file.with_name(".config.lock"), patience=PATIENCE):
+            yield
     except OSError as error:
         raise ClewError(
             f"{file} can't be written: {error.strerror}. Nothing was changed."
@@ -212,13 +221,12 @@ def check(setting: Setting, *, spelled: bool = False) -> Setting:
 
 def _unspelled(text: str, kind: Any) -> object:
     """A list or table that was typed: as TOML writes it, or parted by commas."""
-    told = str(kind)
-    if "tuple[" not in told and "dict[" not in told:
-        return text
     if text.lstrip().startswith(("[", "{")):
         import tomllib  # noqa: PLC0415  # seldom
 
         return tomllib.loads(f"value = {text}")["value"]  # its errors are ValueErrors
+    if "tuple[" not in str(kind) and "dict[" not in str(kind):
+        return text
     return [word.strip() for word in text.split(",") if word.strip()]
 
 

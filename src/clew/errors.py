@@ -10,6 +10,10 @@
     │   ├── RecordNotFound        a turn, approval, inbox or outbox row, compaction, token
     │   ├── ModelNotFound         a model that nobody configured
     │   └── PersonalityNotFound
+    ├── Forbidden                 the caller may not do this, whatever they ask
+    ├── Unauthorized              no credential, or one that opens nothing (any more)
+    ├── TooManyRequests           asked too often; later it works again
+    ├── GatewayUnavailable        nobody answers at that address, or not as a gateway does
     ├── AmbiguousId               several sessions fit what was typed
     ├── Conflict                  the thing is not in the state the caller thought
     │   ├── StaleRevision         somebody edited the session meanwhile
@@ -28,6 +32,9 @@
     │   ├── ModelRefused          wrong key, no permission, no money left
     │   └── ContextTooLong        more than the model can read
     ├── HookFailed                a hook that could not be run
+    ├── NotDelivered              a channel has certainly not delivered a reply
+    │   ├── ReplyRefused          and never will
+    │   └── ReplyDelayed          and may if it is tried again
     ├── NotATranscript            a file that is no clew transcript
     └── StoreUnusable
         ├── StoreTooNew           made by a newer clew
@@ -120,6 +127,30 @@ class PersonalityNotFound(NotFound):
     """No personality with this id."""
 
     code = "personality_not_found"
+
+
+class Forbidden(ClewError):
+    """What this person, or this credential, may not do. Nothing was changed."""
+
+    code = "forbidden"
+
+
+class Unauthorized(ClewError):
+    """No credential, or one that is wrong, revoked or expired."""
+
+    code = "unauthorized"
+
+
+class TooManyRequests(ClewError):
+    """Asked too often from one place. Nothing was changed."""
+
+    code = "too_many_requests"
+
+
+class GatewayUnavailable(ClewError):
+    """No gateway answers at the address, or what answers is none."""
+
+    code = "gateway_unavailable"
 
 
 class AmbiguousId(ClewError):
@@ -299,6 +330,28 @@ class HookFailed(ClewError):
     """A hook that could not be run."""
 
     code = "hook_failed"
+
+
+class NotDelivered(ClewError):
+    """A reply that certainly did not arrive. Anything else that a channel raises is a doubt."""
+
+    code = "not_delivered"
+
+
+class ReplyRefused(NotDelivered):
+    """The other side will never take this reply."""
+
+    code = "reply_refused"
+
+
+class ReplyDelayed(NotDelivered):
+    """Not now. `after` is how many seconds the other side asks for, None if it didn't say."""
+
+    code = "reply_delayed"
+
+    def __init__(self, why: str, *, after: float | None = None) -> None:
+        super().__init__(why)
+        self.after = after
 
 
 class NotATranscript(ClewError):

@@ -6,25 +6,28 @@ own clock. Every method that writes returns after the commit, and a failed one h
 nothing. Ids of turns, approvals, compactions, inbox and outbox rows are made by the caller. Text
 comes back exactly as it went in, lone surrogates and NUL included.
 
-Who a method answers: `list_sessions` and `search` always have a viewer; the others take ids, and
-what a person may do with an id is decided above (`core.session.may_see`).
+Who a method answers: `list_sessions`, `list_names` and `search` always have a viewer; the others
+take ids, and what a person may do with an id is decided above (`core.session.may_see`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from msgspec import UNSET, UnsetType
 
+from clew.core.arrivals import Incoming, Receipt
 from clew.core.changes import Change, Recorded
 from clew.core.context import ContextPart
-from clew.core.delivery import Inbound, NewInbound, Outbound, OutboundStatus
+from clew.core.delivery import Inbound, NewInbound, NewOutbound, Outbound, OutboundStatus
 from clew.core.memory import MemoryFile, MemoryName, MemoryVersion
 from clew.core.message import Draft, Message, ToolCall
 from clew.core.models import ModelInfo
 from clew.core.notes import Blob, Compaction, ScratchEntry, Todo
+from clew.core.overview import NamePage, SessionState
 from clew.core.personality import Personality
+from clew.core.replies import Parcel
 from clew.core.retention import Retained, Retention, RetentionAction
 from clew.core.search import SearchFilter, SearchPage
 from clew.core.session import (
@@ -37,6 +40,7 @@ from clew.core.session import (
 )
 from clew.core.signals import Signal
 from clew.core.stats import StoreStats
+from clew.core.titles import Title
 from clew.core.tokens import Token
 from clew.core.turn import (
     LEASE_MS,
@@ -111,6 +115,23 @@ class Sessions(Protocol):
 
     async def count_sessions(self, where: SessionFilter) -> int:
         """How many sessions a list with this filter has in all."""
+        ...
+
+    async def list_names(
+        self, where: SessionFilter, *, limit: int = 2000, cursor: str | None = None
+    ) -> NamePage:
+        """The same list as `list_sessions`, of names only: light enough to read all of it.
+
+        Order and cursors are those of that list. One page has at most 5,000.
+        """
+        ...
+
+    async def list_states(self, ids: Sequence[str]) -> dict[str, SessionState]:
+        """What goes on in these sessions, by id; ids of none are left out.
+
+        Who counts as alive is what `find_lease` and `find_attachment` say. The cost depends on how
+        many are asked about, not on how many there are.
+        """
         ...
 
     async def edit_session(
@@ -463,7 +484,14 @@ class Inbox(Protocol):
 
 
 class Outbox(Protocol):
-    """Replies, until a receipt says that they arrived. Rows are made by `Log.record`."""
+    """Replies, until a receipt says that they arrived. A turn's are made by `Log.record`."""
+
+    async def add_outbound(self, session_id: str, new: NewOutbound) -> Outbound:
+        """A reply that belongs to no turn, whoever is busy with the session at the moment.
+
+        One whose id is known stays as it is. `SessionNotFound` if there is no such session.
+        """
+        ...
 
     async def claim_outbound(
         self, claimant: str, *, channels: Sequence[str] | None = None, limit: int = 20
@@ -566,6 +594,13 @@ class LiveTurn(Protocol):
         """Commit, then show. `StaleLease` when somebody has taken the session over."""
         ...
 
+    async def take_steering(self) -> bool:
+        """Record what the person has said meanwhile, as messages of this turn; False if nothing.
+
+        To be called between two requests, when every tool call has its result.
+        """
+        ...
+
     async def finish(self, *changes: Change) -> Recorded:
         """The last record: with it, in one commit, the turn is done."""
         ...
@@ -606,8 +641,52 @@ class Agent(Protocol):
         """
         ...
 
-    async def make_title(self, model: str | None, thread: Sequence[Message]) -> str | None:
-        """A short title for a conversation, None if this model is no good at it. May raise."""
+    async def make_title(self, model: str | None, thread: Sequence[Message]) -> Title:
+        """A short title for a conversation, without a text if this model has none. May raise."""
+        ...
+
+
+Receive = Callable[[Incoming], Awaitable[Receipt]]
+"""Keep a message that came in. Durable when it returns: then the platform is told so."""
+
+
+class Channel(Protocol):
+    """A way to people. It knows its platform, and nothing of sessions, keys and turns."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in keys, and in the outbox."""
+        ...
+
+    @property
+    def account(self) -> str:
+        """Which of its accounts this is."""
+        ...
+
+    async def run(self, receive: Receive) -> None:
+        """Listen until cancelled. A message is acknowledged when `receive` has returned.
+
+        What it raises, and returning, means that it has to be started again.
+        """
+        ...
+
+    def split(self, text: str) -> Sequence[str]:
+        """A reply as the messages that it needs, in order; together they are the text."""
+        ...
+
+    async def send(self, parcel: Parcel) -> dict[str, Any]:
+        """Deliver one message; the receipt is what the platform says of it.
+
+        `ReplyRefused` and `ReplyDelayed` say that it certainly did not arrive, for good or for
+        now. After any other error, and after a cancel, nobody knows.
+        """
+        ...
+
+    def may_repeat(self, outbound: Outbound) -> bool:
+        """Whether a reply that may have arrived is sent again without asking anybody.
+
+        Only where the other side knows a second delivery by its id.
+        """
         ...
 
 

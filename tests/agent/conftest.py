@@ -44,6 +44,9 @@ class StoreTurn:
     async def record(self, *changes: Change) -> Recorded:
         return await self.store.record(self.session.id, self._lease.epoch, *changes)
 
+    async def take_steering(self) -> bool:
+        return False
+
     async def finish(self, *changes: Change) -> Recorded:
         recorded = await self.record(*changes, EndTurn(turn_id=self.id, status="done"))
         self.finished = True

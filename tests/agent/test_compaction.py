@@ -23,6 +23,7 @@ from clew.core.models import EMBEDDED, ModelInfo
 from clew.core.session import NewSession, Session
 from clew.core.signals import Retrying, Signal
 from clew.core.summaries import parse_sections
+from clew.core.usage import Usage
 from clew.errors import ContextTooLong, InvalidInput, ModelRefused, ModelUnavailable, TurnFailed
 from clew.memory import MarkdownMemory
 from clew.ports import Store
@@ -44,6 +45,10 @@ async def write(
     return await writer.write(messages, previous=previous, instructions=instructions)
 
 
+def ignore(_: object) -> None:
+    """For what a test does not look at."""
+
+
 def sent(log: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in log.read_text().splitlines()]
 
@@ -56,9 +61,14 @@ def asked(request: dict[str, Any]) -> str:
 async def test_the_model_is_shown_the_conversation_the_summary_so_far_and_the_instructions(
     tmp_path: Path,
 ) -> None:
-    log = tmp_path / "log"
+    log, spent = tmp_path / "log", list[Usage]()
     digest = await write(
-        [WHOLE], exchanges(3, 100), log=log, previous="## Goal\nold", instructions="keep numbers"
+        [WHOLE],
+        exchanges(3, 100),
+        log=log,
+        previous="## Goal\nold",
+        instructions="keep numbers",
+        spend=spent.append,
     )
     (request,) = sent(log)
     assert "User: 0 qqq" in asked(request)
@@ -68,16 +78,18 @@ async def test_the_model_is_shown_the_conversation_the_summary_so_far_and_the_in
     assert request["tools"] == []
     assert parse_sections(digest.summary)["Goal"] == "Users can log in again."
     assert digest.short == "Fixing the login of the shop"
-    assert digest.usage.api_calls == 1
-    assert digest.usage.input_tokens > 0
+    (usage,) = spent
+    assert usage.api_calls == 1
+    assert usage.input_tokens > 0
 
 
 async def test_what_does_not_fit_one_request_is_summarised_piece_by_piece(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    digest = await write([WHOLE], exchanges(40, 1_000), log=log)  # some 20,000 tokens
+    log, spent = tmp_path / "log", list[Usage]()
+    # Some 20,000 tokens.
+    await write([WHOLE], exchanges(40, 1_000), log=log, spend=spent.append)
     requests = sent(log)
     assert len(requests) > 3
-    assert digest.usage.api_calls == len(requests)
+    assert len(spent) == len(requests)
     for request in requests:
         assert estimate_text(asked(request) + request["instructions"]) < 8_000
     assert "summary-so-far" not in asked(requests[0])
@@ -103,6 +115,24 @@ async def test_pieces_that_turn_out_too_long_are_made_smaller(tmp_path: Path) ->
     assert digest.short == "Fixing the login of the shop"
 
 
+async def test_what_a_summary_took_before_it_failed_is_told() -> None:
+    spent: list[Usage] = []
+    script = {
+        "rules": [{"when": "summary-so-far", "answers": [{"error": {"status": 401}}]}],
+        "answers": [{"text": WHOLE, "usage": {"input": 70, "output": 7}}],
+    }
+    with pytest.raises(ModelRefused):
+        await write(script, exchanges(40, 1_000), spend=spent.append)
+    assert [(each.input_tokens, each.output_tokens) for each in spent] == [(70, 7)]
+
+
+async def test_a_summary_that_says_nothing_fails_and_is_paid_for() -> None:
+    spent: list[Usage] = []
+    with pytest.raises(TurnFailed):
+        await write([{"text": " "}], exchanges(3), spend=spent.append)
+    assert len(spent) == 1
+
+
 async def test_a_model_that_can_read_nothing_at_all_fails() -> None:
     with pytest.raises(ContextTooLong):
         await write([{"error": {"status": 413}}], exchanges(6, 1_000))
@@ -112,8 +142,9 @@ async def test_a_failure_that_may_pass_is_tried_again_with_a_countdown_and_no_de
     signals: list[Signal] = []
     naps = Naps()
     script = [{"errors": [{"status": 529}, "connection"], "text": WHOLE}]
-    digest = await write(script, exchanges(3), sleep=naps, signal=signals.append)
-    assert digest.usage.api_calls == 1
+    spent: list[Usage] = []
+    await write(script, exchanges(3), sleep=naps, signal=signals.append, spend=spent.append)
+    assert len(spent) == 1
     assert naps.taken
     assert {type(each) for each in signals} == {Retrying}
 
@@ -213,10 +244,10 @@ async def test_the_silent_turn_writes_memory_and_leaves_no_trace_in_the_thread(
     before = await store.get_session(turn.session.id)
     script = {"rules": [{"when": "This is clew", "answers": remembering("likes tea")}]}
     flusher = make_flusher(store, memory, script, log)
-    usage = await flusher.flush(before, await turn.thread())
+    spent: list[Usage] = []
+    await flusher.flush(before, await turn.thread(), spend=spent.append)
     assert "likes tea" in (await memory.read("memory")).text
-    assert usage is not None
-    assert usage.api_calls == 2
+    assert [usage.api_calls for usage in spent] == [1, 1]
     assert await store.get_session(before.id) == before
     assert len(await turn.thread()) == 1
     first = sent(log)[0]
@@ -230,7 +261,7 @@ async def test_other_tools_are_refused_in_a_silent_turn(store: Store, tmp_path: 
     other = {"name": "write_file", "arguments": {"path": str(target), "content": "x"}}
     script = {"rules": [{"when": "This is clew", "answers": remembering("a fact", other)}]}
     session = await opened(store, cwd=str(tmp_path))
-    await make_flusher(store, memory, script, log).flush(session, exchanges(2, 10))
+    await make_flusher(store, memory, script, log).flush(session, exchanges(2, 10), spend=ignore)
     assert not target.exists()
     assert "There is no tool" in json.dumps(sent(log)[1]["messages"])
 
@@ -240,10 +271,11 @@ async def test_there_is_no_silent_turn_where_it_could_not_write(
 ) -> None:
     memory, log = MarkdownMemory(tmp_path), tmp_path / "log"
     guest = await opened(store, person="telegram:1")
-    assert await make_flusher(store, memory, ["x"], log).flush(guest, exchanges(1)) is None
+    await make_flusher(store, memory, ["x"], log).flush(guest, exchanges(1), spend=ignore)
     plain = ModelInfo(name="a/b", provider="a", tools=False)
     owner = (await store.open_session(NewSession(key="cli:two")))[0]
-    assert await make_flusher(store, memory, ["x"], log, plain).flush(owner, exchanges(1)) is None
+    flusher = make_flusher(store, memory, ["x"], log, plain)
+    await flusher.flush(owner, exchanges(1), spend=ignore)
     assert not log.exists()
 
 
@@ -291,13 +323,15 @@ async def test_the_embedded_model_summarises_a_real_conversation(
             msgspec.structs.replace(row, content=text)
             for row, text in zip(exchanges(2, 1), texts, strict=True)
         ]
+        spent: list[Usage] = []
         digest = await summariser.summarise(
-            session, told, previous=None, instructions=None, signal=lambda _: None
+            session, told, previous=None, instructions=None, signal=ignore, spend=spent.append
         )
     finally:
         await catalogue.close()
     sections = parse_sections(digest.summary)
     assert sections["Goal"] == texts[0]
     assert len(sections["Open work"]) > 20
-    assert digest.usage.cost == 0
-    assert digest.usage.output_tokens > 0
+    usage = sum(spent, Usage())
+    assert usage.cost == 0
+    assert usage.output_tokens > 0

@@ -25,6 +25,7 @@ from clew.core.signals import (
     ToolEnded,
     ToolStarted,
 )
+from clew.core.titles import Title
 from clew.core.usage import Usage
 from clew.errors import (
     ContextTooLong,
@@ -100,6 +101,26 @@ async def test_an_answer_is_streamed_and_then_recorded_whole_with_its_usage(stor
     answer = (await turn.thread())[1]
     assert answer.model == "script/one"
     assert answer.usage == Usage(7, 3, cost=None, api_calls=1)
+
+
+async def test_an_answer_that_nobody_counted_has_an_estimate_on_its_turn_alone(
+    store: Store,
+) -> None:
+    turn = await begin_turn(store, "hello")
+    await run_turn(turn, means(store, [{"text": "Hello, my friend!", "usage": None}]))
+    assert (await turn.thread())[1].usage is None
+    usage = (await store.get_turn(turn.id)).usage
+    assert (usage.output_tokens, usage.cost, usage.api_calls) == (5, None, 1)
+
+
+async def test_an_empty_answer_is_no_answer_but_it_is_paid_for(store: Store) -> None:
+    turn = await begin_turn(store, "hello")
+    with pytest.raises(TurnFailed):
+        await run_turn(turn, means(store, [{"text": "", "usage": {"input": 7, "output": 1}}]))
+    assert len(await turn.thread()) == 1
+    usage = Usage(7, 1, cost=None, api_calls=1)
+    assert (await store.get_turn(turn.id)).usage == usage
+    assert (await store.get_session(turn.session.id)).usage == usage
 
 
 async def test_tool_results_go_back_until_the_model_answers(store: Store) -> None:
@@ -546,6 +567,23 @@ async def test_the_embedded_model_gets_no_tools_and_a_small_thread(store: Store)
     assert last.usage.cost == 0
 
 
+async def test_who_says_too_much_to_the_embedded_model_is_told(store: Store) -> None:
+    turn = await begin_turn(store, "word " * 600_000, model="local/tiny")
+    await agent(store, Catalogue(["fine"])).run(turn)
+    (notice,) = [signal.text for signal in turn.signals if isinstance(signal, Notice)]
+    assert notice.startswith("That is too long for the embedded model: about 2,99")
+    assert "/model" in notice
+    turn = await begin_turn(store, "word", model="local/tiny")
+    await agent(store, Catalogue(["fine"])).run(turn)
+    assert not any(isinstance(signal, Notice) for signal in turn.signals)
+
+
+async def test_the_embedded_model_with_nothing_to_read_fails_in_words(store: Store) -> None:
+    turn = await begin_turn(store, " ", model="local/tiny")
+    with pytest.raises(TurnFailed, match="nothing to answer"):
+        await agent(store, Catalogue(["fine"])).run(turn)
+
+
 async def test_what_the_embedded_model_reads_moves_on_in_steps(store: Store) -> None:
     firsts = []
     for number in range(12):
@@ -564,9 +602,12 @@ async def test_a_title_is_asked_for_and_cleaned(store: Store) -> None:
     turn = await begin_turn(store, "how do I bake bread?")
     subject = agent(store, Catalogue({"answers": ["with yeast"], "title": '"Baking bread."'}))
     await subject.run(turn)
-    assert await subject.make_title(None, await turn.thread()) == "Baking bread"
-    assert await subject.make_title("local/tiny", await turn.thread()) is None
-    assert await subject.make_title(None, ()) is None
+    title = await subject.make_title(None, await turn.thread())
+    assert title.text == "Baking bread"
+    assert title.usage.api_calls == 1
+    assert title.usage.input_tokens > 0
+    assert await subject.make_title("local/tiny", await turn.thread()) == Title(None)
+    assert await subject.make_title(None, ()) == Title(None)
 
 
 async def test_a_title_that_can_not_be_had_fails_like_a_turn(store: Store) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import select
 import subprocess
 import sys
 import termios
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 import pyte
@@ -18,6 +20,12 @@ from tests.cli.conftest import Home
 
 DEADLINE = 30
 CLEW = "from clew.cli import main; main(prog_name='clew')"
+
+# What pyte does not know: keyboard protocols, questions about modes, the shape of the pointer
+# (which it would take for a title).
+UNKNOWN = re.compile(
+    r"\x1b\[[<>=?][0-9;]*[ucpq]|\x1b\[\?[0-9;]+\$p|\x1b\]22;[^\x07\x1b]*(?:\x07|\x1b\\)"
+)
 
 
 class Terminal:
@@ -120,3 +128,31 @@ class Terminal:
             return False
         self.output += data.decode(errors="replace").replace("\r\n", "\n")
         return bool(data)
+
+
+class FullScreen(Terminal):
+    """What stands on the terminal's one screen now."""
+
+    def __init__(self, home: Home, *args: str, **more: Any) -> None:
+        super().__init__(home, *args, **more)
+        self.emulated = pyte.Screen(self._width, 24)
+        self._stream = pyte.Stream(self.emulated)
+        self._fed = 0
+
+    @property
+    def shown(self) -> str:
+        """The screen's lines."""
+        new, self._fed = self.output[self._fed :], len(self.output)
+        self._stream.feed(UNKNOWN.sub("", new).replace("\n", "\r\n"))
+        return "\n".join(line.rstrip() for line in self.emulated.display)
+
+    def sees(self, *texts: str) -> str:
+        """Read until all of these stand on the screen."""
+        limit = time.monotonic() + DEADLINE
+        while not all(text in self.shown for text in texts):
+            ready, _, _ = select.select([self._master], [], [], max(0, limit - time.monotonic()))
+            if not ready or not self._read(limit):
+                self.process.kill()
+                self.process.wait()
+                raise AssertionError(f"{texts} did not come:\n{self.shown}")
+        return self.shown

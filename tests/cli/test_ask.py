@@ -154,7 +154,7 @@ def test_in_a_terminal_it_asks(home: Home, work: Path) -> None:
 
 def test_it_works_while_the_session_is_open_in_a_terminal(home: Home, work: Path) -> None:
     home.script(ECHO)
-    chat = Terminal(home, cwd=work)
+    chat = Terminal(home, "--plain", cwd=work)
     chat.wait_for_prompt()
     chat.say("hello")
     result = home.ask("from outside", cwd=work)

@@ -233,7 +233,8 @@ def test_help_lists_every_command_and_each_one_answers(home: Home, work: Path) -
         "/thinking low", "/tier", "/mode", "/mode plan", "/mode default", "/personality",
         "/personality coach", "/personality nobody", "/memory", "/search hello", "/todos",
         "/scratchpad", "/compact", "/uncompact", "/context", "/context detail", "/verbose on",
-        "/verbose off", "/stop", "/export talk.md", "/fork Branch",
+        "/verbose off", "/queue", "/queue followup", "/send", "/send off", "/link",
+        "/stop", "/export talk.md", "/fork Branch",
         "/resume A good name", "/reset", "/new", "/exti", "/exit", "never read",
     ]  # fmt: skip
     used = {line.split()[0][1:] for line in lines if line.startswith("/")}

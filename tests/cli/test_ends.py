@@ -49,7 +49,7 @@ def test_a_conversation_without_a_usable_store_is_code_4(home: Home, command: li
 
 def test_a_session_that_is_open_elsewhere_is_code_3(home: Home, tmp_path: Path) -> None:
     home.script("Hello.")
-    chat = Terminal(home, cwd=tmp_path)
+    chat = Terminal(home, "--plain", cwd=tmp_path)
     chat.wait_for_prompt()
     chat.say("hello")
     second = home.chat("me too", cwd=tmp_path)
@@ -63,7 +63,7 @@ def test_a_session_that_is_open_elsewhere_is_code_3(home: Home, tmp_path: Path) 
 
 def test_a_chat_that_is_told_to_end_is_code_130(home: Home, tmp_path: Path) -> None:
     home.script("Hello.")
-    chat = Terminal(home, cwd=tmp_path)
+    chat = Terminal(home, "--plain", cwd=tmp_path)
     chat.wait_for_prompt()
     chat.say("hello")
     chat.process.terminate()

@@ -37,7 +37,7 @@ def offline(keyless: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
 @pytest.mark.usefixtures("keyless")
 def test_clew_answers_and_remembers_without_any_configuration(home: Home, tmp_path: Path) -> None:
     have_weights()
-    chat = Terminal(home, cwd=tmp_path)
+    chat = Terminal(home, "--plain", cwd=tmp_path)
     greeting = chat.wait_for_prompt()
     assert greeting.count("SmolLM2") == 1
     assert "ANTHROPIC_API_KEY" in greeting
@@ -45,7 +45,7 @@ def test_clew_answers_and_remembers_without_any_configuration(home: Home, tmp_pa
     assert re.search(r"\w{2}", answer)
     assert chat.leave() == 0
     assert not (home.path / "config.toml").exists()
-    again = Terminal(home, cwd=tmp_path)
+    again = Terminal(home, "--plain", cwd=tmp_path)
     shown = again.wait_for_prompt()
     assert "> Say hello.\n" in shown
     assert "expect weak answers" not in shown  # it was said once

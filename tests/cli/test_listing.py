@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import asyncio
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from clew.core.changes import StartTurn
 from clew.core.session import NewSession
 from clew.ports import Store
+from clew.testing.contract.turns import ask
 from tests.cli.conftest import DAY, Home
 
 
@@ -61,6 +65,43 @@ def test_pinned_sessions_come_first_and_are_marked(home: Home) -> None:
     home.add("New")
     home.clew("pin", old.id)
     assert home.clew("list").stdout.splitlines()[1].endswith("★ Old")
+
+
+def test_a_list_says_what_goes_on_where_anything_does(home: Home) -> None:
+    titles = ("Asks", "Works", "Was cut off", "Is open", "Is quiet")
+    made = {title: home.add(title, "hello").id for title in titles}
+
+    async def look(store: Store) -> tuple[str, dict[str, Any]]:
+        for title in titles[:3]:
+            lease = await store.acquire_lease(made[title], store.identity)
+            await store.record(made[title], lease.epoch, StartTurn(turn_id=title))
+            if title == "Asks":
+                question = ask(title, "a", store_time() + DAY)
+                await store.record(made[title], lease.epoch, question)
+            if title == "Was cut off":
+                await store.release_lease(lease)
+        await store.attach(made["Is open"])
+        listed = await asyncio.to_thread(home.clew, "list")
+        return listed.stdout, await asyncio.to_thread(home.json, "list")
+
+    shown, page = home.store(look)
+
+    heading, *rows = shown.splitlines()
+    assert heading.split() == ["ID", "UPDATED", "MESSAGES", "STATUS", "TITLE"]
+    assert [row[heading.index("STATUS") :] for row in reversed(rows)] == [
+        "waiting      Asks",
+        "running      Works",
+        "interrupted  Was cut off",
+        "open         Is open",
+        "             Is quiet",
+    ]
+    assert {each["title"]: each["status"] for each in page["sessions"]} == dict(
+        zip(titles, ("waiting", "running", "interrupted", "open", None), strict=True)
+    )
+
+
+def store_time() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def test_twenty_by_default_and_a_hint_that_there_are_more(home: Home) -> None:

@@ -557,12 +557,12 @@ def test_a_model_that_is_gone_is_replaced(home: Home, api: Path) -> None:
 def test_choosing_from_this_directorys_sessions(home: Home, api: Path) -> None:
     for title in ("First", "Second"):
         home.add(title, "hello", cwd=str(api), project=str(api))
-    cancelled = Terminal(home, "--resume", cwd=api)
+    cancelled = Terminal(home, "--plain", "--resume", cwd=api)
     cancelled.wait_for("Which one? [1-2, Enter for none] ")
     cancelled.type("\n")
     assert cancelled.finish() == 0
     assert cancelled.text.endswith("No session selected\n")
-    chosen = Terminal(home, "--resume", cwd=api)
+    chosen = Terminal(home, "--plain", "--resume", cwd=api)
     assert chosen.wait_for("Which one?").index("Second") < chosen.text.index("First")
     chosen.say("2")
     chosen.say("/title")
@@ -580,7 +580,7 @@ def test_choosing_from_this_directorys_sessions(home: Home, api: Path) -> None:
 def test_several_matches_are_chosen_from_on_a_terminal(home: Home, api: Path) -> None:
     ids = [home.add("Same", "x", key=f"cli:{n}", cwd=str(api), project=str(api)).id for n in "ab"]
     home.add("Other", "x", cwd=str(api), project=str(api))
-    terminal = Terminal(home, "-r", "same", cwd=api)
+    terminal = Terminal(home, "--plain", "-r", "same", cwd=api)
     assert "Other" not in terminal.wait_for("Which one? [1-2, Enter for none] ")
     terminal.say("2")
     assert terminal.leave() == 0
@@ -591,7 +591,7 @@ def test_several_matches_are_chosen_from_on_a_terminal(home: Home, api: Path) ->
 def test_another_projects_session_asks(home: Home, api: Path, tmp_path: Path, answer: str) -> None:
     there = make(tmp_path / "there")
     one = home.add("Greeting", "hello", cwd=str(api), project=str(api))
-    terminal = Terminal(home, "-r", one.id, cwd=there, width=300)
+    terminal = Terminal(home, "--plain", "-r", one.id, cwd=there, width=300)
     asked = f'Session "Greeting" belongs to {api}. [f]ork it here, [o]pen it there, [n]o: '
     terminal.wait_for(asked)
     if answer == "n":
@@ -619,7 +619,7 @@ def test_a_session_of_a_gone_directory_can_be_moved_here(
     refused = home.chat(args=["-r", one.id], cwd=api)
     assert refused.exit_code == 1
     assert "gone" in refused.stderr
-    terminal = Terminal(home, "-r", one.id, cwd=api, width=300)
+    terminal = Terminal(home, "--plain", "-r", one.id, cwd=api, width=300)
     terminal.wait_for("[m]ove it here, [f]ork it here, [n]o: ")
     terminal.say("m")
     assert terminal.leave() == 0
@@ -628,7 +628,7 @@ def test_a_session_of_a_gone_directory_can_be_moved_here(
 
 
 def test_the_breadcrumb_is_named_after_the_tty(home: Home, api: Path) -> None:
-    terminal = Terminal(home, cwd=api, TMUX_PANE="%9")
+    terminal = Terminal(home, "--plain", cwd=api, TMUX_PANE="%9")
     terminal.wait_for("> ")
     terminal.say("hello")
     name = terminal.name.removeprefix("/dev/").replace("/", "-")

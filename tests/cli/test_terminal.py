@@ -124,6 +124,22 @@ with progress.Progress("Counting", 10, shown=True) as bar:
     assert "4/10" in terminal.output
 
 
+def test_progress_says_what_is_done_now(home: Home) -> None:
+    script = """
+import time
+from clew.cli import progress
+progress.PATIENCE = 0
+deadline = time.monotonic() + 30
+with progress.Progress("Copying", 10, shown=True) as bar:
+    while not bar.visible and time.monotonic() < deadline:
+        pass
+    bar.tell("Building indexes (3 of 9)")
+"""
+    terminal = Terminal(home, program=script, width=100)
+    assert terminal.finish() == 0
+    assert "Building indexes (3 of 9)" in terminal.output
+
+
 def test_progress_is_silent_where_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
     with Progress("Counting", None, shown=False) as progress:
         for _ in range(3):

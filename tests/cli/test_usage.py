@@ -75,3 +75,11 @@ def test_a_table_has_a_total_and_an_unknown_cost_is_said_to_be(home: Home) -> No
     assert lines[1].split() == ["x/big", "2", "1,100", "11", "0", "$2.00"]
     assert lines[2].split() == ["x/new", "1", "50", "5", "0", "unknown"]
     assert lines[3].split() == ["total", "3", "1,150", "16", "0", "unknown"]
+
+
+def test_a_table_of_sessions_has_short_ids_and_fits_a_terminal(home: Home) -> None:
+    one, _ = fill(home)
+    lines = home.clew("usage", "--by", "session").stdout.splitlines()
+    assert lines[1].split()[0] == one.id[:8]
+    assert lines[1].split()[-1] == "One"
+    assert max(map(len, lines)) < 80

@@ -1,4 +1,4 @@
-"""Scores of many documents at once are those of one after the other."""
+"""What makes a match a better one. That PostgreSQL comes to the same is in `tests/postgres`."""
 
 from __future__ import annotations
 
@@ -6,32 +6,38 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.ranking import bm25, score_all, with_recency
+from clew.core.ranking import DAY_MS, bm25, idf, with_recency
 
 NOW = 1_800_000_000_000
 
-documents = st.lists(
-    st.tuples(
-        st.integers(0, 300), st.integers(0, 300), st.integers(0, 20_000),
-        st.integers(NOW - 10**11, NOW + 10**6),
-    ),
-    min_size=1,
-)  # fmt: skip
+frequencies = st.integers(1, 300)
+lengths = st.integers(1, 20_000)
 
 
-@given(documents, st.floats(1e-6, 10), st.floats(1e-6, 10))
-def test_many_at_once_are_scored_as_one_by_one(
-    found: list[tuple[int, int, int, int]], first: float, second: float
+@given(frequencies, lengths, lengths)
+def test_a_word_that_stands_more_often_or_in_a_shorter_text_counts_more(
+    frequency: int, length: int, average: int
 ) -> None:
-    ones, twos, lengths, times = zip(*found, strict=True)
-    average = sum(lengths) / len(lengths)
+    score = bm25(frequency, length, average, 1.0)
 
-    together = score_all([ones, twos], [first, second], lengths, times, NOW)
-
-    for (one, two, length, at), score in zip(found, together, strict=True):
-        relevance = bm25(one, length, average, first) + bm25(two, length, average, second)
-        assert score == pytest.approx(with_recency(relevance, at, NOW))
+    assert score < bm25(frequency + 1, length, average, 1.0)
+    assert score > bm25(frequency, length + 1, average, 1.0)
 
 
-def test_nothing_has_no_scores() -> None:
-    assert score_all([[]], [1.0], [], [], NOW) == []
+@given(st.integers(1, 10_000), st.data())
+def test_a_rarer_word_is_worth_more_and_the_commonest_still_something(
+    documents: int, data: st.DataObject
+) -> None:
+    containing = data.draw(st.integers(1, documents))
+
+    assert idf(documents, containing - 1) >= idf(documents, containing) > 0
+
+
+@given(st.integers(NOW - 10**11, NOW + 10**6))
+def test_being_recent_adds_at_most_half(at: int) -> None:
+    assert 1 <= with_recency(1.0, at, NOW) <= 1.5
+
+
+def test_what_being_recent_adds_is_halved_in_a_month() -> None:
+    assert with_recency(1.0, NOW + 1, NOW) == 1.5
+    assert with_recency(1.0, NOW - 30 * DAY_MS, NOW) == pytest.approx(1.25)

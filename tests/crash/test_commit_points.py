@@ -52,3 +52,35 @@ def test_a_turn_killed_at_any_commit_loses_nothing_and_goes_on(when: str) -> Non
     assert [int(number) for _, number, _ in points] == list(range(1, len(points) + 1))
     assert [tables for _, _, tables in points][: len(WAY)] == WAY
     assert len(points) > len(WAY)
+
+
+STEERED = [
+    "inbox",  # the message is kept
+    "turns+approvals",
+    "leases",
+    "turns+inbox+messages+sessions",  # the turn, and what the user said
+    "messages+sessions",  # the assistant asks for a tool
+    "inbox",  # what is said meanwhile
+    "inbox",
+    "messages+sessions",  # the tool's result
+    "turns+inbox+messages+sessions",  # what was said meanwhile, with its rows
+    "messages+turns+sessions",  # the end
+    "leases",
+]
+
+
+@pytest.mark.serial
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_what_is_said_while_a_turn_runs_is_said_once_wherever_it_is_killed(when: str) -> None:
+    loop = subprocess.run(
+        [sys.executable, "-m", "benchmarks.turns", "steering", "--when", when],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert loop.returncode == 0, loop.stdout + loop.stderr
+    points = [line.split()[2] for line in loop.stdout.splitlines() if line.startswith(when)]
+    place = points.index("inbox")
+    assert points[place : place + len(STEERED)] == STEERED

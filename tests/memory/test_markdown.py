@@ -22,7 +22,7 @@ from clew.core.memory import MEMORY_BYTES, AddLine, RemoveText, ReplaceText
 from clew.core.personality import Personality
 from clew.errors import ClewError, InvalidInput, Locked, RecordNotFound, StaleMemory
 from clew.memory import MarkdownMemory
-from clew.memory.locks import writing_alone
+from clew.memory.markdown import writing_alone
 from clew.testing.clock import FakeClock
 
 WRITER = Path(__file__).with_name("writer.py")
@@ -199,9 +199,9 @@ async def test_half_a_character_is_refused(memory: MarkdownMemory, home: Path) -
 
 def test_whoever_waits_for_the_lock_in_vain_is_told(tmp_path: Path) -> None:
     with (
-        writing_alone(tmp_path / "lock"),
+        writing_alone(tmp_path),
         pytest.raises(Locked, match="Another clew"),
-        writing_alone(tmp_path / "lock", patience_s=0.05),
+        writing_alone(tmp_path, patience=0.05),
     ):
         pass
 

@@ -55,8 +55,9 @@ def find_programs() -> Path:
 class Server:
     """One server with its own data, port and socket."""
 
-    def __init__(self, **settings: str) -> None:
+    def __init__(self, *, superuser: str = "clew", **settings: str) -> None:
         self._programs = find_programs()
+        self._superuser = superuser
         self._settings = SETTINGS | settings
         self._numbers = count()
         self._user: str | None = None
@@ -72,13 +73,23 @@ class Server:
         if self._user is not None:
             shutil.chown(self.home, self._user)
         self._data = self.home / "data"
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = int(probe.getsockname()[1])
-        self._run("initdb", "-D", self._data, "-U", "clew", "-A", "trust", "-E", "UTF8",
+        self._run("initdb", "-D", self._data, "-U", superuser, "-A", "trust", "-E", "UTF8",
                   "--locale=C", "--no-sync", "--no-instructions")  # fmt: skip
         self._process: subprocess.Popen[bytes] | None = None
-        self.start()
+        self._start_somewhere()
+
+    def _start_somewhere(self, attempts: int = 5) -> None:
+        """Start it on a port of its own: not the usual one, where another server may be."""
+        while True:
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", 0))
+                self.port = int(probe.getsockname()[1])
+            attempts -= 1
+            try:
+                return self.start()
+            except AssertionError as error:  # another may have been quicker to take the port
+                if "in use" not in str(error) or not attempts:
+                    raise
 
     def _run(self, program: str, *arguments: object) -> None:
         done = subprocess.run(
@@ -126,8 +137,21 @@ class Server:
     def url(self, database: str, *, tcp: bool = False, port: int | None = None) -> str:
         """Where a database of this server is."""
         if tcp or port is not None:
-            return f"postgresql://clew@127.0.0.1:{port or self.port}/{database}"
-        return f"postgresql://clew@/{database}?host={self.home}&port={self.port}"
+            return f"postgresql://{self._superuser}@127.0.0.1:{port or self.port}/{database}"
+        return f"postgresql://{self._superuser}@/{database}?host={self.home}&port={self.port}"
+
+    def guard(self, rules: str, certificate: Path | None = None, key: Path | None = None) -> None:
+        """Let in who these rules of pg_hba.conf let in, over TLS if there is a certificate."""
+        (self._data / "pg_hba.conf").write_text(rules)
+        if certificate is not None and key is not None:
+            for file, name in ((certificate, "server.crt"), (key, "server.key")):
+                shutil.copy(file, self._data / name)
+                (self._data / name).chmod(0o600)
+                if self._user is not None:
+                    shutil.chown(self._data / name, self._user)
+            self._settings["ssl"] = "on"
+        self.stop()
+        self.start()
 
     def execute(self, sql: str, database: str = "postgres") -> list[tuple]:
         """Run a statement outside of clew."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clew.ports import Clock, Store
-from clew.store import open_store as open_postgres
+from clew.store.postgres.store import PostgresStore
 from clew.testing.contract import StoreContract
 from clew.testing.contract.case import OpenStore
 
@@ -14,6 +14,7 @@ class TestPostgresStore(StoreContract):
     @pytest.fixture
     def open_store(self, url: str) -> OpenStore:
         async def open_store(clock: Clock) -> Store:
-            return await open_postgres(url, clock=clock)
+            # On a busy machine a search may take longer than a person would wait.
+            return await PostgresStore.open(url, clock=clock, search_seconds=30)
 
         return open_store

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import subprocess
 import sys
@@ -31,9 +32,14 @@ from clew.ports import Store
 from clew.store import is_postgres, open_store
 from clew.store.copying import Copied, Copying, Progress
 from clew.store.postgres import doctor as postgres_doctor
+from clew.store.postgres.migrating import shipped_migrations as postgres_migrations
+from clew.store.postgres.store import PostgresStore
 from clew.store.sqlite import doctor as sqlite_doctor
+from clew.store.sqlite.migrating import shipped_migrations as sqlite_migrations
+from clew.store.sqlite.store import SqliteStore
 from clew.store.tables import TABLES
 from clew.wiring import copy_source, copy_target
+from tests.cli.conftest import Home
 from tests.postgres.histories import fill
 from tests.postgres.server import Server
 from tests.store.files import digest, query
@@ -358,7 +364,56 @@ def test_a_copy_that_does_not_say_the_same_never_becomes_a_store(
     copy(str(filled), str(target))
 
 
-def test_what_can_not_be_copied_is_said(filled: Path, tmp_path: Path) -> None:
+def test_a_copy_says_what_it_does(filled: Path, bare: str) -> None:
+    told: list[str] = []
+    asyncio.run(
+        Copying(
+            copy_source(str(filled), now=NOW),
+            copy_target(bare, now=NOW),
+            progress=lambda _done, _total: None,
+            tell=told.append,
+        ).run()
+    )
+    steps = [each for each in told if each.startswith("Building indexes (")]
+    assert told == ["Copying", "Building indexes", *steps, "Comparing"]
+    assert len(steps) > 20
+    assert steps[-1] == f"Building indexes ({len(steps)} of {len(steps)})"
+
+
+async def made_older(url: str) -> None:
+    """A store with the first schema."""
+    if is_postgres(url):
+        await (await PostgresStore.open(url, migrations=postgres_migrations()[:1])).close()
+    else:
+        async with SqliteStore(Path(url), migrations=sqlite_migrations()[:1]):
+            pass
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize("kind", ["postgres", "sqlite"])
+def test_a_store_of_an_older_clew_is_not_copied_before_the_command_that_is_named(
+    bare: str, tmp_path: Path, side: str, kind: str
+) -> None:
+    older = bare if kind == "postgres" else str(tmp_path / "older.db")
+    asyncio.run(made_older(older))
+    fresh = str(tmp_path / "fresh.db")
+    inside(fresh, lambda store: store.stats())
+    other = str(tmp_path / "new.db") if side == "source" else fresh
+    source, target = (older, other) if side == "source" else (other, older)
+    with pytest.raises(StoreUnavailable, match="older clew") as refused:
+        copy(source, target)
+    named = re.search(r"`clew --store (\S+) list`", str(refused.value))
+    assert named is not None
+    assert named[1] == ("URL" if kind == "postgres" else older)
+
+    assert Home(tmp_path / "home").clew("--store", older, "list").exit_code == 0
+
+    copy(source, target)
+
+
+def test_what_can_not_be_copied_is_said(filled: Path, bare: str, tmp_path: Path) -> None:
+    with pytest.raises(NotFound):
+        copy(bare, str(tmp_path / "new.db"))
     with pytest.raises(NotFound):
         copy(str(tmp_path / "none.db"), str(tmp_path / "new.db"))
     with pytest.raises(InvalidInput, match="onto itself"):

@@ -74,7 +74,7 @@ async def test_an_older_database_is_updated_when_nobody_else_has_it_open(
     url, steps = server.url(fresh), (*shipped_migrations(), NEXT)
     old = await PostgresStore.open(url)
     await make(old)
-    with pytest.raises(errors.StoreInUse, match="pid"):
+    with pytest.raises(errors.StoreInUse, match=r"pg_dump.*pid"):
         await PostgresStore.open(url, migrations=steps)
     await old.close()
 
@@ -129,6 +129,8 @@ async def test_a_password_is_never_shown(server: Server) -> None:
         ("57P01", errors.StoreUnavailable),
         ("08006", errors.StoreUnavailable),
         ("28P01", errors.StoreUnavailable),
+        ("26000", errors.StoreUnavailable),
+        ("42P05", errors.StoreUnavailable),
     ],
 )
 def test_an_error_of_the_server_is_said_in_clews_words(

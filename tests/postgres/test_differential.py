@@ -28,6 +28,7 @@ from clew.core.usage import Usage
 from clew.errors import ClewError, InvalidInput
 from clew.ports import Store
 from clew.store import open_store
+from clew.store.postgres.store import PostgresStore
 from clew.testing.clock import DAY, FakeClock
 
 OPERATIONS = 2_500
@@ -123,7 +124,7 @@ class History:
         return self.random.choice(self.turns)[1] if self.turns else "none"
 
     def change(self, session: str) -> Any:  # noqa: PLR0911  # one for each kind
-        pick = self.random.randrange(14)
+        pick = self.random.randrange(16)
         if pick <= 3:
             return self.message(session)
         if pick == 4:
@@ -164,6 +165,14 @@ class History:
             return changes.WriteTodos(
                 tuple(Todo(self.words(3)) for _ in range(self.random.randrange(4)))
             )
+        if pick == 13:
+            self.approvals.append(asked := self.name("a"))
+            return changes.WaitForApproval(
+                approval_id=asked, turn_id=self.turn(session), tool_call_id="1", tool_name="sh",
+                request={}, expires_at=self.clock() + self.random.randrange(DAY),
+            )  # fmt: skip
+        if pick == 14:
+            return changes.ResumeTurn(self.turn(session))
         self.outbound.append(sent := self.name("o"))
         key, channel = self.random.choice(KEYS), self.random.choice("cd")
         return changes.Send(NewOutbound(id=sent, key=key, channel=channel, content=self.words()))
@@ -223,7 +232,15 @@ class History:
                 session, epoch, change.draft, turn_id=change.turn_id, idempotency_key=key
             )
         what = [self.change(session) for _ in range(self.random.randint(0, 4))]
-        return "record", lambda store: store.record(session, epoch, *what, idempotency_key=key)
+        renewed = self.maybe(Lease(session, "a", self.epochs[session], 0))
+
+        async def write_and_look(store: Store) -> Any:
+            if renewed is not None:
+                await store.renew_lease(renewed)
+            recorded = await store.record(session, epoch, *what, idempotency_key=key)
+            return recorded, await store.list_states([session])
+
+        return "record", write_and_look
 
     def lease(self) -> tuple[str, Call]:
         session, holder = self.session(), self.random.choice("ab")
@@ -254,6 +271,7 @@ class History:
             "get_session": lambda store: store.get_session(session),
             "get_turn": lambda store: store.get_turn(turn),
             "list_turns": lambda store: store.list_turns(session, limit=5),
+            "list_states": lambda store: store.list_states(self.sessions[-20:]),
             "get_usage": lambda store: store.get_usage(since=since),
             "list_scratch": lambda store: store.list_scratch(session),
             "find_scratch": lambda store: store.find_scratch(session, "x"),
@@ -283,12 +301,13 @@ class History:
         size = self.random.randint(1, 7)
 
         async def all_pages(store: Store) -> Any:
+            names = await store.list_names(where, limit=size)
             page = await store.list_sessions(where, limit=size)
             pages = [page]
             while page.cursor is not None and len(pages) < 5:
                 page = await store.list_sessions(where, limit=size, cursor=page.cursor)
                 pages.append(page)
-            return pages, await store.count_sessions(where)
+            return pages, names.names, await store.count_sessions(where)
 
         return "list_sessions", all_pages
 
@@ -351,6 +370,7 @@ class History:
         claimant = self.maybe(who, 0.2)
         dropped = self.random.choices(self.inbound, k=3)
         sent = self.random.choice(self.outbound or ["none"])
+        answered = self.random.choice(self.approvals or ["none"])
         status: Any = self.random.choice(("sent", "pending", "failed", "nonsense"))
         token = Token(self.name("t"), self.words(2), "owner", "read", self.clock())
         data = self.words(3).encode("utf-8", "surrogatepass")
@@ -371,6 +391,7 @@ class History:
             "list_tokens": lambda store: store.list_tokens(),
             "put_blob": lambda store: store.put_blob(data, "text/plain"),
             "list_approvals": lambda store: store.list_approvals(),
+            "decide_approval": lambda store: store.decide_approval(answered, "yes", by="owner"),
         }
         name = self.random.choice(list(calls))
         return name, calls[name]
@@ -413,7 +434,7 @@ async def test_both_stores_answer_the_same(seed: int, url: str, tmp_path: Path) 
     clock = FakeClock()
     history = History(seed, clock)
     sqlite = await open_store(f"sqlite://{tmp_path}/sessions.db", durability="normal", clock=clock)
-    postgres = await open_store(url, clock=clock)
+    postgres = await PostgresStore.open(url, clock=clock, search_seconds=30)
     asked: dict[str, int] = {}
     async with sqlite, postgres:
         for number in range(OPERATIONS):

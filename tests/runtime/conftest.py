@@ -28,7 +28,9 @@ from clew.core.keys import cli_key
 from clew.core.message import Draft, Message, ToolCall
 from clew.core.session import NewSession, Session
 from clew.core.signals import Committed, Event, TextDelta
+from clew.core.titles import Title
 from clew.core.turn import Turn
+from clew.core.usage import Usage
 from clew.memory import MarkdownMemory
 from clew.ports import LiveTurn, Store
 from clew.runtime.commands import run_command
@@ -68,6 +70,7 @@ class Actor:
         self.scenes = list(scenes)
         self.turns: list[LiveTurn] = []
         self.title: str | Exception | None = None
+        self.title_usage = Usage()
 
     async def warm(self, model: str | None = None) -> None:
         """There is nothing to load."""
@@ -77,10 +80,10 @@ class Actor:
         scene = self.scenes.pop(0) if self.scenes else saying("ok")
         await scene(turn)
 
-    async def make_title(self, model: str | None, thread: Sequence[Message]) -> str | None:
+    async def make_title(self, model: str | None, thread: Sequence[Message]) -> Title:
         if isinstance(self.title, Exception):
             raise self.title
-        return self.title
+        return Title(self.title, self.title_usage)
 
 
 def saying(text: str) -> Scene:

@@ -79,9 +79,9 @@ async def test_an_answer_reaches_the_turn_as_it_was_given(
         held = await runtime.decide(question.id, decision, by="owner", scope=scope)
         decided = (await collect(events, lambda event: isinstance(event, ApprovalDecided)))[-1]
     assert decided == ApprovalDecided(held)
-    assert asking.answers == [held]
     assert (held.decision, held.scope, held.decided_by) == (decision, scope, "owner")
     assert (await ended(ticket)).status == "done"
+    assert asking.answers == [held]
     assert await store.list_approvals(session.id) == ()
 
 

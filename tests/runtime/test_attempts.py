@@ -212,7 +212,7 @@ async def test_an_exchange_of_many_messages_is_found_whole(
     turn = await ended(await seat.say("two"))
     last = await find_last(store, sitting(seat).id)
     assert last is not None
-    assert (last.turns, last.draft.content, last.messages) == ((turn.id,), "two", STEP + 7)
+    assert (last.turns, last.drafts[0].content, last.messages) == ((turn.id,), "two", STEP + 7)
     assert await find_end(store, last) == turn
     assert await find_undone(store, sitting(seat).id) is None
 

@@ -82,6 +82,9 @@ def test_a_command_gets_what_follows_it(name: str, rest: str) -> None:
         "",
         "/",
         "//",
+        "/etc",
+        "/tmp",
+        "/tmp is full",
         "/etc/hosts",
         "/etc/hosts is wrong",
         "/home/me/a.py: fix it",
@@ -95,6 +98,11 @@ def test_a_command_gets_what_follows_it(name: str, rest: str) -> None:
 )
 def test_paths_and_everything_else_are_messages(line: str) -> None:
     assert parse(line) is None
+
+
+def test_a_command_stays_one_even_if_there_is_such_a_directory() -> None:
+    assert parse("/help") == ("help", "")
+    assert parse("/nothing-of-this-name") == ("nothing-of-this-name", "")
 
 
 @given(st.lists(st.from_regex(r"[a-z0-9._ -]{1,8}", fullmatch=True), min_size=2, max_size=4))
@@ -583,16 +591,21 @@ async def test_status_of_a_session(run: Run, talked: Seat) -> None:
 
 
 async def test_usage_of_the_session_and_of_today(run: Run, record: Recording) -> None:
-    assert "nothing yet" in (await run("/usage")).text
-    spent = Usage(input_tokens=1200, output_tokens=34, cost=5, api_calls=1)
+    spent = Usage(1_200_000, 34_000, 900_000, cost=1_230_000_000, api_calls=123)
     await record(AddUsage(usage=spent))
-    told = facts((await run("/usage")).text)
-    assert set(told) == {"this session", "today, all sessions"}
-    assert "34 out" in told["this session"]
+    lines = (await run("/usage")).text.splitlines()
+    assert lines == [
+        "                     tokens in     out   cached  calls",
+        "this session         1,200,000  34,000  900,000    123  $1.23",
+        "today, all sessions          0       0        0      0  $0.00",
+    ]
+    assert "1,200,000 tokens in, 34,000 out, 900,000 cached" in (await run("/status")).text
+    assert "$1.23, 123 calls" in (await run("/status")).text
 
 
 async def test_usage_without_a_session_is_todays(run: Run) -> None:
-    assert facts((await run("/usage")).text) == {"today, all sessions": "nothing yet"}
+    told = (await run("/usage")).text.splitlines()
+    assert [line.split("  ")[0] for line in told] == ["", "today, all sessions"]
 
 
 # --- read-only --------------------------------------------------------------------------------

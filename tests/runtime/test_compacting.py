@@ -39,6 +39,9 @@ class Clerk:
         self.info = info
         self.asked: list[dict[str, Any]] = []
         self.error: BaseException | None = None
+        self.spent: list[Usage] = []
+        """What answers took that came before anything went wrong."""
+        self.stopped_at_the_end = False
         self.began = asyncio.Event()
         self.go_on = asyncio.Event()
         self.go_on.set()
@@ -54,14 +57,20 @@ class Clerk:
         previous: str | None,
         instructions: str | None,
         signal: Callable[[Signal], None],
+        spend: Callable[[Usage], None],
     ) -> Digest:
         self.asked.append({"messages": messages, "previous": previous, "wish": instructions})
+        for usage in self.spent:
+            spend(usage)
         self.began.set()
         await self.go_on.wait()
         if self.error is not None:
             raise self.error
         text = f"## Goal\nnumber {len(self.asked)}"
-        return Digest(summary=text, short=f"short {len(self.asked)}", usage=COST)
+        spend(COST)
+        if self.stopped_at_the_end and (task := asyncio.current_task()) is not None:
+            task.cancel()  # it is heard of in the middle of the commit
+        return Digest(summary=text, short=f"short {len(self.asked)}")
 
 
 class Flush:
@@ -71,11 +80,13 @@ class Flush:
         self.seen: list[Sequence[Message]] = []
         self.error: Exception | None = None
 
-    async def flush(self, session: Session, thread: Sequence[Message]) -> Usage | None:
+    async def flush(
+        self, session: Session, thread: Sequence[Message], *, spend: Callable[[Usage], None]
+    ) -> None:
         self.seen.append(thread)
+        spend(COST)
         if self.error is not None:
             raise self.error
-        return COST
 
 
 async def talk(store: Store, session: Session, turns: int, *, tokens: int | None = None) -> None:

@@ -114,6 +114,29 @@ async def test_compact_can_be_stopped_and_then_nothing_has_changed(
     assert not (await soon(run_command(desk, "compact", ""))).is_error
 
 
+async def test_a_stop_that_comes_too_late_is_not_told_as_if_it_had_helped(
+    desk: Desk, seat: Seat, store: Store, clerk: Clerk
+) -> None:
+    session = await begun(seat, store, 10)
+    clerk.stopped_at_the_end = True
+    reply = await soon(run_command(desk, "compact", ""))
+    assert "Summarised" in reply.text
+    assert await store.find_compaction(session.id) is not None
+    assert await store.find_lease(session.id) is None
+
+
+async def test_a_turn_that_is_stopped_while_its_thread_is_compacted_does_not_begin(
+    seat: Seat, store: Store, runtime: Runtime, clerk: Clerk
+) -> None:
+    session = await begun(seat, store, 10, 13_000)
+    clerk.stopped_at_the_end = True
+    ticket = await runtime.accept(inbound(session, "hello"))
+    await soon(runtime.join(session.id))
+    assert ticket.turn.cancelled()
+    assert len(await store.get_messages(session.id)) == 20
+    assert await store.find_compaction(session.id) is not None
+
+
 async def test_a_message_waits_until_the_compaction_is_done(
     desk: Desk, seat: Seat, store: Store, runtime: Runtime, clerk: Clerk
 ) -> None:

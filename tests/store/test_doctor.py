@@ -12,9 +12,9 @@ from clew.core.changes import AddMessage, EndTurn, StartTurn, UndoTurn, WriteScr
 from clew.core.message import Draft
 from clew.core.session import NewSession
 from clew.errors import StoreDamaged, StoreInUse
+from clew.files.locks import FileLock
 from clew.store import open_store
 from clew.store.findings import Diagnosis
-from clew.store.locks import FileLock
 from clew.store.sqlite import doctor
 from clew.store.sqlite.doctor import check_library, examine
 from clew.store.sqlite.mending import mend

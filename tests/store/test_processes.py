@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from clew.core.delivery import NewInbound
+from clew.core.overview import SessionState
 from clew.core.session import NewSession
 from clew.errors import LeaseHeld
+from clew.files.locks import FileLock
 from clew.store import open_sqlite, open_store
-from clew.store.locks import FileLock
 from tests.store.files import Child
 
 RUNNER = """
@@ -63,10 +64,12 @@ async def test_a_killed_process_loses_its_lease_at_once(path: Path) -> None:
             with pytest.raises(LeaseHeld):
                 await store.acquire_lease(session.id, store.identity)
             assert await store.interrupt_turns(session.id) == ()
+            assert await store.list_states([session.id]) == {session.id: SessionState(running=True)}
 
             child.process.send_signal(signal.SIGKILL)
             child.process.wait(30)
 
+        assert await store.list_states([session.id]) == {session.id: SessionState(interrupted=True)}
         assert not await store.is_living(identity)
         assert await store.find_lease(session.id) is None
         assert [turn.id for turn in await store.interrupt_turns(session.id)] == ["t"]

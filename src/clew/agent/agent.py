@@ -17,6 +17,7 @@ from clew.core.notes import Blob, Compaction
 from clew.core.personality import Personality
 from clew.core.pruning import Pruning
 from clew.core.signals import Notice
+from clew.core.titles import Title
 from clew.errors import ClewError, ModelNotFound, PersonalityNotFound
 from clew.ports import LiveTurn, Personalities
 
@@ -75,11 +76,11 @@ class PydanticAgent:
         info = self._choose_model(turn, personality)
         await run_turn(turn, await self._gather(turn, personality, info))
 
-    async def make_title(self, model: str | None, thread: Sequence[Message]) -> str | None:
-        """At most six words by the model; None for the embedded one (`ports.Agent.make_title`)."""
+    async def make_title(self, model: str | None, thread: Sequence[Message]) -> Title:
+        """At most six words; none by the embedded model (`ports.Agent.make_title`)."""
         info = self._catalogue.get_model(model)
         if info.embedded:
-            return None
+            return Title(None)
         await asyncio.to_thread(_load)
         from clew.agent.titling import ask_title  # noqa: PLC0415  # loads pydantic-ai
 

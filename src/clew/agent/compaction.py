@@ -53,6 +53,7 @@ TINY_PIECES: Final = 3
 """Tokens and requests for the embedded model, which reads a hundred of them in a second."""
 
 Signals = Callable[[Signal], None]
+Spend = Callable[[Usage], None]
 
 
 class Budget(msgspec.Struct, frozen=True):
@@ -91,8 +92,12 @@ class ModelSummariser:
         previous: str | None,
         instructions: str | None,
         signal: Signals,
+        spend: Spend,
     ) -> Digest:
-        """A summary that takes in the previous one. `TurnFailed` like a turn; cancellable."""
+        """A summary that takes in the previous one. `TurnFailed` like a turn; cancellable.
+
+        `spend` hears what each answer took as soon as it is there.
+        """
         info = self.get_model(session)
         await asyncio.to_thread(_load)
         settings = self._catalogue.get_settings(
@@ -105,6 +110,7 @@ class ModelSummariser:
             info,
             settings,
             signal=signal,
+            spend=spend,
             sleep=self._sleep,
             chance=self._chance,
         )
@@ -135,6 +141,7 @@ class Writer:
         settings: dict[str, Any],
         *,
         signal: Signals = lambda _: None,
+        spend: Spend = lambda _: None,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
@@ -144,7 +151,7 @@ class Writer:
         self._signal = signal
         self._sleep = sleep
         self._chance = chance
-        self._usage = Usage()
+        self._spend = spend
 
     async def write(
         self, messages: Sequence[Message], *, previous: str | None, instructions: str | None
@@ -173,7 +180,7 @@ class Writer:
             place = f' part="{number} of {len(pieces)}"' if len(pieces) > 1 else ""
             said = await self._ask(piece, summary, instructions, place)
             summary, short = merge(said, previous=summary, messages=messages, room=budget.summary)
-        return Digest(summary=summary or "", short=short, usage=self._usage)
+        return Digest(summary=summary or "", short=short)
 
     async def _ask(
         self, piece: str, previous: str | None, instructions: str | None, place: str
@@ -195,8 +202,8 @@ class Writer:
         response: ModelResponse = await attempt(
             ask, self._info, self._pass_on, sleep=self._sleep, chance=self._chance
         )
-        self._usage += usage_of(
-            response, self._info, sent=request.characters, said=count_said(response)
+        self._spend(
+            usage_of(response, self._info, sent=request.characters, said=count_said(response))
         )
         check_answer(response, self._info)
         return response.text or ""

@@ -2,7 +2,7 @@
 
 A silent turn. It sees the thread as the next turn would, and it may only use the memory tools; what
 it says and does is never recorded, shown or delivered. Only what it writes to the memory files
-stays, and what it cost is told to the caller.
+stays, and what it took is told to the caller.
 """
 
 from __future__ import annotations
@@ -77,18 +77,21 @@ class MemoryFlusher:
         self._sleep = sleep
         self._chance = chance
 
-    async def flush(self, session: Session, thread: Sequence[Message]) -> Usage | None:
-        """Let the model write its memory. Returns what it cost; None if there was no point.
+    async def flush(
+        self, session: Session, thread: Sequence[Message], *, spend: Callable[[Usage], None]
+    ) -> None:
+        """Let the model write its memory, if there is a point in it.
 
-        Raises whatever a turn does: the caller goes on without it.
+        `spend` hears what each answer took. Raises whatever a turn does: the caller goes on
+        without it.
         """
         info = choose_model(self._catalogue, self._personalities, session)
         if info.embedded or not info.tools or not await asyncio.to_thread(self._writable, session):
-            return None
+            return
         personality = self._get_personality(session)
-        turn = SilentTurn(session, thread)
+        turn = SilentTurn(session, thread, spend)
         if not await self._toolbox.list_tools(turn, personality, info):
-            return None
+            return
         await asyncio.to_thread(_load)
         from clew.agent.loop import Means, run_turn  # noqa: PLC0415  # loads pydantic-ai
 
@@ -112,7 +115,6 @@ class MemoryFlusher:
             chance=self._chance,
         )
         await run_turn(turn, means)
-        return turn.usage
 
     def _get_personality(self, session: Session) -> Personality:
         try:
@@ -124,11 +126,16 @@ class MemoryFlusher:
 class SilentTurn:
     """A `LiveTurn` that is nowhere: its rows are in memory, and nobody watches or is asked."""
 
-    def __init__(self, session: Session, thread: Sequence[Message]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        thread: Sequence[Message],
+        spend: Callable[[Usage], None] = lambda _: None,
+    ) -> None:
         self.id = f"silent-{secrets.token_hex(6)}"
         self.session = session
         self.person = session.person
-        self.usage = Usage()
+        self._spend = spend
         self._rows = list(thread)
         self._add(Draft(role="user", content=FLUSH_REQUEST))
 
@@ -137,18 +144,22 @@ class SilentTurn:
         return tuple(self._rows[-limit:])
 
     async def record(self, *changes: Change) -> Recorded:
-        """Remember messages and usage for as long as the turn runs; nothing else is possible."""
+        """Remember messages for as long as the turn runs, and tell what they took; no more."""
         seqs = []
         for change in changes:
             if isinstance(change, AddMessage):
                 seqs.append(self._add(change.draft))
             elif isinstance(change, AddUsage):
-                self.usage += change.usage
+                self._spend(change.usage)
         return Recorded(tuple(seqs), tuple(seqs), self._rows[-1].seq, self._rows[-1].at)
 
     async def finish(self, *changes: Change) -> Recorded:
         """The same: there is no turn to end."""
         return await self.record(*changes)
+
+    async def take_steering(self) -> bool:
+        """Nobody talks to it."""
+        return False
 
     def signal(self, signal: Signal) -> None:
         """Nobody watches."""

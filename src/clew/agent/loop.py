@@ -21,8 +21,8 @@ from clew.agent.attempts import Chance, Sleep, attempt
 from clew.agent.calls import Caller
 from clew.agent.conversation import GetBlob
 from clew.agent.drafts import PutBlob, draft_of
-from clew.agent.prices import usage_of
-from clew.agent.requests import Request, build_request, read_window
+from clew.agent.prices import is_counted, usage_of
+from clew.agent.requests import Request, build_request, cut_question, read_window
 from clew.agent.tooling import Toolbox, ToolSpec
 from clew.core.changes import AddMessage, AddUsage, Change
 from clew.core.message import Draft, ToolCall
@@ -69,13 +69,21 @@ async def run_turn(turn: LiveTurn, means: Means) -> None:
     """Do what the turn's user message asks. Ends with `turn.finish`, or raises `TurnFailed`.
 
     The system prompt is that of the beginning: what a tool writes to the memory counts from the
-    next turn on. The tools are asked for anew each time, for an approved plan brings more of them.
+    next turn on. Only an approved plan changes it, for it takes the turn out of plan mode and
+    brings more tools, which are asked for anew each time.
     """
-    info = means.info
+    info, mode = means.info, turn.session.mode
     prompt = await means.build_prompt(turn, means.personality, info)
-    for _ in range(means.max_requests):
+    for number in range(means.max_requests):
+        if number:
+            await turn.take_steering()
+        if turn.session.mode != mode:
+            mode = turn.session.mode
+            prompt = await means.build_prompt(turn, means.personality, info)
         tools = await _list_tools(turn, means)
         request = await _next_request(turn, means, prompt, tools)
+        if request.left_out and not number:
+            turn.signal(Notice(cut_question(request.left_out)))
         response = await attempt(
             partial(stream_answer, means.model, info, request, turn.signal),
             info,
@@ -83,7 +91,6 @@ async def run_turn(turn: LiveTurn, means: Means) -> None:
             sleep=means.sleep,
             chance=means.chance,
         )
-        check_answer(response, info)
         calls = await _record(turn, means, request, response)
         if not calls:
             return
@@ -121,10 +128,20 @@ async def _next_request(
 async def _record(
     turn: LiveTurn, means: Means, request: Request, response: ModelResponse
 ) -> tuple[ToolCall, ...]:
-    """The whole answer and its cost, in one commit; if nothing is asked, the turn ends with it."""
-    draft = await draft_of(response, means.put_blob, model=means.info.name)
+    """The whole answer and its cost, in one commit; if nothing is asked, the turn ends with it.
+
+    An answer with nothing in it is no answer, but it is paid for. A message has the count of its
+    provider; where there is none, the turn has an estimate.
+    """
     usage = usage_of(response, means.info, sent=request.characters, said=count_said(response))
-    draft = msgspec.structs.replace(draft, usage=usage, tool_calls=_distinct(draft))
+    try:
+        check_answer(response, means.info)
+    except TurnFailed:
+        await turn.record(AddUsage(usage=usage, turn_id=turn.id))
+        raise
+    draft = await draft_of(response, means.put_blob, model=means.info.name)
+    counted = usage if is_counted(response) else None
+    draft = msgspec.structs.replace(draft, usage=counted, tool_calls=_distinct(draft))
     changes: tuple[Change, ...] = (
         AddMessage(draft, turn.id, from_person=False),
         AddUsage(

@@ -20,6 +20,7 @@ from clew.core.compaction import brief, since, summary_message
 from clew.core.estimate import estimate_text, estimate_tool
 from clew.core.message import Message
 from clew.core.models import ModelInfo
+from clew.core.names import counted
 from clew.core.notes import Compaction
 from clew.core.pruning import Pruning, prune
 from clew.core.thread import plain, repair, window
@@ -64,12 +65,16 @@ class Thread(Protocol):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What is sent. `characters` is about how long it is, for when nobody counts tokens."""
+    """What is sent. `characters` is about how long it is, for when nobody counts tokens.
+
+    `left_out` are the characters of the last message that a model too small for them is not given.
+    """
 
     messages: list[ModelMessage]
     settings: dict[str, Any]
     parameters: ModelRequestParameters
     characters: int
+    left_out: int = 0
 
 
 async def read_window(
@@ -107,9 +112,13 @@ async def build_request(
     The summary of what came before them is the first thing that the user says; the embedded model
     gets a line of it. Old results of tools are trimmed where the context is getting full.
     """
+    left_out = 0
     if info.embedded:
         prompt = prompt if compaction is None else f"{prompt}\n{brief(compaction)}"
-        rows = fit(plain(rows), TINY_CHARACTERS - len(prompt))
+        if rows := plain(rows):
+            said = len(rows[-1].content)
+            rows = fit(rows, TINY_CHARACTERS - len(prompt))
+            left_out = said - len(rows[-1].content)
     else:
         rows = rows if compaction is None else (summary_message(compaction), *rows)
         rows = repair(rows) if tools else plain(rows)
@@ -130,7 +139,8 @@ async def build_request(
     )
     spoken = sum(len(row.content) + sum(len(c.arguments) for c in row.tool_calls) for row in rows)
     offered = sum(len(tool.description) + len(str(tool.schema)) for tool in tools)
-    return Request(messages, settings, parameters, len(prompt) + spoken + offered)
+    characters = len(prompt) + spoken + offered
+    return Request(messages, settings, parameters, characters, left_out)
 
 
 def fit(rows: Sequence[Message], room: int) -> tuple[Message, ...]:
@@ -153,6 +163,14 @@ def fit(rows: Sequence[Message], room: int) -> tuple[Message, ...]:
     while kept and kept[0].role != "user":
         kept.pop(0)
     return (*kept, last)
+
+
+def cut_question(left_out: int) -> str:
+    """What the person is told when the embedded model does not get all that they said."""
+    return (
+        f"That is too long for the embedded model: about {counted(left_out, 'character')} in the "
+        "middle of it are left out. A larger model reads all of it (`/model`)."
+    )
 
 
 def keeps_own_thinking(model: Model) -> Keeps:

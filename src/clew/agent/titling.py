@@ -9,13 +9,14 @@ from typing import Any
 from pydantic_ai.messages import InstructionPart, ModelRequest, UserPromptPart
 from pydantic_ai.models import Model, ModelRequestParameters
 
-from clew.agent.answers import stream_answer
+from clew.agent.answers import count_said, stream_answer
 from clew.agent.attempts import attempt
+from clew.agent.prices import usage_of
 from clew.agent.requests import Request
 from clew.core.message import Message
 from clew.core.models import ModelInfo
 from clew.core.signals import Signal
-from clew.core.titles import TITLE_INSTRUCTION, clean_title
+from clew.core.titles import TITLE_INSTRUCTION, Title, clean_title
 
 
 async def ask_title(
@@ -24,15 +25,15 @@ async def ask_title(
     settings: dict[str, Any],
     thread: Sequence[Message],
     characters: int,
-) -> str | None:
-    """A title of at most six words, None if the model has none; `TurnFailed` like a turn."""
+) -> Title:
+    """A title of at most six words, if the model has one; `TurnFailed` like a turn."""
     said = [
         f"{'User' if row.role == 'user' else 'Assistant'}: {row.content.strip()}"
         for row in thread
         if row.role != "tool" and row.content.strip()
     ]
     if not said:
-        return None
+        return Title(None)
     text = "\n\n".join(said)[:characters]
     request = Request(
         messages=[ModelRequest(parts=[UserPromptPart(content=text)])],
@@ -44,7 +45,8 @@ async def ask_title(
     )
     ask = partial(stream_answer, model, info, request, _ignore)
     response = await attempt(ask, info, _ignore, attempts=1)
-    return clean_title(response.text or "")
+    usage = usage_of(response, info, sent=request.characters, said=count_said(response))
+    return Title(clean_title(response.text or ""), usage)
 
 
 def _ignore(_: Signal) -> None:

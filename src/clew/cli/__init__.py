@@ -30,6 +30,7 @@ class Entry(NamedTuple):
 COMMANDS: Final = {
     "Talk": {
         "chat": Entry("clew.cli.chat:chat_command", "Talk to the agent; `clew` alone does too."),
+        "pick": Entry("clew.cli.pick:pick_command", "Choose a session, and go on with it."),
         "ask": Entry("clew.cli.ask:ask_command", "One question, one answer, for scripts."),
     },
     "Look": {
@@ -47,6 +48,7 @@ COMMANDS: Final = {
         "pin": Entry("clew.cli.edit:pin_command", "Keep sessions on top, and out of retention."),
         "archive": Entry("clew.cli.edit:archive_command", "Take sessions out of the list."),
         "fork": Entry("clew.cli.edit:fork_command", "Begin a new session inside an old one."),
+        "link": Entry("clew.cli.link:link_command", "Let a chat elsewhere go on with a session."),
         "delete": Entry("clew.cli.trash:delete_command", "Put sessions in the trash."),
         "undo": Entry("clew.cli.trash:undo_command", "Take back the latest delete."),
         "trash": Entry("clew.cli.trash:trash_group", "List, restore or empty the trash."),
@@ -59,6 +61,13 @@ COMMANDS: Final = {
         "restore": Entry("clew.cli.backup:restore_command", "Put a backup in place."),
         "store": Entry("clew.cli.store:store_group", "Move everything to another store."),
         "doctor": Entry("clew.cli.doctor:doctor_command", "Check that everything is sound."),
+    },
+    "Serve": {
+        "serve": Entry("clew.cli.serve:serve_command", "Run a gateway: the API, and who uses it."),
+        "token": Entry("clew.cli.token:token_group", "Who may use the gateway."),
+        "gateway": Entry("clew.cli.gateway:gateway_group", "Ask a gateway that runs."),
+        "cron": Entry("clew.cli.cron:cron_group", "Jobs that the gateway runs by the clock."),
+        "node": Entry("clew.cli.node:node_group", "Call a gateway from another machine."),
     },
     "Set up": {
         "memory": Entry("clew.cli.memory:memory_group", "What the agent remembers, in two files."),
@@ -173,7 +182,7 @@ def main(  # noqa: PLR0917  # click names them all
         from clew.cli.chat import run_chat
         from clew.cli.talking import Choice
 
-        run_chat(app, Choice(**choice), hint=not no_resume_hint)
+        run_chat(app, Choice(**choice), plain=plain, hint=not no_resume_hint)
     elif plain or no_resume_hint or any(each not in (None, False) for each in choice.values()):
         raise click.UsageError(
             f"Options of the chat go behind its command: clew {ctx.invoked_subcommand} --help."

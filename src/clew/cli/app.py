@@ -127,6 +127,12 @@ class App:
         return sys.stdout.isatty() and configuration.wants_colour()
 
     @property
+    def is_dark(self) -> bool:
+        """Whether a whole screen is drawn for a dark terminal."""
+        theme = self.config.terminal.theme
+        return not configuration.has_light_background() if theme == "auto" else theme == "dark"
+
+    @property
     def width(self) -> int | None:
         """Columns of the terminal; None where lines may have any length."""
         if not sys.stdout.isatty():

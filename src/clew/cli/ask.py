@@ -67,7 +67,7 @@ async def _ask(app: App, text: str, choice: Choice) -> int:
     async with conversation(app, choice, holds=False, attended=lines.is_terminal) as parts:
         entrance = Entrance(parts.desk, LineAsker(parts.desk, lines, aside))
         await entrance.open(choice.flags(), parts.current, parts.breadcrumb)
-        if parts.seat.model.embedded:
+        if parts.seat.model.embedded and parts.house is not None:
             await have_model(app, parts.house, tell=False)  # the turn tells
         return await _run(app, parts, text, lines, aside)
 
@@ -78,11 +78,13 @@ async def _run(app: App, parts: Parts, text: str, lines: Any, aside: Any) -> int
     if session is None:
         session = await seat.begin()
         aside.line(f"Session {session.id}", "dim")
-    with seat.runtime.watch(session.id, session.head) as events:
+    with seat.watch_answer(session) as events:
         ticket = await seat.say(text)
         show = asyncio.create_task(_show(app, events, parts, lines, aside))
 
         def stop(_number: int) -> None:
+            if tasks and parts.house is None:
+                ticket.turn.cancel()  # a gateway that does not answer keeps nobody
             tasks.add(asyncio.ensure_future(seat.stop()))
 
         tasks: set[asyncio.Future[bool]] = set()

@@ -13,6 +13,7 @@ import msgspec
 
 from clew.cli.app import App, json_option, pass_app
 from clew.cli.jsonout import session_value
+from clew.cli.rules import reset_command, route_command, send_command, trigger_command
 from clew.cli.tables import facts, home_relative, listed_name
 from clew.core.text import strip_controls
 
@@ -59,8 +60,15 @@ def explain_group() -> None:
     \b
     Examples:
       clew explain resume login
-      clew explain resume --continue
+      clew explain route --channel telegram --peer dm:123
+      clew explain reset --key agent:main:main --updated-at 2026-03-09T23:00
+      clew explain send --key agent:main:discord:group:5
+      clew explain trigger --text "/new opus fix the build"
     """
+
+
+for _command in (route_command, reset_command, send_command, trigger_command):
+    explain_group.add_command(_command)
 
 
 @explain_group.command("resume")

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 import msgspec
 
+from clew.core.jsontext import to_wire
 from clew.core.session import Session
 
-_SURROGATES: Final = re.compile("[\ud800-\udfff]")
 # Terminals obey these; inside JSON's strings they can be spelled out.
 _CONTROLS: Final = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
 
 
 def encode(value: object, *, indent: bool = False) -> str:
     """The value as one JSON document."""
-    try:
-        data = msgspec.json.encode(value)
-    except UnicodeEncodeError:
-        import json
-
-        # Lone surrogates: spelled as escapes they would be JSON that many parsers refuse.
-        text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False)
-        data = _SURROGATES.sub("\ufffd", text).encode()
+    data = to_wire(value)
     if indent:
         data = msgspec.json.format(data, indent=2)
     return data.decode().translate(_CONTROLS)

@@ -11,13 +11,15 @@ import msgspec
 
 from clew.cli.app import App, json_option, pass_app
 from clew.cli.jsonout import session_value
-from clew.cli.pages import list_up_to
+from clew.cli.pages import PAGE, list_up_to
 from clew.cli.tables import fit, session_table
 from clew.core.names import format_count
+from clew.core.overview import Status, status_of
 from clew.core.session import OWNER, Session, SessionFilter
 from clew.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from clew.gateway.presence import Running
     from clew.ports import Store
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -30,6 +32,7 @@ class Listing(msgspec.Struct, frozen=True):
 
     sessions: tuple[Session, ...]
     short_ids: dict[str, str]
+    statuses: dict[str, Status]
     cursor: str | None
     archived: int
 
@@ -39,24 +42,70 @@ async def make_listing(
 ) -> Listing:
     """Read a listing."""
     page = await list_up_to(store, where, limit, cursor)
-    short_ids = await store.shorten_ids([session.id for session in page.sessions])
+    ids = [session.id for session in page.sessions]
+    short_ids = await store.shorten_ids(ids)
     archived = 0
     if where.archived is False:
         archived = await store.count_sessions(msgspec.structs.replace(where, archived=True))
-    return Listing(page.sessions, short_ids, page.cursor, archived)
+    return Listing(page.sessions, short_ids, await _statuses(store, ids), page.cursor, archived)
 
 
-def show_listing(app: App, listing: Listing, *, empty: str = NO_SESSIONS) -> None:
-    """Print a listing."""
+async def _statuses(store: Store, ids: list[str]) -> dict[str, Status]:
+    """What goes on in those of the sessions where anything does."""
+    found: dict[str, Status] = {}
+    for start in range(0, len(ids), PAGE):
+        for each, state in (await store.list_states(ids[start : start + PAGE])).items():
+            status = status_of(state)
+            if status is not None:
+                found[each] = status
+    return found
+
+
+def listing_values(listing: Listing) -> list[dict[str, Any]]:
+    """The sessions of a listing for JSON."""
+    return [
+        session_value(each, listing.short_ids) | {"status": listing.statuses.get(each.id)}
+        for each in listing.sessions
+    ]
+
+
+def find_gateway(app: App) -> Running | None:
+    """The gateway that runs for this store, if one does."""
+    from clew.gateway.presence import find_running
+
+    return find_running(app.config.state_dir, app.config.store.url)
+
+
+def gateway_value(running: Running | None) -> dict[str, Any] | None:
+    """A gateway for JSON."""
+    if running is None:
+        return None
+    return {"url": running.url, "pid": running.pid, "started_at": running.started_at}
+
+
+def show_listing(
+    app: App, listing: Listing, *, empty: str = NO_SESSIONS, tells_gateway: bool = False
+) -> None:
+    """Print a listing; `tells_gateway`, with a word about the gateway that runs, if one does."""
+    running = find_gateway(app) if tells_gateway else None
     if app.json:
-        sessions = [session_value(each, listing.short_ids) for each in listing.sessions]
-        app.emit({"sessions": sessions, "cursor": listing.cursor, "archived": listing.archived})
+        value = {
+            "sessions": listing_values(listing),
+            "cursor": listing.cursor,
+            "archived": listing.archived,
+        }
+        app.emit(value | ({"gateway": gateway_value(running)} if tells_gateway else {}))
         return
-    lines = session_table(app, listing.sessions, listing.short_ids) if listing.sessions else [empty]
+    lines = [empty]
+    if listing.sessions:
+        lines = session_table(app, listing.sessions, listing.short_ids, listing.statuses)
     if listing.cursor is not None:
         lines.append(app.colour(fit(app, "… and more: `clew list --all` shows every one"), "dim"))
     if listing.archived:
         lines.append(app.colour(f"+ {format_count(listing.archived)} archived", "dim"))
+    if running is not None:
+        since = app.local_time(running.started_at)
+        lines.append(app.colour(f"A gateway runs at {running.url} since {since}.", "dim"))
     app.say("\n".join(lines))
 
 
@@ -147,4 +196,4 @@ def _list(
     listing = app.run(lambda store: make_listing(store, where, limit, cursor))
     narrowed = where != SessionFilter(viewer=OWNER) or limit == 0 or cursor is not None
     empty = "No sessions like that." if narrowed or listing.archived else NO_SESSIONS
-    show_listing(app, listing, empty=empty)
+    show_listing(app, listing, empty=empty, tells_gateway=active is not None)

@@ -32,6 +32,12 @@ def session_options(*, read_only: bool) -> Callable[[F], F]:
         click.option("--fork", is_flag=True, help="In a branch of the session, not in itself."),
         *([click.option("--read-only", is_flag=True, help="Only look.")] if read_only else []),
         click.option("--key", metavar="NAME", help="The session's key (CLEW_SESSION_KEY)."),
+        click.option("--url", metavar="URL", help="Talk at the gateway there (CLEW_URL)."),
+        click.option(
+            "--token", metavar="TOKEN",
+            help="A token of it, or env:NAME, or file:PATH (CLEW_TOKEN).",
+        ),
+        click.option("--no-gateway", is_flag=True, help="In this process, even if one runs here."),
     ]  # fmt: skip
 
     def decorate(command: F) -> F:

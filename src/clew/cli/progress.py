@@ -39,6 +39,12 @@ class Progress:
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], completed=self.done, total=self.total)
 
+    def tell(self, label: str) -> None:
+        """What is done from now on."""
+        self.label = label
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], description=label)
+
     def _appear(self) -> None:
         with self._drawing:
             if not self._ended:

@@ -9,8 +9,14 @@ import click
 import msgspec
 
 from clew.cli.app import App, json_option, pass_app
-from clew.cli.jsonout import session_value
-from clew.cli.listing import NO_SESSIONS, Listing, make_listing
+from clew.cli.listing import (
+    NO_SESSIONS,
+    Listing,
+    find_gateway,
+    gateway_value,
+    listing_values,
+    make_listing,
+)
 from clew.cli.tables import facts, session_table
 from clew.core.names import counted, format_bytes, format_count
 from clew.core.session import OWNER, SessionFilter
@@ -19,9 +25,14 @@ from clew.version import __version__
 
 if TYPE_CHECKING:
     from clew.core.stats import StoreStats
+    from clew.core.views import StatusReport
+    from clew.gateway.presence import Running
     from clew.ports import Store
+    from clew.wiring import StoreFacts
 
 RECENT = 5
+PATIENCE = 3.0
+"""Seconds for a gateway to answer."""
 
 
 @click.command("stats")
@@ -61,7 +72,7 @@ def _numbers(app: App, stats: StoreStats) -> Iterator[tuple[str, str]]:
 @json_option
 @pass_app
 def status_command(app: App) -> None:
-    """Show where the store is, how big it is, and what was used last.
+    """Show where the store is, how big it is, whether a gateway runs, and what was used last.
 
     \b
     Examples:
@@ -77,6 +88,8 @@ def status_command(app: App) -> None:
 
     stats, recent = app.run(read)
     store = app.wait(describe_store(app.config))
+    running = find_gateway(app)
+    told = None if running is None else app.wait(_ask(app, running))
     if app.json:
         app.emit({
             "version": __version__,
@@ -89,24 +102,58 @@ def status_command(app: App) -> None:
                 "schema": store.schema,
                 **msgspec.to_builtins(stats),
             },
-            "recent": [session_value(each, recent.short_ids) for each in recent.sessions],
+            "gateway": gateway_value(running),
+            "channels": None if told is None else told.channels,
+            "cron": None if told is None else told.cron,
+            "recent": listing_values(recent),
         })  # fmt: skip
         return
-    kept = f"{format_count(stats.sessions)} and {format_count(stats.archived)} archived"
-    lines = facts(
-        app,
-        [
-            ("clew", __version__),
-            ("store", f"{store.path} ({format_bytes(stats.file_bytes)})"),
-            ("engine", f"{store.engine}, schema {store.schema}"),
-            ("durability", app.config.store.durability),
-            ("config", f"{app.config.file}{'' if app.config.file.exists() else ' (not there)'}"),
-            ("sessions", f"{kept}, {counted(stats.messages, 'message')}"),
-        ],
-    )
+    lines = facts(app, [*_places(app, store, stats), *_gateway(app, running, told)])
     lines.append("")
     if recent.sessions:
-        lines += session_table(app, recent.sessions, recent.short_ids)
+        lines += session_table(app, recent.sessions, recent.short_ids, recent.statuses)
     else:
         lines.append(NO_SESSIONS)
     app.say("\n".join(lines))
+
+
+def _places(app: App, store: StoreFacts, stats: StoreStats) -> Iterator[tuple[str, str]]:
+    kept = f"{format_count(stats.sessions)} and {format_count(stats.archived)} archived"
+    yield "clew", __version__
+    yield "store", f"{store.path} ({format_bytes(stats.file_bytes)})"
+    yield "engine", f"{store.engine}, schema {store.schema}"
+    yield "durability", app.config.store.durability
+    yield "config", f"{app.config.file}{'' if app.config.file.exists() else ' (not there)'}"
+    yield "sessions", f"{kept}, {counted(stats.messages, 'message')}"
+
+
+def _gateway(
+    app: App, running: Running | None, told: StatusReport | None
+) -> Iterator[tuple[str, str]]:
+    if running is None:
+        yield "gateway", "none runs; `clew serve` starts one"
+        return
+    since = f"{running.url} since {app.local_time(running.started_at)}"
+    yield "gateway", since if told is not None else f"{since}; it does not answer"
+    for channel in told.channels if told is not None else ():
+        detail = f": {channel.detail}" if channel.detail else ""
+        text = f"{channel.name} {channel.account} is {channel.state}{detail}"
+        yield "channel", strip_controls(" ".join(text.split()), keep_newlines=False)
+
+
+async def _ask(app: App, running: Running) -> StatusReport | None:
+    """What a gateway says of itself; None if it does not answer."""
+    import asyncio
+
+    from clew.client import Client
+    from clew.errors import ClewError
+    from clew.gateway.presence import find_own_token
+
+    try:
+        async with (
+            asyncio.timeout(PATIENCE),
+            Client(running.url, find_own_token(app.config.state_dir)) as client,
+        ):
+            return await client.status()
+    except (ClewError, TimeoutError):
+        return None

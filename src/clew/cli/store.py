@@ -41,7 +41,7 @@ def copy_command(app: App, source: str, target: str) -> None:
             bar.total = total
             bar.advance(done - bar.done)
 
-        copied = app.wait(copy_store(source, target, now=app.now, progress=show))
+        copied = app.wait(copy_store(source, target, now=app.now, progress=show, tell=bar.tell))
     sessions, messages = copied.count("sessions"), copied.count("messages")
     what = f"Copied {counted(sessions, 'session')} and {counted(messages, 'message')}, "
     what += f"{counted(copied.rows, 'row')} in all, to {copied.target}; read back and the same."

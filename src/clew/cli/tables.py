@@ -6,7 +6,7 @@ could drive a terminal before it gets here or on the way in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
@@ -16,6 +16,7 @@ from clew.core.text import cut, pad, strip_controls
 
 if TYPE_CHECKING:
     from clew.cli.app import App
+    from clew.core.overview import Status
     from clew.core.session import Session
 
 GAP: Final = "  "
@@ -131,16 +132,18 @@ def session_table(
     app: App,
     sessions: Sequence[Session],
     short_ids: dict[str, str],
+    statuses: Mapping[str, Status] | None = None,
     *,
     time: Literal["updated", "deleted"] = "updated",
 ) -> list[str]:
-    """Sessions as a list shows them."""
+    """Sessions as a list shows them, with what goes on in them where anything does."""
     several = len({session.platform for session in sessions}) > 1
     columns = (
         Column("ID", "id"),
         Column(time.upper(), optional=1),
         Column("MESSAGES", align="right", optional=2),
         Column("PLATFORM", optional=3),
+        Column("STATUS", "warning", optional=1),
         Column("TITLE", least=16),
         Column("DIRECTORY", "dim", least=16, optional=4, keep_end=True),
     )
@@ -150,6 +153,7 @@ def session_table(
             app.ago((session.deleted_at if time == "deleted" else None) or session.updated_at),
             format_count(session.message_count),
             session.platform if several else "",
+            (statuses or {}).get(session.id, ""),
             ("★ " if session.pinned else "") + listed_name(session),
             home_relative(session.cwd) if (app.width or 0) >= WIDE else "",
         )

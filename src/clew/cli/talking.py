@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,6 +36,9 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     fork: bool = False
     read_only: bool = False
     key: str | None = None
+    url: str | None = None
+    token: str | None = None
+    no_gateway: bool = False
 
     def flags(self) -> Flags:
         """The same, for the entrance."""
@@ -54,19 +57,39 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Parts(NamedTuple):
-    """A conversation, ready to begin."""
+    """A conversation, ready to begin. At a gateway there is no house; `there` is its address."""
 
     store: Store
-    house: House
+    house: House | None
     seat: Seat
     desk: Desk
     current: Session | None
     breadcrumb: Breadcrumb | None
     moved_from: str | None
+    there: str | None = None
 
 
 @asynccontextmanager
 async def conversation(
+    app: App, choice: Choice, *, holds: bool, attended: bool
+) -> AsyncIterator[Parts]:
+    """A seat at nothing yet: at a gateway, if one is named or runs here, else in this process."""
+    from clew.cli.reaching import find_gateway, sit_there
+
+    async with AsyncExitStack() as open_things:
+        address = find_gateway(app, choice)
+        parts = None
+        if address is not None:
+            how = sit_there(app, choice, address, holds=holds, attended=attended)
+            parts = await open_things.enter_async_context(how)
+        if parts is None:
+            here = sit_here(app, choice, holds=holds, attended=attended)
+            parts = await open_things.enter_async_context(here)
+        yield parts
+
+
+@asynccontextmanager
+async def sit_here(
     app: App, choice: Choice, *, holds: bool, attended: bool
 ) -> AsyncIterator[Parts]:
     """Open the store, the agent and a seat at nothing yet; close them again, whatever happens."""
@@ -143,7 +166,7 @@ async def export_to(store: Store, session: Session, file: str | None) -> str:
     """Write a session to a file; the name's ending says how, Markdown without one."""
     from clew.transfer import export_session, guess_format, write_file
 
-    path = _expand(file or f"session-{session.id}.md")
+    path = expand(file or f"session-{session.id}.md")
     fresh = await store.get_session(session.id)
     form = guess_format(path.name)
     pieces = export_session(store, fresh, form, masked=form != "jsonl")
@@ -151,11 +174,12 @@ async def export_to(store: Store, session: Session, file: str | None) -> str:
     return str(path)
 
 
-def _expand(path: str) -> Path:
+def expand(path: str) -> Path:
+    """A path that a person typed."""
     return Path(path).expanduser()
 
 
-async def have_model(app: App, house: House, *, tell: bool = True) -> bool:
+async def have_model(app: App, house: House | None, *, tell: bool = True) -> bool:
     """Fetch the embedded model's weights if it is to answer and they are not here; says how far.
 
     Without them everything else works, so a failure (False) is only told.
@@ -163,6 +187,8 @@ async def have_model(app: App, house: House, *, tell: bool = True) -> bool:
     from clew.cli.model import pull_weights
     from clew.errors import ClewError
 
+    if house is None:
+        return True  # that is the gateway's affair
     info = house.models.get_model()
     if not info.embedded or info.problem is not None or house.models.find_weights() is not None:
         return True

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, get_args
 
 import click
+import msgspec
 
 from clew.cli.app import App, json_option, pass_app
 from clew.cli.tables import Column, session_name, table
@@ -46,14 +47,14 @@ def usage_command(app: App, by: UsageBy, since: str | None) -> None:
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--since") from error
 
-    async def read(store: Store) -> tuple[tuple[UsageRow, ...], dict[str, str]]:
+    async def read(store: Store) -> tuple[tuple[UsageRow, ...], dict[str, str], dict[str, str]]:
         rows = await store.list_usage(by, since=start)
-        titles = {}
-        if by == "session":
-            titles = {row.name: session_name(await store.get_session(row.name)) for row in rows}
-        return rows, titles
+        if by != "session":
+            return rows, {}, {}
+        titles = {row.name: session_name(await store.get_session(row.name)) for row in rows}
+        return rows, titles, await store.shorten_ids(list(titles))
 
-    rows, titles = app.run(read)
+    rows, titles, short = app.run(read)
     if by == "day":
         rows = _by_day(app, rows)
     if by in ("session", "model"):
@@ -61,6 +62,10 @@ def usage_command(app: App, by: UsageBy, since: str | None) -> None:
     if app.json:
         app.emit([_value(row, by, titles) for row in rows])
     elif rows:
+        titles = {short[name]: title for name, title in titles.items()}
+        rows = tuple(
+            msgspec.structs.replace(row, name=short.get(row.name, row.name)) for row in rows
+        )
         app.say("\n".join(_table(app, rows, by, titles)))
     else:
         app.say("Nothing was spent yet.")

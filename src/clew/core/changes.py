@@ -34,6 +34,13 @@ class StartTurn(msgspec.Struct, frozen=True, kw_only=True):
     at: int | None = None
 
 
+class TakeInbound(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn that runs answers these inbox rows too: they came meanwhile and were put into it."""
+
+    turn_id: str
+    inbound: tuple[str, ...]
+
+
 class WaitForApproval(msgspec.Struct, frozen=True, kw_only=True):
     """The turn asks the owner about a tool call and waits."""
 
@@ -130,6 +137,7 @@ class Send(msgspec.Struct, frozen=True):
 Change = (
     AddMessage
     | StartTurn
+    | TakeInbound
     | WaitForApproval
     | ResumeTurn
     | EndTurn

@@ -16,7 +16,6 @@ from clew.core.estimate import estimate_message, estimate_text, estimate_thread
 from clew.core.message import Message
 from clew.core.notes import Compaction
 from clew.core.thread import window
-from clew.core.usage import Usage
 
 COMPACT_FROM: Final = 0.8
 """The share of the window that the last request has to pass."""
@@ -62,11 +61,10 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class Digest(msgspec.Struct, frozen=True, kw_only=True):
-    """A summary as a model wrote it, its one line for lists, and what it cost."""
+    """A summary as a model wrote it, and its one line for lists."""
 
     summary: str
     short: str | None
-    usage: Usage
 
 
 class Compacted(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,6 +113,21 @@ def last_input(messages: Sequence[Message], compaction: Compaction | None) -> in
         if message.usage is not None and message.usage.input_tokens:
             return message.usage.input_tokens
     return None
+
+
+def is_counted(messages: Sequence[Message], compactions: Sequence[Compaction]) -> bool:
+    """Whether a session's `context_tokens` are a provider's count, and not an estimate.
+
+    `messages` are the newest, `compactions` all of them: since the last answer, which has a count,
+    nothing was compacted and nothing of that taken back.
+    """
+    answer = next((each for each in reversed(messages) if each.role == "assistant"), None)
+    if answer is None or answer.usage is None:
+        return False
+    return all(
+        each.made_at_seq < answer.seq and (each.undone_at is None or each.undone_at <= answer.at)
+        for each in compactions
+    )
 
 
 # --- what -----------------------------------------------------------------------------------------

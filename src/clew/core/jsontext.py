@@ -1,4 +1,4 @@
-"""Values as JSON text that any database can hold, and back, without losing a character.
+"""Values as JSON text: for any database and back without losing a character, or for any parser.
 
 Ordinary values go straight through msgspec. Only where a string holds what UTF-8 can't carry
 (lone surrogates) or the escape of `core.text` itself is every string of the value escaped.
@@ -6,8 +6,9 @@ Ordinary values go straight through msgspec. Only where a string holds what UTF-
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -15,6 +16,8 @@ from clew.core.text import ESCAPE, decode_text, encode_text
 from clew.errors import InvalidInput
 
 T = TypeVar("T")
+
+_SURROGATES: Final = re.compile("[\ud800-\udfff]")
 
 
 def to_json(value: object) -> str:
@@ -35,6 +38,20 @@ def from_json(text: str, kind: type[T]) -> T:
     if ESCAPE in text:
         return msgspec.convert(_map(msgspec.json.decode(text), decode_text), kind)
     return msgspec.json.decode(text, type=kind)
+
+
+def to_wire(value: object) -> bytes:
+    """Any value as JSON that every parser takes: lone surrogates become U+FFFD.
+
+    Spelled as escapes they would be JSON that many parsers refuse.
+    """
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        import json  # noqa: PLC0415  # hardly ever needed, and every command loads this
+
+        text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False)
+        return _SURROGATES.sub("\ufffd", text).encode()
 
 
 def _map(value: Any, change: Callable[[str], str]) -> Any:

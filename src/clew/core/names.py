@@ -54,6 +54,11 @@ def format_count(n: int) -> str:
     return f"{n:,}"
 
 
+def format_tokens(n: int, *, estimated: bool) -> str:
+    """A count of tokens; `~` before one that no provider has counted."""
+    return f"{'~' if estimated else ''}{format_count(n)}"
+
+
 def counted(n: int, noun: str) -> str:
     """Say how many: `1 session`, `1,234 sessions`."""
     return f"{format_count(n)} {noun}{'' if n == 1 else 's'}"

@@ -12,8 +12,11 @@ import msgspec
 from msgspec import Meta
 
 from clew.core.models import Thinking
+from clew.core.resets import ResetByType, ResetRule
 from clew.core.retention import RetentionAction
+from clew.core.routing import AgentEntry, Binding, DmScope
 from clew.core.secrets import HIDDEN, hide_password
+from clew.core.sending import SendRules
 
 
 class Secret:
@@ -74,6 +77,9 @@ PruningMode = Annotated[Literal["auto", "off"], Meta(description='"auto" or "off
 Patterns = Annotated[Texts, Meta(description="a list of tools", examples=[["shell", "web_*"]])]
 Guests = Annotated[Literal["read", "none"], Meta(description='"read" or "none"')]
 Programs = Annotated[Texts, Meta(description="a list of programs", examples=[["~/bin/notify"]])]
+ThemeName = Annotated[
+    Literal["auto", "dark", "light"], Meta(description='"auto", "dark" or "light"')
+]
 Kind = Annotated[
     Literal["openai", "anthropic", "google", "python"] | None,
     Meta(description='"openai", "anthropic", "google" or "python"'),
@@ -85,11 +91,83 @@ Address = Annotated[
 ]
 Key = Annotated[Secret | None, Meta(description="a key, env:NAME or file:PATH")]
 Names = Annotated[Texts, Meta(description="a list of names")]
+AgentId = Annotated[Word, Meta(description="the id of an agent")]
+HookSession = Annotated[Word | None, Meta(description="a name of letters, digits, -, _ and .")]
+Place = Annotated[Word | None, Meta(description="a place: channel:id or channel:group:id")]
 Factory = Annotated[
     Annotated[str, Meta(pattern=r"^[\w.]+:[\w.]+$")] | None, Meta(description='"module:function"')
 ]
 Command = Annotated[Texts, Meta(description="a list: a program and its arguments")]
 Variables = Annotated[dict[str, Secret], Meta(description="a table of texts")]
+Owners = Annotated[
+    Texts, Meta(description="a list of people: channel:id", examples=[["telegram:123"]])
+]
+Agents = Annotated[
+    tuple[AgentEntry, ...], Meta(description="a list of agents", examples=[[{"id": "home"}]])
+]
+Bindings = Annotated[
+    tuple[Binding, ...],
+    Meta(
+        description="a list of { agent, match = { channel, account, peer, guild, team } }",
+        examples=[[{"agent": "home", "match": {"channel": "telegram"}}]],
+    ),
+]
+MainKey = Annotated[Word, Meta(description="a word")]
+Direct = Annotated[
+    DmScope,
+    Meta(description='"main", "per-peer", "per-channel-peer" or "per-account-channel-peer"'),
+]
+Links = Annotated[
+    dict[str, Texts],
+    Meta(
+        description="a table: a name, and the ids of that person",
+        examples=[{"alice": ["telegram:123"]}],
+    ),
+]
+Reset = Annotated[
+    ResetRule | None,
+    Meta(
+        description='a table: mode ("daily", "idle" or "off"), at_hour (0 to 23), '
+        "idle_minutes (at least 1)",
+        examples=[{"mode": "daily", "at_hour": 4}],
+    ),
+]
+ResetTypes = Annotated[
+    ResetByType | None,
+    Meta(
+        description='a table of dm, group and thread, each with mode ("daily", "idle" or "off"), '
+        "at_hour (0 to 23), idle_minutes (at least 1)",
+        examples=[{"thread": {"mode": "idle", "idle_minutes": 180}}],
+    ),
+]
+ResetChannels = Annotated[
+    dict[str, ResetRule],
+    Meta(
+        description='a table of channels, each with mode ("daily", "idle" or "off"), '
+        "at_hour (0 to 23), idle_minutes (at least 1)",
+        examples=[{"discord": {"mode": "idle", "idle_minutes": 10080}}],
+    ),
+]
+Minutes = Annotated[
+    Annotated[int, Meta(ge=1, le=100_000_000)] | None,
+    Meta(description="a whole number of minutes, at least 1", examples=[60]),
+]
+Triggers = Annotated[Texts, Meta(description="a list of words", examples=[["/fresh"]])]
+Sending = Annotated[
+    SendRules,
+    Meta(
+        description='a table: default ("allow" or "deny") and rules, each { action, match = '
+        "{ channel, chat_type, key_prefix } }",
+        examples=[{"default": "allow"}],
+    ),
+]
+Aliases = Annotated[
+    dict[str, str],
+    Meta(
+        description="a table: a name, and the model",
+        examples=[{"opus": "anthropic/claude-opus-4-5"}],
+    ),
+]
 
 
 class GeneralConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +177,16 @@ class GeneralConfig(msgspec.Struct, frozen=True, kw_only=True):
     personality: PersonalityId = "default"
     thinking: Level = None
     service_tier: Tier = None
+    owners: Owners = ()
+    agents: Agents = ()
+    bindings: Bindings = ()
+
+
+class ModelsConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """`[models]`: those that a message may ask for, and other names of theirs."""
+
+    allowed: Names = ()
+    aliases: Aliases = {}
 
 
 class StoreConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,7 +197,11 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """`[session]`: its directory, what the model sees, what becomes of old ones, the time zone."""
+    """`[session]`: its directory, what the model sees, what becomes of old ones, the time zone.
+
+    From `dm_scope` on: which session a message on a channel is for, when it begins afresh, and
+    whether replies are sent.
+    """
 
     scope: Scope = "cwd"
     context_messages: Count = 200
@@ -120,6 +212,16 @@ class SessionConfig(msgspec.Struct, frozen=True, kw_only=True):
     retention_action: Action = "archive"
     trash_days: Days = 30
     timezone: Zone = None
+    dm_scope: Direct = "main"
+    guest_dm_scope: Direct = "per-channel-peer"
+    main_key: MainKey = "main"
+    identity_links: Links = {}
+    reset: Reset = None
+    reset_by_type: ResetTypes = None
+    reset_by_channel: ResetChannels = {}
+    idle_minutes: Minutes = None
+    reset_triggers: Triggers = ()
+    send_policy: Sending = SendRules()
 
 
 class PruningConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,6 +252,12 @@ class MemoryConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     guests: Guests = "none"
     flush: Switch = True
+
+
+class TerminalConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """`[terminal]`: how the full screen looks; `auto` goes by what the terminal says of itself."""
+
+    theme: ThemeName = "auto"
 
 
 class HooksConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,16 +296,35 @@ class McpConfig(msgspec.Struct, frozen=True, kw_only=True):
     tools: Names = ()
 
 
+class WebhookConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """`[webhooks.NAME]`: who may call `/v1/hooks/NAME`, whose word it is, where replies go."""
+
+    secret: Key = None
+    agent: AgentId = "main"
+    session: HookSession = None
+    trusted: Switch = False
+    callback: Address = None
+    callback_secret: Key = None
+    deliver_to: Place = None
+    resend: Switch = False
+
+
 SECTIONS: Final[dict[str, type[msgspec.Struct]]] = {
     "": GeneralConfig,
+    "models": ModelsConfig,
     "store": StoreConfig,
     "session": SessionConfig,
     "tools": ToolsConfig,
     "memory": MemoryConfig,
     "context.pruning": PruningConfig,
+    "terminal": TerminalConfig,
     "hooks": HooksConfig,
 }
-FAMILIES: Final[dict[str, type[msgspec.Struct]]] = {"providers": ProviderConfig, "mcp": McpConfig}
+FAMILIES: Final[dict[str, type[msgspec.Struct]]] = {
+    "providers": ProviderConfig,
+    "mcp": McpConfig,
+    "webhooks": WebhookConfig,
+}
 """Sections that there may be many of, each with a name."""
 
 KEYS: Final = tuple(
@@ -278,6 +405,8 @@ def plain(value: object) -> object:
             return [plain(each) for each in value]
         case dict():
             return {name: plain(each) for name, each in value.items()}
+        case msgspec.Struct():
+            return plain(msgspec.to_builtins(value))
     return value
 
 
@@ -289,9 +418,21 @@ def template() -> str:
         for field in msgspec.structs.fields(kind):
             meta = get_meta(field.type)
             value = meta.examples[0] if meta.examples else field.default
-            shown = msgspec.json.encode(value).decode()
-            lines.append(f"# {field.name} = {shown}  # {meta.description}")
+            lines.append(f"# {field.name} = {_toml(value)}  # {meta.description}")
     return "\n".join(lines) + EXAMPLES
+
+
+def _toml(value: object) -> str:
+    """A value as it is written in a config file, on one line."""
+    match value:
+        case msgspec.Struct():
+            return _toml(msgspec.to_builtins(value))
+        case dict():
+            pairs = ", ".join(f"{name} = {_toml(each)}" for name, each in value.items())
+            return f"{{ {pairs} }}" if pairs else "{}"
+        case list() | tuple():
+            return f"[{', '.join(_toml(each) for each in value)}]"
+    return msgspec.json.encode(value).decode()
 
 
 EXAMPLES: Final = """
@@ -307,4 +448,9 @@ EXAMPLES: Final = """
 # [mcp.files]
 #   command = ["mcp-server-files", "."]
 #   env = { TOKEN = "env:NAME" }
+
+# Who may call /v1/hooks/deploys, signed with the secret.
+# [webhooks.deploys]
+#   secret = "env:NAME"
+#   callback = "https://ci.example.org/clew"
 """

@@ -130,8 +130,11 @@ def strip_controls(text: str, *, keep_newlines: bool = True) -> str:
     """
     newline = "\n" if keep_newlines else " "
     # Most texts: plain lines.
-    if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
-        return text if keep_newlines else text.replace("\n", newline)
+    if text.isascii():
+        if text.isprintable():
+            return text
+        if text.replace("\n", "").replace("\t", "").isprintable():
+            return text if keep_newlines else text.replace("\n", newline)
 
     def replace(match: re.Match[str]) -> str:
         match match.lastgroup:

@@ -8,7 +8,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
+import msgspec
+
 from clew.core.text import columns, cut, strip_controls
+from clew.core.usage import Usage
 
 TITLE_COLUMNS: Final = 50
 TITLE_INSTRUCTION: Final = (
@@ -25,6 +28,13 @@ _EMPHASIS: Final = re.compile(r"(\*\*|__|~~|`+)(?=\S)(.+?)(?<=\S)\1")
 _SPACES: Final = re.compile(r"\s+")
 _LABEL: Final = re.compile(r"^(?:title|titel|titre|título)\s*[:\uff1a]\s*", re.IGNORECASE)
 _QUOTES: Final = "\"'`\u201c\u201d\u201e\u2018\u2019«»「」*_#"
+
+
+class Title(msgspec.Struct, frozen=True):
+    """A model's title, None if it had none, and what asking for it took."""
+
+    text: str | None
+    usage: Usage = Usage()
 
 
 def title_from_prompt(text: str) -> str | None:

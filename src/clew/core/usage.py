@@ -34,6 +34,10 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
 
+ESTIMATED = "estimated"
+"""In a session's metadata: no provider has counted some of its totals, so people see `~`."""
+
+
 class UsageRow(msgspec.Struct, frozen=True):
     """What was spent under one name, and in how many turns."""
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
 from clew.core.memory import MEMORY_VERSIONS, MemoryVersion
-from clew.memory import durable
+from clew.files import durable
 
 _NAME: Final = re.compile(r"(?P<serial>[0-9]{8,}|next)\.(?P<at>-?[0-9]{1,18})\.(?P<by>[^/]*)\.md")
 _WHO: Final = 60

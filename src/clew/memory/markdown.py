@@ -13,7 +13,7 @@ import hashlib
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -29,12 +29,14 @@ from clew.core.memory import (
 )
 from clew.core.personality import Personality
 from clew.errors import ClewError, InvalidInput, RecordNotFound, StaleMemory
-from clew.memory import durable
+from clew.files import durable
+from clew.files.locks import held
 from clew.memory.history import History
-from clew.memory.locks import writing_alone
 from clew.ports import Clock
 
 LOCK: Final = ".memory.lock"
+PATIENCE: Final = 10.0
+"""Seconds. A write takes milliseconds: whoever holds the lock for longer has stopped."""
 HISTORY: Final = "memory-history"
 ARCHIVE: Final = "memory-archive.md"
 BY_HAND: Final = "hand"
@@ -150,7 +152,7 @@ class MarkdownMemory:
     def _change(self, place: Place, change: Callable[[MemoryFile], str], by: str) -> MemoryFile:
         with _telling(place.file, "can't be written: {}. Nothing was changed."):
             durable.make_directory(self._data_dir)
-            with writing_alone(self._data_dir / LOCK):
+            with writing_alone(self._data_dir):
                 for _ in range(ATTEMPTS):
                     present = _read(place)
                     moved, kept = split_overflow(_storable(change(present)))
@@ -190,9 +192,18 @@ class MarkdownMemory:
             if not place.history.directory.is_dir():
                 yield
                 return
-            with writing_alone(self._data_dir / LOCK):
+            with writing_alone(self._data_dir):
                 place.history.settle(durable.find_bytes(place.file))
                 yield
+
+
+def writing_alone(data_dir: Path, patience: float = PATIENCE) -> AbstractContextManager[None]:
+    """One writer at a time, for all memory files of a data directory."""
+    told = (
+        "Another clew has been writing the memory files for a while. "
+        "Try again shortly. Nothing was changed."
+    )
+    return held(data_dir / LOCK, patience=patience, told=told)
 
 
 def _read(place: Place) -> MemoryFile:

@@ -1,8 +1,8 @@
 """Taking back, bringing back and trying again: what `/undo`, `/redo` and `/retry` mean.
 
 An exchange is what a person sees as one turn: what they said, and everything that was done about
-it. A retry goes on in a turn of its own, so an exchange may have several turns. Reads the thread;
-the changes themselves are the caller's.
+it. A retry goes on in a turn of its own, so an exchange may have several turns; what was said while
+a turn ran belongs to that turn. Reads the thread; the changes themselves are the caller's.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Exchange(msgspec.Struct, frozen=True):
     """The turns of one exchange, oldest first, and what the user said."""
 
     turns: tuple[str, ...]
-    draft: Draft
+    drafts: tuple[Draft, ...]
     messages: int
     first_seq: int
 
@@ -50,13 +50,19 @@ async def find_undone(store: Store, session_id: str) -> Exchange | None:
 
 
 def _split(messages: Sequence[Message]) -> list[list[Message]]:
-    """Each from one thing that the user said up to the next."""
+    """Each from something that the user began with up to the next."""
     parts: list[list[Message]] = []
     for message in messages:
-        if message.role == "user" or not parts:
+        if not parts or _begins(message, parts[-1][-1]):
             parts.append([])
         parts[-1].append(message)
     return parts
+
+
+def _begins(message: Message, before: Message) -> bool:
+    """Whether the user begins something here, and does not only say more to a turn that runs."""
+    own = message.turn_id is None or message.turn_id != before.turn_id
+    return message.role == "user" and own
 
 
 async def find_end(store: Store, exchange: Exchange) -> Turn:
@@ -65,21 +71,25 @@ async def find_end(store: Store, exchange: Exchange) -> Turn:
 
 
 async def _tail(store: Store, session_id: str) -> Sequence[Message]:
-    """The newest messages, back to one that the user said."""
+    """The newest messages, back to where the user began something."""
     limit = STEP
     while True:
         messages = await store.get_messages(session_id, limit)
-        if len(messages) < limit or any(each.role == "user" for each in messages):
-            return messages
+        parts = _split(messages)
+        if len(messages) < limit:
+            return parts[-1] if parts else ()
+        if len(parts) > 1:
+            return parts[-1]
         limit *= 4
 
 
 def _last_of(messages: Sequence[Message]) -> Exchange | None:
-    taken: list[Message] = []
-    for message in reversed(messages):
-        taken.insert(0, message)
-        if message.role == "user":
-            turns = dict.fromkeys(each.turn_id for each in taken if each.turn_id is not None)
-            said = Draft(role="user", content=message.content, parts=message.parts)
-            return Exchange(tuple(turns), said, len(taken), message.seq) if turns else None
-    return None
+    drafts = tuple(
+        Draft(role="user", content=each.content, parts=each.parts)
+        for each in messages
+        if each.role == "user"
+    )
+    turns = dict.fromkeys(each.turn_id for each in messages if each.turn_id is not None)
+    if not drafts or not turns or messages[0].role != "user":
+        return None
+    return Exchange(tuple(turns), drafts, len(messages), messages[0].seq)

@@ -7,20 +7,19 @@ is as it was.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import msgspec
 
-from clew.core.changes import AddCompaction, AddUsage, Change, Recorded, UndoCompaction
+from clew.core.changes import AddCompaction, AddUsage, UndoCompaction
 from clew.core.compaction import (
     NOTHING,
+    UNKNOWN_WINDOW,
     Compacted,
     Digest,
     Plan,
@@ -46,9 +45,9 @@ from clew.core.usage import Usage
 from clew.errors import ClewError, InvalidInput, StaleLease
 from clew.ports import LiveTurn, Store
 from clew.runtime.bus import Bus
-
-T = TypeVar("T")
-Record = Callable[..., Awaitable[Recorded]]
+from clew.runtime.commits import unbroken, whole
+from clew.runtime.holding import hold
+from clew.runtime.spending import Record, Tab
 
 MOST_MESSAGES = 5_000
 """Messages that one compaction looks at; of an imported thread without any, the newest."""
@@ -74,16 +73,22 @@ class Summariser(Protocol):
         previous: str | None,
         instructions: str | None,
         signal: Callable[[Signal], None],
+        spend: Callable[[Usage], None],
     ) -> Digest:
-        """A summary of the messages that takes in the previous one; `TurnFailed` like a turn."""
+        """A summary of the messages that takes in the previous one; `TurnFailed` like a turn.
+
+        `spend` hears what every answer took, those of a summary that fails included.
+        """
         ...
 
 
 class Flusher(Protocol):
     """Who lets the model write its memory before a thread is compacted."""
 
-    async def flush(self, session: Session, thread: Sequence[Message]) -> Usage | None:
-        """A silent turn over this thread; what it cost, None if there was no point."""
+    async def flush(
+        self, session: Session, thread: Sequence[Message], *, spend: Callable[[Usage], None]
+    ) -> None:
+        """A silent turn over this thread, if there is a point in it."""
         ...
 
 
@@ -107,6 +112,7 @@ class Compactor:
         *,
         flusher: Flusher | None = None,
         rules: CompactingRules | None = None,
+        tab: Tab | None = None,
         lease_ms: int = LEASE_MS,
         renew_ms: int = HEARTBEAT_MS,
     ) -> None:
@@ -115,10 +121,9 @@ class Compactor:
         self._summariser = summariser
         self._flusher = flusher
         self._rules = rules or CompactingRules()
-        self._lease_ms = lease_ms
-        self._renew_ms = renew_ms
+        self._tab = tab or Tab(store)
+        self._hold = partial(hold, store, purpose="compact", lease_ms=lease_ms, renew_ms=renew_ms)
         self._flushed: dict[str, int] = {}
-        self._owed: dict[str, Usage] = {}
 
     # --- when a person asks ---------------------------------------------------------------------
 
@@ -143,7 +148,7 @@ class Compactor:
                 UndoCompaction(found.id),
                 AddUsage(usage=Usage(), context_tokens=tokens),
             )
-            await _unbroken(self._store.record(session_id, lease.epoch, *changes))
+            await unbroken(self._store.record(session_id, lease.epoch, *changes))
         return found
 
     # --- around the turns -----------------------------------------------------------------------
@@ -209,10 +214,10 @@ class Compactor:
         instructions: str | None = None,
         turn_id: str | None = None,
     ) -> Compacted | None:
-        size = self._summariser.get_model(session).context_window
         previous = await self._store.find_compaction(session.id)
         after = None if previous is None else previous.keep_from - 1
         rows = await self._store.get_messages(session.id, MOST_MESSAGES, after=after)
+        size = self._get_window(session, refused=rows if turn_id is not None else ())
         found = plan(rows, size)
         if found is None:
             return None
@@ -222,48 +227,33 @@ class Compactor:
             window=size,
             rules=self._rules.pruning,
         )
-        await self._flush(session, seen, size)
-        digest = await self._summariser.summarise(
-            session,
-            found.old,
-            previous=None if previous is None else previous.summary,
-            instructions=instructions or None,
-            signal=partial(self._bus.publish, session.id),
-        )
-        made = _measure(found, digest, seen, session.context_tokens)
-        await self._record(session, record, found, digest, made=made, turn_id=turn_id)
+        settle = partial(self._tab.settle, session.id, record, turn_id=turn_id)
+        try:
+            await self._flush(session, seen, size)
+            digest = await self._summariser.summarise(
+                session,
+                found.old,
+                previous=None if previous is None else previous.summary,
+                instructions=instructions or None,
+                signal=partial(self._bus.publish, session.id),
+                spend=partial(self._tab.add, session.id),
+            )
+            made = _measure(found, digest, seen, session.context_tokens)
+            # The one commit. Who stops it now gets what they would get a moment later.
+            await whole(settle(_change(made, found, digest)))
+        except BaseException:
+            # Nothing has changed but what was spent. If that can't be told now, it is still owed.
+            with contextlib.suppress(ClewError):
+                await settle()
+            raise
+        sizes = f"{format_count(made.tokens_before)} → ~{format_count(made.tokens_after)} tokens"
+        self._say(session.id, f"Compacted: {sizes}. /uncompact takes it back.")
         return made
 
-    async def _record(
-        self,
-        session: Session,
-        record: Record,
-        found: Plan,
-        digest: Digest,
-        *,
-        made: Compacted,
-        turn_id: str | None,
-    ) -> None:
-        """The one commit. What it cost counts to the turn that made it necessary."""
-        if turn_id is None:
-            turns = await self._store.list_turns(session.id, limit=1)
-            turn_id = turns[-1].id if turns else None
-        owed = self._owed.get(session.id, Usage())
-        changes: tuple[Change, ...] = (
-            AddUsage(usage=digest.usage + owed, turn_id=turn_id),
-            AddCompaction(
-                compaction_id=made.compaction_id,
-                keep_from=found.keep_from,
-                summary=digest.summary,
-                short_summary=digest.short,
-                tokens_before=made.tokens_before,
-                tokens_after=made.tokens_after,
-            ),
-        )
-        await _unbroken(record(*changes))
-        self._owed.pop(session.id, None)
-        before, after = format_count(made.tokens_before), format_count(made.tokens_after)
-        self._say(session.id, f"Compacted: {before} → ~{after} tokens. /uncompact takes it back.")
+    def _get_window(self, session: Session, *, refused: Sequence[Message]) -> int | None:
+        """What the model can read; less than what its provider has just refused."""
+        size = self._summariser.get_model(session).context_window
+        return min(size or UNKNOWN_WINDOW, estimate_thread(refused)) if refused else size
 
     async def _flush(self, session: Session, seen: Sequence[Message], size: int | None) -> None:
         """Let the memory be written, once for each compaction; nothing of it can stop this."""
@@ -275,44 +265,12 @@ class Compactor:
             return
         self._flushed[session.id] = session.compactions
         try:
-            usage = await self._flusher.flush(session, seen)
+            await self._flusher.flush(session, seen, spend=partial(self._tab.add, session.id))
         except Exception:  # the border of a turn, if a silent one
             log.exception("The memory could not be written before a compaction")
-            return
-        self._owed[session.id] = self._owed.get(session.id, Usage()) + (usage or Usage())
 
     def _say(self, session_id: str, text: str) -> None:
         self._bus.publish(session_id, Notice(text))
-
-    # --- the lease ------------------------------------------------------------------------------
-
-    @asynccontextmanager
-    async def _hold(self, session_id: str) -> AsyncIterator[Lease]:
-        """The session's lease for as long as this takes."""
-        holder = f"{self._store.identity}#compact"
-        taking = asyncio.ensure_future(
-            self._store.acquire_lease(session_id, holder, ttl=self._lease_ms)
-        )
-        keeping: asyncio.Task[None] | None = None
-        try:
-            lease = await asyncio.shield(taking)
-            keeping = asyncio.create_task(self._keep(lease))
-            yield lease
-        finally:
-            if keeping is not None:
-                keeping.cancel()
-            await _unbroken(self._let_go(taking))
-
-    async def _keep(self, lease: Lease) -> None:
-        while True:
-            await asyncio.sleep(self._renew_ms / 1000)
-            # One that was taken over is found out by the record, which then changes nothing.
-            with contextlib.suppress(ClewError):
-                lease = await self._store.renew_lease(lease, ttl=self._lease_ms)
-
-    async def _let_go(self, taking: asyncio.Future[Lease]) -> None:
-        with contextlib.suppress(ClewError):
-            await self._store.release_lease(await taking)
 
 
 def _measure(
@@ -330,11 +288,12 @@ def _measure(
     )
 
 
-async def _unbroken(work: Awaitable[T]) -> T:
-    """Finish a commit that has begun, and only then heed a cancel."""
-    task = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait({task})
-        raise
+def _change(made: Compacted, found: Plan, digest: Digest) -> AddCompaction:
+    return AddCompaction(
+        compaction_id=made.compaction_id,
+        keep_from=found.keep_from,
+        summary=digest.summary,
+        short_summary=digest.short,
+        tokens_before=made.tokens_before,
+        tokens_after=made.tokens_after,
+    )

@@ -12,6 +12,9 @@ from clew.core.delivery import Inbound
 from clew.core.turn import Turn
 from clew.ports import Store
 
+MANY = 10_000
+"""Messages of the inbox that are looked at."""
+
 
 class Recovered(msgspec.Struct, frozen=True):
     """Turns that are `interrupted` from now on, and messages that wait for somebody's word."""
@@ -34,3 +37,27 @@ async def recover(store: Store, session_id: str, *, idle: str | None = None) -> 
             await store.release_inbound(claimant)
     rows = await store.list_inbound(session_id)
     return Recovered(interrupted, tuple(each for each in rows if each.status == "queued"))
+
+
+async def claim(store: Store, inbound: Inbound) -> Inbound | None:
+    """Take one message of the inbox for this process; None if somebody else has it.
+
+    What waits before it, such as a terminal's for its person's word, is only passed over.
+    """
+    waiting = await store.list_inbound(inbound.session_id, limit=MANY)
+    queued = [each.id for each in waiting if each.status == "queued"]
+    if inbound.id not in queued:
+        return None
+    mine, aside = f"{store.identity}#{inbound.id}", f"{store.identity}#aside"
+    before = queued.index(inbound.id)
+    try:
+        if before:
+            await store.claim_inbound(aside, session_id=inbound.session_id, limit=before)
+        taken = await store.claim_inbound(mine, session_id=inbound.session_id, limit=1)
+    finally:
+        if before:
+            await store.release_inbound(aside)
+    if [each.id for each in taken] != [inbound.id]:
+        await store.release_inbound(mine)
+        return None
+    return taken[0]

@@ -44,15 +44,17 @@ REMEMBERED: Final = 500
 
 
 async def resolve_resume(
-    store: Store, value: str, place: Place | None, *, viewer: str = OWNER
+    store: Store, value: str, place: Place | None, *, viewer: str = OWNER, files: bool = True
 ) -> Resolution:
     """What `--resume VALUE` means, step by step; nothing is changed and no file is opened.
 
-    A guest has no files here, and hears of nobody else's sessions, rejected or not.
+    A guest has no files here, and hears of nobody else's sessions, rejected or not. Without `files`
+    nobody has: what came over a network names none.
     """
     value = check_value(value)
     is_owner = viewer == OWNER
-    path, opened = await _find_path(store, value, place) if is_owner else (None, False)
+    looks = is_owner and files
+    path, opened = await _find_path(store, value, place) if looks else (None, False)
     if opened:
         return Resolution(value, step="path", path=str(path))
     rejected: list[Rejected] = []

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import secrets
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -20,11 +19,12 @@ import msgspec
 from clew.core.changes import Change
 from clew.core.compaction import NOTHING, Compacted
 from clew.core.delivery import Inbound, NewInbound
-from clew.core.message import Draft, Message
+from clew.core.message import Draft
 from clew.core.notes import Compaction
-from clew.core.session import NewSession, Session, SessionFacts
-from clew.core.signals import Committed, Event, Notice, TurnEnded, TurnStarted
-from clew.core.titles import title_from_prompt
+from clew.core.replies import ReplyTo
+from clew.core.sending import SendRules
+from clew.core.session import Session
+from clew.core.signals import Event, Notice
 from clew.core.turn import (
     HEARTBEAT_MS,
     LEASE_MS,
@@ -34,20 +34,23 @@ from clew.core.turn import (
     Lease,
     Turn,
 )
+from clew.core.usage import Usage
 from clew.errors import ClewError, Conflict, InvalidInput
 from clew.ports import Agent, Clock, Store
-from clew.runtime.bus import Bus, Mailbox
+from clew.runtime.bus import Bus
 from clew.runtime.compacting import CompactingRules, Compactor, Flusher, Summariser
+from clew.runtime.holding import hold
 from clew.runtime.hooks import HookEvent, Hooks
-from clew.runtime.lanes import Chore, Lane, LaneSettings, Work
+from clew.runtime.intake import Intake, draft_of, reply_to_of
+from clew.runtime.lanes import Lane, LaneSettings
 from clew.runtime.questions import Questions
+from clew.runtime.queueing import QueueMode, Work
+from clew.runtime.replying import Replies
+from clew.runtime.spawning import Spawner
+from clew.runtime.spending import Tab
+from clew.runtime.titles import Titler
 from clew.runtime.turn import Asker, RunningTurn, Surroundings
-
-LOOK = 0.25
-"""Seconds between two looks for what other processes have written."""
-
-SUBAGENT_ANSWER = 50
-"""Messages of a sub-agent's thread among which its answer is looked for."""
+from clew.runtime.watching import follow
 
 
 def host_clock() -> int:
@@ -82,21 +85,28 @@ class Runtime:
         summariser: Summariser | None = None,
         flusher: Flusher | None = None,
         compacting: CompactingRules | None = None,
+        sending: SendRules | None = None,
     ) -> None:
         self.store = store
         self.agent = agent
         self.hooks = hooks
         self.clock = clock
         self.bus = Bus()
+        self.replies = Replies(store, clock, sending or SendRules())
+        self._tab = Tab(store)
         self.compactor = (
             None
             if summariser is None
-            else Compactor(store, self.bus, summariser, flusher=flusher, rules=compacting)
+            else Compactor(
+                store, self.bus, summariser, flusher=flusher, rules=compacting, tab=self._tab
+            )
         )
+        self._intake = Intake(store)
         self._questions = Questions(store, clock)
         self._lanes: dict[str, Lane] = {}
+        self._spawner = Spawner(store, clock, self)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._titling: set[asyncio.Task[None]] = set()
+        self._titler = Titler(store, agent, self._spend)
         self._closing = False
         self._settings = LaneSettings(
             agent=agent,
@@ -105,8 +115,9 @@ class Runtime:
                 bus=self.bus,
                 clock=clock,
                 questions=self._questions,
+                replies=self.replies,
                 remember=remember_rule,
-                spawn=self._spawn,
+                spawn=self._spawner.spawn,
             ),
             lease_ms=lease_ms,
             renew_ms=renew_ms,
@@ -126,65 +137,85 @@ class Runtime:
         attended: bool = True,
         model: str | None = None,
         asker: Asker | None = None,
+        queue: QueueMode = "followup",
     ) -> Ticket:
         """Keep a message, then run its turn when the session is free. Returns once it is durable.
 
         `attended`: somebody is there to answer approvals. `model` is used in place of the
-        session's own. A second delivery of the same message has no turn of its own.
+        session's own. `queue` is what becomes of it if a turn runs: it may go into that one, or
+        share the next, and then has that turn. A second delivery of a message has none.
         """
-        if new.session_id is None:
-            raise InvalidInput("A message needs the session that it is for.")
-        self._refuse_if_closing()
-        inbound, is_new = await self.store.accept(new, claimant=self._claimant(new.id))
+        inbound, is_new = await self.keep(new)
         if not is_new:
             nothing: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
             nothing.cancel()
             return Ticket(inbound, False, nothing)
-        return self._put(
-            new.session_id,
-            inbound=inbound,
-            draft=_draft(inbound),
-            person=inbound.person,
-            attended=attended,
-            model=model,
-            asker=asker,
-        )
+        return self._run(inbound, attended=attended, model=model, asker=asker, queue=queue)
+
+    async def keep(self, new: NewInbound) -> tuple[Inbound, bool]:
+        """Keep a message as this process's; False for a second delivery. `start` runs it."""
+        self._refuse_if_closing()
+        return await self._intake.accept(new)
+
+    def start(
+        self,
+        inbound: Inbound,
+        *,
+        attended: bool = True,
+        queue: QueueMode = "followup",
+        settle_s: float = 0.0,
+    ) -> Ticket:
+        """Run a message that this process has kept. `settle_s`: see `Work`."""
+        self._refuse_if_closing()
+        return self._run(inbound, attended=attended, queue=queue, settle_s=settle_s)
+
+    async def let_go(self, inbound: Inbound, *, drop: bool = False) -> None:
+        """Leave a message that was kept to whoever comes; or to nobody, for it needs no turn."""
+        if drop:
+            await self._intake.drop((inbound,))
+        else:
+            await self._intake.put_back((inbound,))
 
     async def adopt(
         self, inbound: Inbound, *, attended: bool = True, model: str | None = None
     ) -> Ticket:
         """Run a message that a dead process left in the inbox."""
-        if inbound.session_id is None:
-            raise InvalidInput("That message has no session.")
         self._refuse_if_closing()
-        claimant = self._claimant(inbound.id)
-        taken = await self.store.claim_inbound(claimant, session_id=inbound.session_id, limit=1)
-        if [each.id for each in taken] != [inbound.id]:
-            await self.store.release_inbound(claimant)
-            raise InvalidInput("That message is no longer the next one in the inbox.")
-        return self._put(
-            inbound.session_id,
-            inbound=taken[0],
-            draft=_draft(taken[0]),
-            person=inbound.person,
-            attended=attended,
-            model=model,
-        )
+        return self._run(await self._intake.adopt(inbound), attended=attended, model=model)
+
+    def _run(self, inbound: Inbound, **how: Any) -> Ticket:
+        drafts, person = (draft_of(inbound),), inbound.person
+        how["reply_to"] = reply_to_of(inbound)
+        session_id = inbound.session_id or ""  # the intake has seen to it that there is one
+        return self._put(session_id, inbound=inbound, drafts=drafts, person=person, **how)
 
     def go_on(
         self,
         session_id: str,
         *,
         person: str,
-        draft: Draft | None = None,
+        drafts: tuple[Draft, ...] = (),
         undo: tuple[str, ...] = (),
         attended: bool = True,
         model: str | None = None,
+        reply_to: ReplyTo | None = None,
+        is_retry: bool = True,
     ) -> Ticket:
-        """Another attempt at what the thread ends with; or, with a draft, in place of turns."""
+        """Another attempt at what the thread ends with; or, with drafts, in place of turns.
+
+        What was cut off before it said anything is no retry: its answer is not said already.
+        """
         self._refuse_if_closing()
+        if reply_to is not None:
+            reply_to = msgspec.structs.replace(reply_to, is_retry=is_retry)
         return self._put(
-            session_id, draft=draft, undo=undo, person=person, attended=attended, model=model
+            session_id,
+            drafts=drafts,
+            undo=undo,
+            person=person,
+            attended=attended,
+            model=model,
+            reply_to=reply_to,
         )
 
     def _put(self, session_id: str, *, inbound: Inbound | None = None, **work: Any) -> Ticket:
@@ -193,14 +224,15 @@ class Runtime:
         return Ticket(inbound, True, done)
 
     def _lane(self, session_id: str) -> Lane:
-        return self._lanes.setdefault(session_id, Lane(session_id, self._settings))
+        if session_id not in self._lanes:
+            # Those that have nothing to do are forgotten here, where another one comes.
+            self._lanes = {key: lane for key, lane in self._lanes.items() if not lane.is_idle}
+            self._lanes[session_id] = Lane(session_id, self._settings)
+        return self._lanes[session_id]
 
     def _refuse_if_closing(self) -> None:
         if self._closing:
             raise Conflict("clew is closing: nothing new begins here. Start it again.")
-
-    def _claimant(self, inbound_id: str) -> str:
-        return f"{self.store.identity}#{inbound_id}"
 
     # --- out ----------------------------------------------------------------------------------
 
@@ -211,49 +243,10 @@ class Runtime:
         Messages come once each, in order. The events go on until the watcher stops.
         """
         with self.bus.subscribe(session_id) as mailbox:
-            yield self._events(session_id, after, mailbox)
+            yield follow(self.store, session_id, after, mailbox, self._find_own)
 
-    async def _events(self, session_id: str, after: int, mailbox: Mailbox) -> AsyncIterator[Event]:
-        pulse = await self.store.pulse()
-        turn = await self._newest_turn(session_id)
-        missed = await self.store.get_messages(session_id, after=after)
-        while True:
-            for message in missed:
-                after = message.seq
-                yield Committed(message)
-            missed = ()
-            try:
-                event = await asyncio.wait_for(mailbox.get(), LOOK)
-            except TimeoutError:
-                if pulse == (pulse := await self.store.pulse()):
-                    continue
-                missed = await self.store.get_messages(session_id, after=after)
-                newest = await self._newest_turn(session_id)
-                if (
-                    newest is not None
-                    and _state(newest) != _state(turn)
-                    and not self.is_running(session_id)
-                ):
-                    for message in missed:
-                        after = message.seq
-                        yield Committed(message)
-                    missed = ()
-                    yield _news_of(newest)
-                turn = newest
-                continue
-            if isinstance(event, TurnEnded):
-                turn = event.turn
-            if not isinstance(event, Committed):
-                yield event
-            elif event.message.seq == after + 1:
-                after += 1
-                yield event
-            elif event.message.seq > after:
-                missed = await self.store.get_messages(session_id, after=after)
-
-    async def _newest_turn(self, session_id: str) -> Turn | None:
-        turns = await self.store.list_turns(session_id, limit=1)
-        return turns[0] if turns else None
+    def _find_own(self, session_id: str) -> str | None:
+        return self._lanes[session_id].turn_id if session_id in self._lanes else None
 
     # --- while it runs --------------------------------------------------------------------------
 
@@ -261,14 +254,27 @@ class Runtime:
         """Whether this process has something to do in the session."""
         return session_id in self._lanes and self._lanes[session_id].busy
 
+    def list_running(self) -> tuple[str, ...]:
+        """The sessions in which this process has something to do."""
+        return tuple(key for key, lane in self._lanes.items() if lane.busy)
+
     async def join(self, session_id: str) -> None:
         """Wait until this process has nothing to do in the session."""
         if session_id in self._lanes:
             await self._lanes[session_id].join()
 
+    def list_queued(self, session_id: str) -> tuple[Inbound, ...]:
+        """The messages that wait in this process, oldest first."""
+        works = self._lanes[session_id].waiting if session_id in self._lanes else ()
+        return tuple(each.inbound for each in works if each.inbound is not None)
+
     def count_queued(self, session_id: str) -> int:
-        """How many messages wait behind the turn that runs."""
-        return self._lanes[session_id].queued if session_id in self._lanes else 0
+        """How many turns wait behind the one that runs."""
+        return len(self._lanes[session_id].waiting) if session_id in self._lanes else 0
+
+    def count_spawned(self, session_id: str) -> int:
+        """How many sub-agents are at work for the turn that runs in the session."""
+        return self._spawner.count(session_id)
 
     async def stop(self, session_id: str) -> bool:
         """Abort the turn that this process runs in the session; False if there is none."""
@@ -277,42 +283,53 @@ class Runtime:
 
     async def take_back(self, session_id: str) -> tuple[Inbound, ...]:
         """Take queued messages of this process out of the lane and out of the inbox."""
-        lane = self._lanes.get(session_id)
-        works = () if lane is None else lane.clear()
-        taken = tuple(each.inbound for each in works if each.inbound is not None)
-        await self._drop(taken)
+        taken = self._clear(session_id)
+        await self._intake.drop(taken)
         return taken
 
     async def put_back(self, session_id: str) -> None:
         """Take queued messages of this process out of the lane; they stay in the inbox."""
-        lane = self._lanes.get(session_id)
-        for work in () if lane is None else lane.clear():
-            if work.inbound is not None:
-                await self.store.release_inbound(self._claimant(work.inbound.id))
+        await self._intake.put_back(self._clear(session_id))
+
+    async def hold_back(self, session_id: str) -> None:
+        """Begin nothing in the session until `let_go_on`; what waits is anybody's meanwhile."""
+        if session_id in self._lanes:
+            self._lanes[session_id].pause()
+            await self._intake.put_back(self.list_queued(session_id))
+
+    def let_go_on(self, session_id: str, *, without_queue: bool = False) -> None:
+        """The end of `hold_back`; without what waited, which stays in the inbox, or with it."""
+        if session_id in self._lanes:
+            if without_queue:
+                self._clear(session_id)
+            self._lanes[session_id].resume()
+
+    def _clear(self, session_id: str) -> tuple[Inbound, ...]:
+        works = self._lanes[session_id].clear() if session_id in self._lanes else ()
+        return tuple(each.inbound for each in works if each.inbound is not None)
 
     async def _abandon(self, work: Work, error: BaseException | None) -> None:
         """A turn did not begin. Its message is taken back, if a person stopped it; else it waits.
 
         One that had begun has its message already: then this changes nothing.
         """
-        if work.inbound is not None and (self._closing or error is not None):
-            await self.store.release_inbound(self._claimant(work.inbound.id))
-        elif work.inbound is not None:
-            await self._drop((work.inbound,))
-
-    async def _drop(self, rows: tuple[Inbound, ...]) -> None:
-        for inbound in rows:
-            await self.store.release_inbound(self._claimant(inbound.id))
-        await self.store.drop_inbound([each.id for each in rows])
+        if work.inbound is None:
+            return
+        if self._closing or error is not None:
+            await self._intake.put_back((work.inbound,))
+        else:
+            await self._intake.drop((work.inbound,))
 
     async def amend(self, session_id: str, *changes: Change) -> None:
         """A change beside the turns, such as an undo. `LeaseHeld` while one runs."""
-        holder = f"{self.store.identity}#amend"
-        lease = await self.store.acquire_lease(session_id, holder)
-        try:
+        await self._let_settle(session_id)
+        async with hold(self.store, session_id, "amend") as lease:
             await self.store.record(session_id, lease.epoch, *changes)
-        finally:
-            await self.store.release_lease(lease)
+
+    async def _let_settle(self, session_id: str) -> None:
+        """Wait for what the lane does without telling anybody; that takes a moment."""
+        if session_id in self._lanes and not self._lanes[session_id].busy:
+            await self._lanes[session_id].join()
 
     # --- compaction -----------------------------------------------------------------------------
 
@@ -324,18 +341,18 @@ class Runtime:
         compactor = self._get_compactor()
         self._refuse_if_closing()
         run = partial(compactor.compact_under, instructions=instructions)
-        chore = Chore(done=asyncio.get_running_loop().create_future(), run=run)
-        self._lane(session_id).put(chore)
-        await asyncio.wait({chore.done})
-        if chore.done.cancelled():
+        done = self._lane(session_id).do(run)
+        await asyncio.wait({done})
+        if done.cancelled():
             raise InvalidInput("Compacting was stopped; the conversation is as it was.")
-        made: Compacted | None = chore.done.result()
+        made: Compacted | None = done.result()
         if made is None:
             raise InvalidInput(NOTHING)
         return made
 
     async def uncompact(self, session_id: str) -> Compaction:
         """Take the latest compaction back. `LeaseHeld` while a turn runs."""
+        await self._let_settle(session_id)
         return await self._get_compactor().uncompact(session_id)
 
     def _get_compactor(self) -> Compactor:
@@ -353,13 +370,19 @@ class Runtime:
 
     async def _compact_if_due(self, session_id: str) -> None:
         """After a turn: the person reads the answer meanwhile."""
-        if self.compactor is None or self.is_running(session_id):
+        if self.compactor is None or self.count_queued(session_id):
             return  # the next turn looks for itself
         due = await self.compactor.is_due(await self.store.get_session(session_id))
         if due and not self._closing:
-            done = asyncio.get_running_loop().create_future()
-            done.add_done_callback(lambda each: each.cancelled() or each.exception())
-            self._lane(session_id).put(Chore(done=done, run=self.compactor.prepare))
+            self._lane(session_id).do(self.compactor.prepare)
+
+    # --- money ----------------------------------------------------------------------------------
+
+    def _spend(self, session_id: str, usage: Usage) -> None:
+        """Something beside the turns was paid for: book it as soon as the session is free."""
+        self._tab.add(session_id, usage)
+        if not self._closing:
+            self._lane(session_id).do(self._tab.settle_under, quiet=True)
 
     # --- approvals ------------------------------------------------------------------------------
 
@@ -374,12 +397,13 @@ class Runtime:
         self._closing = True
         for session_id, lane in tuple(self._lanes.items()):
             await self.put_back(session_id)
-            await lane.stop()
+            lane.resume()  # somebody may be on the way to another session
+            await lane.stop(closing=True)
             await lane.join()
-        for task in self._titling:
-            task.cancel()
-        if tasks := self._tasks | self._titling:
-            await asyncio.wait(tasks)
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        await self._titler.close()
+        await self._tab.settle_all()
 
     # --- around a turn --------------------------------------------------------------------------
 
@@ -393,106 +417,15 @@ class Runtime:
             self.bus.publish(session.id, Notice(notice))
 
     async def _turn_ended(self, session: Session, turn: Turn) -> None:
-        _start(self._after_turn(session, turn), self._tasks)
+        task = asyncio.create_task(self._after_turn(session, turn))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _after_turn(self, session: Session, turn: Turn) -> None:
         """What closing waits for: the hooks, and a title in case the person is leaving."""
         if session.title is None and turn.status == "done":
             with contextlib.suppress(ClewError):
-                await self._give_title(session)
+                await self._titler.give(session)
         await self._tell("turn_end", session, turn_id=turn.id, status=turn.status)
         with contextlib.suppress(ClewError):
             await self._compact_if_due(session.id)
-
-    async def _give_title(self, session: Session) -> None:
-        thread = await self.store.get_messages(session.id, 20)
-        prompt = next((each for each in thread if each.role == "user"), None)
-        if prompt is None:
-            return
-        if plain := title_from_prompt(prompt.content):
-            await self.store.describe_session(session.id, SessionFacts(title=plain))
-        _start(self._give_better_title(session, thread), self._titling)
-
-    async def _give_better_title(self, session: Session, thread: tuple[Message, ...]) -> None:
-        """A model's title comes when it comes; closing does not wait for it."""
-        # Whatever goes wrong with a model: there is a title already.
-        with contextlib.suppress(Exception):
-            if better := await self.agent.make_title(session.model, thread):
-                await self.store.describe_session(session.id, SessionFacts(title=better))
-
-    async def _spawn(self, turn: RunningTurn, task: str, personality: str | None) -> str:
-        """A sub-agent: a session of its own, whose questions the spawning turn asks."""
-        parent = turn.session
-        if parent.kind == "subagent":
-            raise InvalidInput("A sub-agent can't spawn another one.")
-        child = await self.store.create_session(
-            NewSession(
-                key=f"{parent.key}:sub:{self.clock()}",
-                platform=parent.platform,
-                kind="subagent",
-                agent=parent.agent,
-                person=turn.person,
-                title=title_from_prompt(task),
-                title_by="auto",
-                cwd=parent.cwd,
-                project=parent.project,
-                model=parent.model,
-                provider=parent.provider,
-                personality=personality or parent.personality,
-                thinking=parent.thinking,
-                mode=parent.mode,
-                metadata={"spawned_by": {"session": parent.id, "turn": turn.id}}
-                | ({"allow": parent.metadata["allow"]} if "allow" in parent.metadata else {}),
-            ),
-            route=None,
-        )
-        ticket = await self.accept(
-            NewInbound(
-                id=secrets.token_hex(8),
-                channel="spawn",
-                key=child.key,
-                session_id=child.id,
-                person=turn.person,
-                payload={"text": task},
-            ),
-            asker=turn,
-        )
-        try:
-            ended = await asyncio.shield(ticket.turn)
-        except asyncio.CancelledError:
-            if ticket.turn.cancelled():
-                raise InvalidInput("The sub-agent was stopped before it began.") from None
-            await self.stop(child.id)
-            raise
-        if ended.status != "done":
-            raise InvalidInput(f"The sub-agent {ended.status}: {ended.error or 'no reason given'}")
-        thread = await self.store.get_messages(child.id, SUBAGENT_ANSWER)
-        return next((each.content for each in reversed(thread) if _is_answer(each)), "")
-
-
-def _start(work: Coroutine[Any, Any, None], owner: set[asyncio.Task[None]]) -> None:
-    """Let something happen that only closing waits for."""
-    task = asyncio.create_task(work)
-    owner.add(task)
-    task.add_done_callback(owner.discard)
-
-
-def _draft(inbound: Inbound) -> Draft:
-    payload = inbound.payload
-    return Draft(
-        role="user", content=str(payload.get("text", "")), parts=tuple(payload.get("parts", ()))
-    )
-
-
-def _is_answer(message: Message) -> bool:
-    return message.role == "assistant" and bool(message.content)
-
-
-def _state(turn: Turn | None) -> tuple[str, bool] | None:
-    return None if turn is None else (turn.id, turn.ended_at is None)
-
-
-def _news_of(turn: Turn) -> Event:
-    if turn.ended_at is None:
-        return TurnStarted(turn.id, turn.model)
-    return TurnEnded(turn)

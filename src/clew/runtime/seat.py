@@ -10,26 +10,35 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Callable
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from clew.core.breadcrumb import Breadcrumb
 from clew.core.delivery import Inbound, NewInbound
 from clew.core.keys import Place, new_key
 from clew.core.models import ModelInfo
+from clew.core.replies import ReplyTo
 from clew.core.session import MAX_TITLE, OWNER, NewSession, Session, SessionEdit, SessionFacts
+from clew.core.signals import Event
 from clew.core.turn import HEARTBEAT_MS, Attachment
 from clew.errors import ClewError, InvalidInput, ModelNotFound, SwitchRefused
 from clew.ports import Models
-from clew.runtime.projects import fork_here
+from clew.runtime.attaching import Holds
+from clew.runtime.commits import unbroken
+from clew.runtime.continuing import Continued, find_continue
+from clew.runtime.journey import Journey, clear_way, make_current
+from clew.runtime.projects import KeyChoice, find_cli_key, fork_here, move_here
+from clew.runtime.queueing import QueueMode, read_mode
 from clew.runtime.recovery import Recovered, recover
 from clew.runtime.runtime import Runtime, Ticket
+from clew.runtime.sitting import Crumb, Sitting, Trail, sit_at, sit_at_nothing
 
 Reason = Literal["startup", "resume", "new", "fork"]
-Crumb = Callable[[str | None, bool], None]
-"""Remember where this terminal was: the session, and whether `/new` was the last act."""
 
 
 class Switched(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,27 +70,39 @@ class Seat:
         defaults: dict[str, Any] | None = None,
         leave_crumb: Crumb = lambda _session, _fresh: None,
         beat_ms: int = HEARTBEAT_MS,
+        reply_to: ReplyTo | None = None,
     ) -> None:
         self.runtime = runtime
         self.models = models
         self.place = place
         self.key = key
-        self.session: Session | None = None
-        self.read_only = False
         self.messages_sent = 0
         self._platform = platform
         self._person = person
-        self._terminal = terminal
-        self._holds = holds
+        self._holds = Holds(runtime.store, terminal=terminal, holds=holds, beat_ms=beat_ms)
         self._attended = attended
-        self._wanted: dict[str, Any] = dict(defaults or {})
-        self._leave_crumb = leave_crumb
-        self._model: str | None = None
-        self._beat_ms = beat_ms
-        self._beating: asyncio.Task[None] | None = None
-        self._held: set[str] = set()
+        self._reply_to = reply_to
+        self._at = Sitting(wanted=dict(defaults or {}))
+        self._trail = Trail(leave_crumb)
         self._beginning = asyncio.Lock()
         self._tickets: list[Ticket] = []
+
+    @property
+    def session(self) -> Session | None:
+        """Where the seat is; None before the first message."""
+        return self._at.session
+
+    def be_at(self, session: Session) -> None:
+        """Sit at a session without having come from anywhere: for one command on a channel."""
+        self._be(session=session)
+
+    @property
+    def read_only(self) -> bool:
+        """Whether this one only looks."""
+        return self._at.read_only
+
+    def _be(self, **changes: Any) -> None:
+        self._at = msgspec.structs.replace(self._at, **changes)
 
     @property
     def person(self) -> str:
@@ -92,15 +113,18 @@ class Seat:
 
     def setting(self, name: str) -> Any:
         """A setting of the session (`model`, `mode`, …), or what the next one will have."""
-        if self.session is not None:
-            return getattr(self.session, name)
-        return self._wanted.get(name)
+        return self._at.setting(name)
+
+    @property
+    def queue_mode(self) -> QueueMode:
+        """What becomes of a message that is said while a turn runs."""
+        return read_mode(None if self.session is None else self.session.metadata.get("queue"))
 
     @property
     def model(self) -> ModelInfo:
         """The model that the next turn uses."""
-        if self._model is not None:
-            return self.models.get_model(self._model)
+        if self._at.model is not None:
+            return self.models.get_model(self._at.model)
         try:
             return self.models.get_model(self.setting("model"))
         except ModelNotFound:
@@ -110,15 +134,14 @@ class Seat:
         """A person's change, to the session or to the one that the first message makes."""
         self._refuse_if_read_only()
         if self.session is not None:
-            store = self.runtime.store
-            self.session = await store.edit_session(self.session.id, edit)
+            self._be(session=await self.runtime.store.edit_session(self.session.id, edit))
         else:
             check_title(edit.title)
             given = msgspec.structs.asdict(edit)
-            self._wanted |= {name: value for name, value in given.items() if value is not UNSET}
-            self._wanted["title_by"] = "user" if self._wanted.get("title") else None
+            wanted = self._at.wanted | {k: v for k, v in given.items() if v is not UNSET}
+            self._be(wanted=wanted | {"title_by": "user" if wanted.get("title") else None})
         if edit.model is not UNSET:
-            self._model = None
+            self._be(model=None)
 
     async def note(self, name: str, value: object) -> None:
         """Keep something about the session that is no setting of it, beside what else is noted."""
@@ -126,18 +149,17 @@ class Seat:
         session = await self.refresh()
         if session is None:
             raise InvalidInput("There is no session yet; say something first.")
-        self.session = await self.runtime.store.describe_session(
-            session.id, SessionFacts(metadata=session.metadata | {name: value})
-        )
+        facts = SessionFacts(metadata=session.metadata | {name: value})
+        self._be(session=await self.runtime.store.describe_session(session.id, facts))
 
     def begin_at(self, transcript: str) -> None:
         """The next new session belongs to this transcript file."""
-        self._wanted["transcript_path"] = transcript
+        self._be(wanted=self._at.wanted | {"transcript_path": transcript})
 
     async def refresh(self) -> Session | None:
         """The session as it is in the store now."""
         if self.session is not None:
-            self.session = await self.runtime.store.get_session(self.session.id)
+            self._be(session=await self.runtime.store.get_session(self.session.id))
         return self.session
 
     # --- talking --------------------------------------------------------------------------------
@@ -165,7 +187,8 @@ class Seat:
                 payload=payload | ({"parts": list(parts)} if parts else {}),
             ),
             attended=self._attended,
-            model=self._model,
+            model=self._at.model,
+            queue=self.queue_mode,
         )
         self.messages_sent += ticket.is_new
         return self._follow(ticket)
@@ -173,8 +196,12 @@ class Seat:
     async def adopt(self, inbound: Inbound) -> Ticket:
         """Run a message that a dead process left, in this session."""
         self._refuse_if_read_only()
-        ticket = await self.runtime.adopt(inbound, attended=self._attended, model=self._model)
+        ticket = await self.runtime.adopt(inbound, attended=self._attended, model=self._at.model)
         return self._follow(ticket)
+
+    async def drop(self, inbound: Inbound) -> None:
+        """A message that a dead process left needs no answer."""
+        await self.runtime.store.drop_inbound([inbound.id])
 
     def go_on(self, **how: Any) -> Ticket:
         """Another attempt at what the thread ends with; see `Runtime.go_on`."""
@@ -185,7 +212,8 @@ class Seat:
             self.session.id,
             person=self._person,
             attended=self._attended,
-            model=self._model,
+            model=self._at.model,
+            reply_to=self._reply_to,
             **how,
         )
         return self._follow(ticket)
@@ -204,12 +232,16 @@ class Seat:
         """Abort the turn that runs here."""
         return self.session is not None and await self.runtime.stop(self.session.id)
 
+    def watch_answer(self, session: Session) -> AbstractContextManager[AsyncIterator[Event]]:
+        """What happens in the session from now on; where others talk too, only what is ours."""
+        return self.runtime.watch(session.id, session.head)
+
     async def begin(self) -> Session:
         """The row of a new session, and this key's route to it; `say` does it if need be."""
         store = self.runtime.store
         known = await store.find_keys(self.key, limit=1)
-        model = self.model
-        wanted = {name: value for name, value in self._wanted.items() if name in _SETTABLE}
+        model, wanted = self.model, self._at.wanted
+        chosen = {name: value for name, value in wanted.items() if name in _SETTABLE}
         session = await store.create_session(
             NewSession(
                 key=new_key(self.key, self.runtime.clock()) if known else self.key,
@@ -217,100 +249,124 @@ class Seat:
                 person=self._person,
                 cwd=self.place.cwd,
                 project=self.place.project,
-                previous_id=self._wanted.get("previous_id"),
-                transcript_path=self._wanted.get("transcript_path"),
+                previous_id=wanted.get("previous_id"),
+                transcript_path=wanted.get("transcript_path"),
                 metadata={"directory": self.place.facts},
-                **(wanted | {"model": model.name, "provider": model.provider}),
+                **(chosen | {"model": model.name, "provider": model.provider}),
             ),
             route=self.key,
         )
-        if self._wanted.get("pinned"):
+        if wanted.get("pinned"):
             session = await store.edit_session(session.id, SessionEdit(pinned=True))
-        await self._hold(session)
-        self.session = session
-        self._leave_crumb(session.id, False)
+        await self._holds.take(session)
+        self._be(session=session)
+        self._trail.leave(session)
         return session
 
     # --- to another session ---------------------------------------------------------------------
+
+    async def locate(self, place: Place, key: str | None = None) -> KeyChoice:
+        """The key of a place, and the session that it leads to."""
+        return await find_cli_key(self.runtime.store, place, key)
+
+    async def find_continued(self, breadcrumb: Breadcrumb | None) -> Continued:
+        """What `--continue` goes on with here."""
+        return await find_continue(self.runtime.store, self.place, breadcrumb, self.person)
+
+    async def move_here(self, session: Session) -> Session:
+        """Let a session belong to this place from now on."""
+        return await move_here(self.runtime.store, session, self.place)
 
     async def switch(
         self, target: Session | None, reason: Reason, *, read_only: bool = False
     ) -> Switched:
         """Leave this session for another one, or for a new one that the first message makes.
 
-        `SwitchRefused` if a hook says no. If anything fails, the seat is where it was.
+        `SwitchRefused` if a hook says no. If anything fails, the seat is where it was, and so are
+        the key's route and the archive; only the turn that ran here stays aborted.
         """
-        previous, model = self.session, self._model
         about = self._about(target, reason)
         verdict = await self.runtime.hooks.ask("session_before_switch", about)
         if verdict.cancelled:
             raise SwitchRefused(f"A hook refused the switch: {verdict.reason or 'no reason given'}")
-        again = target is not None and previous is not None and target.id == previous.id
-        had = target is not None and target.id in self._held
-        dead, recovered = None, Recovered()
-        if target is not None and not read_only:
-            dead = await self._hold(target)
+        journey = Journey()
         try:
-            if target is not None and not read_only:
-                recovered = await recover(self.runtime.store, target.id)
-            notices = await self._restore(target, reason, read_only=read_only)
-            if not again:
-                await self._let_go(previous)
+            switched = await self._move(target, reason, journey, read_only=read_only)
+            self._trail.leave(switched.session, journey, fresh=reason == "new")
+            told = await self.runtime.hooks.tell("session_switch", about)
         except BaseException:
-            self.session, self._model = previous, model
-            if target is not None and not had:
-                await self._release(target)
+            await unbroken(journey.turn_back())
             raise
-        if target is not None and read_only:
-            await self._release(target)
-        self.read_only = read_only
-        self._leave_crumb(self.session.id if self.session else None, reason == "new")
-        told = await self.runtime.hooks.tell("session_switch", about)
+        journey.arrive()
+        return msgspec.structs.replace(switched, notices=(*switched.notices, *told))
+
+    async def _move(
+        self, target: Session | None, reason: Reason, journey: Journey, *, read_only: bool
+    ) -> Switched:
+        """From the one to the other: attach that, get up from this, and sit down there."""
+        before, previous, current, store = self._at, self.session, self.model, self.runtime.store
+        journey.back(partial(setattr, self, "_at", before))
+        dead, recovered = None, Recovered()
+        notices: tuple[str, ...] = ()
+        if target is not None:
+            target = await store.get_session(target.id)
+        if target is not None and not read_only:
+            if not self._holds.has(target):
+                journey.back(partial(self._holds.release, target))
+            dead = await self._holds.take(target)
+            recovered = await recover(store, target.id)
+        if previous is not None:
+            again = target is not None and target.id == previous.id
+            await self._get_up(previous, journey, again=again, read_only=read_only)
+        if target is None:
+            if reason == "new":
+                await clear_way(store, self.key, journey)
+            self._at = sit_at_nothing(before)
+        else:
+            if not read_only:
+                target = await make_current(store, target, self.key, self.place, journey)
+            self._at, notices = sit_at(before, target, self.models, current, read_only=read_only)
         return Switched(
             session=self.session,
             previous_id=previous.id if previous else None,
             reason=reason,
             taken_over=dead,
             recovered=recovered,
-            notices=(*notices, *told),
+            notices=notices,
         )
 
-    async def _restore(
-        self, target: Session | None, reason: Reason, *, read_only: bool
-    ) -> tuple[str, ...]:
-        """Sit down at the target: its settings, and this directory's way to it."""
-        store, current = self.runtime.store, self.model
-        if target is None:
-            previous = self.session
-            keep = ("model", "provider", "personality", "thinking", "service_tier")
-            if previous is not None:
-                self._wanted |= {name: getattr(previous, name) for name in keep}
-                self._wanted |= {"previous_id": previous.id}
-            self._wanted |= {"title": None, "mode": None, "pinned": None, "transcript_path": None}
-            if reason == "new":
-                await store.clear_route(self.key)
-            self.session = None
-            return ()
-        session = await store.get_session(target.id)
-        if not read_only and session.archived_at is not None:
-            session = await store.edit_session(session.id, SessionEdit(archived=False))
-        if not read_only and session.platform == "cli" and self.place.is_home_of(session):
-            await store.set_route(self.key, session.id)
-        self.session, self._model = session, None
-        if session.model is None:
-            return ()
-        try:
-            self.models.get_model(session.model)
-        except ModelNotFound:
-            self._model = current.name
-            return (
-                f"The model {session.model} is no longer configured; going on with {current.name}.",
-            )
-        return ()
+    async def _get_up(
+        self, previous: Session, journey: Journey, *, again: bool, read_only: bool
+    ) -> None:
+        """Abort the turn that began here, keep what waits from beginning, and detach.
+
+        Reloading the own session disturbs nothing; it is only let go, if it is to be looked at.
+        """
+        if self.is_busy and not again:
+            journey.back(partial(self.runtime.let_go_on, previous.id))
+            journey.onward(partial(self.runtime.let_go_on, previous.id, without_queue=True))
+            await self.runtime.hold_back(previous.id)
+            await self.runtime.stop(previous.id)
+        if self._holds.has(previous) and (read_only or not again):
+            journey.back(partial(self._holds.take, previous))
+            await self._holds.release(previous)
 
     async def fork(self, source: Session, *, at: int | None = None) -> Session:
         """A branch of a session, in this directory."""
         return await fork_here(self.runtime.store, source, self.place, at=at)
+
+    async def branch(self, source: Session, *, title: str | None = None) -> Switched:
+        """Switch to a branch of a session. Refused, there is none: nobody was ever there."""
+        store = self.runtime.store
+        branch = await self.fork(source)
+        try:
+            if title:
+                branch = await store.edit_session(branch.id, SessionEdit(title=title))
+            return await self.switch(branch, "fork")
+        except BaseException:
+            await store.delete_sessions([branch.id])
+            await store.purge_sessions([branch.id])
+            raise
 
     async def leave(self) -> None:
         """Get up: abort what runs here, and let the session go."""
@@ -320,21 +376,7 @@ class Seat:
             about = self._about(session, "startup") | {"reason": "exit", "previous_id": None}
             with contextlib.suppress(ClewError):
                 await self.runtime.hooks.tell("session_end", about)
-        if self._beating is not None:
-            self._beating.cancel()
-            self._beating = None
-
-    # --- holding --------------------------------------------------------------------------------
-
-    async def _hold(self, session: Session) -> Attachment | None:
-        """Attach; returns the dead holder that was in the way, if any."""
-        if not self._holds:
-            return None
-        _, dead = await self.runtime.store.attach(session.id, terminal=self._terminal)
-        self._held.add(session.id)
-        if self._beating is None:
-            self._beating = asyncio.create_task(self._beat(), name="heartbeat")
-        return dead
+        self._holds.close()
 
     async def _let_go(self, session: Session | None) -> None:
         """Abort the turn that began here, leave what waits in the inbox, and detach."""
@@ -343,19 +385,7 @@ class Seat:
         if self.is_busy:
             await self.runtime.put_back(session.id)
             await self.runtime.stop(session.id)
-        await self._release(session)
-
-    async def _release(self, session: Session) -> None:
-        if session.id in self._held:
-            await self.runtime.store.detach(session.id)
-            self._held.discard(session.id)
-
-    async def _beat(self) -> None:
-        """Tell other hosts that this terminal is alive."""
-        while True:
-            await asyncio.sleep(self._beat_ms / 1000)
-            with contextlib.suppress(ClewError):
-                await self.runtime.store.beat()
+        await self._holds.release(session)
 
     def _about(self, target: Session | None, reason: Reason) -> dict[str, Any]:
         return {
@@ -380,4 +410,6 @@ def check_title(title: str | UnsetType | None) -> None:
         raise InvalidInput(f"A title can have {MAX_TITLE} characters; this has {len(title)}.")
 
 
-_SETTABLE = ("title", "title_by", "personality", "thinking", "service_tier", "mode")
+_SETTABLE = (
+    "title", "title_by", "personality", "thinking", "service_tier", "mode", "send_policy",
+)  # fmt: skip

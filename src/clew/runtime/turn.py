@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Protocol, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
 
 import msgspec
 
 from clew.core.changes import (
     AddMessage,
+    AddUsage,
     Change,
     EndTurn,
     Recorded,
@@ -24,6 +25,7 @@ from clew.core.changes import (
     WaitForApproval,
 )
 from clew.core.message import Message, ToolCall, number
+from clew.core.replies import ReplyTo
 from clew.core.session import Session, SessionEdit, SessionFacts
 from clew.core.signals import (
     ApprovalAsked,
@@ -33,13 +35,14 @@ from clew.core.signals import (
     Signal,
     TextDelta,
 )
-from clew.core.turn import Approval, Lease
+from clew.core.turn import Approval, Lease, Turn
+from clew.core.usage import ESTIMATED, Usage
 from clew.errors import ClewError, StaleLease
 from clew.ports import Clock, Store
 from clew.runtime.bus import Bus
+from clew.runtime.commits import unbroken
 from clew.runtime.questions import Questions
-
-T = TypeVar("T")
+from clew.runtime.replying import Replies
 
 APPROVAL_MS = 600_000
 """Ten minutes; after that the answer is no."""
@@ -65,6 +68,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     bus: Bus
     clock: Clock
     questions: Questions
+    replies: Replies
     remember: Callable[[str], Awaitable[None]]
     spawn: Callable[[RunningTurn, str, str | None], Awaitable[str]]
 
@@ -82,6 +86,7 @@ class RunningTurn:
         person: str,
         attended: bool = True,
         asker: Asker | None = None,
+        steer: Callable[[RunningTurn], Awaitable[bool]] | None = None,
     ) -> None:
         self._around = around
         self._session = session
@@ -90,10 +95,15 @@ class RunningTurn:
         self._person = person
         self._attended = attended
         self._asker = asker
+        self._steer = steer
+        self._began_at = around.clock()
         self._one_question = asyncio.Lock()
         self._open = True
+        self._head = session.head
         self.partial = ""
         """What was streamed since the last assistant message."""
+        self.reply_to: ReplyTo | None = None
+        """Where its answer goes, beside the thread."""
 
     @property
     def id(self) -> str:
@@ -121,7 +131,7 @@ class RunningTurn:
 
     async def record(self, *changes: Change) -> Recorded:
         """See `ports.LiveTurn`."""
-        return await _unbroken(self._record(changes))
+        return await unbroken(self._record(changes))
 
     async def finish(self, *changes: Change) -> Recorded:
         """See `ports.LiveTurn`."""
@@ -129,16 +139,53 @@ class RunningTurn:
 
     async def end(self, *changes: Change) -> Recorded:
         """A record after which there is none."""
-        return await _unbroken(self._record(changes, last=True))
+        return await unbroken(self._record(changes, last=True))
 
     async def _record(self, changes: tuple[Change, ...], *, last: bool = False) -> Recorded:
         if not self._open:
             raise StaleLease(self._session.id, self._lease.epoch, self._lease.epoch)
+        replies = self._around.replies
+        if self.reply_to is not None:
+            changes = await replies.answer(self.reply_to, self._session.id, self._head, changes)
         recorded = await self._around.store.record(self._session.id, self._lease.epoch, *changes)
+        self._head = recorded.head
+        replies.ring(changes)
         if last:
             self._open = False
         self._show(changes, recorded)
+        if _is_estimate(changes) and not self._session.metadata.get(ESTIMATED):
+            with contextlib.suppress(ClewError):  # what counts is recorded
+                await self._note(ESTIMATED, True)
         return recorded
+
+    async def _note(self, name: str, value: Any) -> None:
+        """Write something about the session down beside what else is noted."""
+        session = await self._around.store.get_session(self._session.id)
+        facts = SessionFacts(metadata=session.metadata | {name: value})
+        noted = await self._around.store.describe_session(session.id, facts)
+        self._session = msgspec.structs.replace(self._session, metadata=noted.metadata)
+
+    async def take_steering(self) -> bool:
+        """See `ports.LiveTurn`."""
+        return self._steer is not None and await self._steer(self)
+
+    def as_cut_off(self, error: str) -> Turn:
+        """The turn as who watches has to take it, if the store could not even keep its end.
+
+        In the store it is unfinished until somebody finds that nobody runs it.
+        """
+        return Turn(
+            self._id,
+            self._session.id,
+            "interrupted",
+            reply_to=None,
+            model=self._session.model,
+            usage=Usage(),
+            error=error,
+            partial=self.partial or None,
+            started_at=self._began_at,
+            ended_at=self._around.clock(),
+        )
 
     def close(self) -> None:
         """Refuse what a tool that was too slow to stop may still want to write."""
@@ -188,13 +235,13 @@ class RunningTurn:
                 # Nobody waits for the answer any more, so nobody may be asked for it.
                 with contextlib.suppress(ClewError):
                     answer = self._around.questions.decide(approval.id, "no", by="stopped")
-                    self.signal(ApprovalDecided(await _unbroken(answer)))
+                    self.signal(ApprovalDecided(await unbroken(answer)))
                 raise
             self.signal(ApprovalDecided(decided))
             return decided
 
     async def _get_answer(self, approval: Approval) -> Approval:
-        await self.record(
+        recorded = await self.record(
             WaitForApproval(
                 approval_id=approval.id,
                 turn_id=self._id,
@@ -205,6 +252,7 @@ class RunningTurn:
             )
         )
         if self._attended:
+            approval = msgspec.structs.replace(approval, asked_at=recorded.at)
             self.signal(ApprovalAsked(approval))
             decided = await self._around.questions.wait(approval)
         else:
@@ -228,22 +276,15 @@ class RunningTurn:
         session = await self._around.store.get_session(self._session.id)
         known = session.metadata.get("allow", [])
         if rule not in known:
-            metadata = session.metadata | {"allow": [*known, rule]}
-            self._session = await self._around.store.describe_session(
-                session.id, SessionFacts(metadata=metadata)
-            )
+            await self._note("allow", [*known, rule])
 
     async def spawn(self, task: str, *, personality: str | None = None) -> str:
         """See `ports.LiveTurn`."""
         return await self._around.spawn(self, task, personality)
 
 
-async def _unbroken(work: Coroutine[Any, Any, T]) -> T:
-    """Finish a commit that has begun, and only then heed a cancel: what is stored is shown."""
-    task = asyncio.create_task(work)
-    task.add_done_callback(lambda done: done.cancelled() or done.exception())
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait({task})
-        raise
+def _is_estimate(changes: tuple[Change, ...]) -> bool:
+    """Whether there is an answer among them that is paid for and has no count of its provider."""
+    paid = any(isinstance(each, AddUsage) and each.usage.api_calls for each in changes)
+    answers = (each.draft for each in changes if isinstance(each, AddMessage))
+    return paid and any(each.role == "assistant" and each.usage is None for each in answers)

@@ -22,6 +22,9 @@ from clew.store.tables import CHUNK_ROWS, TABLES, Mark, Table
 Progress = Callable[[int, int], None]
 """Rows done, and rows in all: each is written, and read back."""
 
+Tell = Callable[[str], None]
+"""What is being done, in a few words: some of it takes long and moves no row."""
+
 _pack = msgspec.msgpack.Encoder().encode
 
 
@@ -63,7 +66,7 @@ class Target(_Shelf, Protocol):
     async def write(self, table: Table, rows: Sequence[Row], mark: Mark) -> None:
         """Add rows and how far that is, in one transaction."""
 
-    async def complete(self, last_id: int) -> None:
+    async def complete(self, last_id: int, tell: Tell) -> None:
         """All rows are there: build what depends on them. May be repeated."""
 
     async def publish(self) -> None:
@@ -103,11 +106,18 @@ class Copying:
     """One copy under way."""
 
     def __init__(
-        self, source: Source, target: Target, *, progress: Progress, chunk_rows: int = CHUNK_ROWS
+        self,
+        source: Source,
+        target: Target,
+        *,
+        progress: Progress,
+        tell: Tell = lambda _: None,
+        chunk_rows: int = CHUNK_ROWS,
     ) -> None:
         self._source = source
         self._target = target
         self._progress = progress
+        self._tell = tell
         self._chunk_rows = chunk_rows
         self._done = 0
         self._total = 0
@@ -126,7 +136,9 @@ class Copying:
             except _Changed:
                 await target.discard()
                 digests = await self._copy_all(await target.begin(source.place))
-            await target.complete(await source.get_last_id())
+            self._tell("Building indexes")
+            await target.complete(await source.get_last_id(), self._tell)
+            self._tell("Comparing")
             await self._verify(digests)
             if not await source.is_unchanged():
                 await target.discard()
@@ -143,6 +155,7 @@ class Copying:
         return Copied(self._source.place, self._target.place, rows, self._passed_over, tables)
 
     async def _copy_all(self, marks: Mapping[str, Mark]) -> dict[str, Mark]:
+        self._tell("Copying")
         self._done = self._passed_over = 0
         empty = Mark(0, hashlib.sha256().hexdigest())
         return {

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from clew.store.locks import FileLock
+from clew.files.locks import FileLock
 
 _OPEN_FILES_ARE_FIXED = sys.platform == "win32"
 """Windows neither renames nor removes a file that is open."""

@@ -5,6 +5,7 @@ The stores share their tables' and columns' names, and so this. It runs no SQL.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from clew.core.delivery import Inbound, Outbound
 from clew.core.jsontext import from_json, to_json
 from clew.core.message import Draft, Message, ToolCall
 from clew.core.notes import Compaction
+from clew.core.overview import NAME_TEXT, SessionName
 from clew.core.session import Session
 from clew.core.text import ESCAPE, decode_text, encode_text
 from clew.core.turn import Approval, Attachment, Turn
@@ -31,6 +33,11 @@ SESSION_COLUMNS = f"""
   subject, room, space, origin, last_route, short_summary, send_policy, pinned, {USAGE_COLUMNS},
   compactions, context_tokens, message_count, content_bytes, preview, head, created_at, updated_at,
   last_interaction_at, archived_at, deleted_at, reset_reason, previous_id, transcript_path, metadata
+"""
+
+NAME_COLUMNS = """
+  id, title, short_summary, preview, cwd, project, platform, kind, person, updated_at, pinned,
+  message_count, archived_at IS NOT NULL, deleted_at
 """
 
 MESSAGE_COLUMNS = f"""
@@ -112,6 +119,17 @@ def session_from(row: Row) -> Session:
     """A row of SESSION_COLUMNS."""
     if _ESCAPED in _pack(row):  # the quickest look at fifty columns at once
         row = _unescape(row, json_at=(24, 25, 49))
+    return _session(row)
+
+
+def sessions_from(rows: Sequence[Row]) -> list[Session]:
+    """Rows of SESSION_COLUMNS, looked at all at once."""
+    if _ESCAPED in _pack(rows):
+        rows = [_unescape(row, json_at=(24, 25, 49)) for row in rows]
+    return list(map(_session, rows))
+
+
+def _session(row: Row) -> Session:
     origin, route, metadata = row[24], row[25], row[49]
     return Session(  # type: ignore[call-arg]  # as many as there are columns
         *row[:24],
@@ -124,6 +142,27 @@ def session_from(row: Row) -> Session:
         *row[35:49],
         {} if metadata == "{}" else from_json(metadata, dict[str, Any]),
     )
+
+
+def names_from(rows: Sequence[Row]) -> tuple[SessionName, ...]:
+    """Rows of NAME_COLUMNS. There are many: one look at all, and no call for each."""
+    if _ESCAPED in _pack(rows):
+        rows = [_unescape(row, json_at=()) for row in rows]
+    return tuple([
+        SessionName(
+            session_id, title, summary and summary[:NAME_TEXT], preview and preview[:NAME_TEXT],
+            cwd, project, platform, kind, person, updated_at, pinned == 1, count, archived == 1,
+        )
+        for (
+            session_id, title, summary, preview, cwd, project, platform, kind, person, updated_at,
+            pinned, count, archived, _,
+        ) in rows
+    ])  # fmt: skip
+
+
+def name_place(row: Row, *, trashed: bool) -> tuple[int, int, str]:
+    """Where a row of NAME_COLUMNS stands in its list."""
+    return (0, row[13], row[0]) if trashed else (int(row[10]), row[9], row[0])
 
 
 def _unescape(row: Row, *, json_at: tuple[int, ...]) -> Row:

@@ -31,8 +31,11 @@ def call_line(name: str, arguments: dict[str, Any]) -> str:
          if key in arguments),
         None,
     )  # fmt: skip
-    if shown is None:
-        shown = json.dumps(arguments, ensure_ascii=False)
+    if shown is None and len(arguments) == 1:
+        ((key, shown),) = arguments.items()
+        shown = f"{len(shown)} {key}" if isinstance(shown, list) else shown
+    if not isinstance(shown, str):
+        shown = json.dumps(arguments if shown is None else shown, ensure_ascii=False)
     return one_line(f"{name} {shown}")
 
 
@@ -60,7 +63,7 @@ def message_lines(message: Message, *, verbose: bool) -> Iterator[tuple[str, str
                 for line in strip_controls(message.content).split("\n"):
                     yield line, None
             for call in message.tool_calls:
-                yield f"* {call_line(call.name, _arguments(call.arguments))}", "tool"
+                yield f"* {call_line(call.name, read_arguments(call.arguments))}", "tool"
         case _:
             for line in result_lines(message.content, verbose=verbose, is_error=message.is_error):
                 yield f"  {line}", "error" if message.is_error else "dim"
@@ -81,9 +84,10 @@ def question_lines(approval: Approval) -> Iterator[tuple[str, str | None]]:
         yield f"  session and always allow: {one_line(str(request['rule']), 70)}", "dim"
 
 
-def _arguments(text: str) -> dict[str, Any]:
+def read_arguments(text: str) -> dict[str, Any]:
+    """A call's arguments; what is no JSON object is one argument."""
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {"arguments": text}
     return value if isinstance(value, dict) else {"arguments": value}

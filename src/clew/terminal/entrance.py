@@ -7,21 +7,28 @@ what was decided.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from clew.core.breadcrumb import Breadcrumb
 from clew.core.keys import home_of
-from clew.core.resume import AmbiguousSession, read_answer, word_question, word_refusal
+from clew.core.resume import (
+    AmbiguousSession,
+    Answer,
+    read_answer,
+    word_question,
+    word_refusal,
+)
 from clew.core.session import Session, SessionFilter
 from clew.errors import ClewError, InvalidInput, NotFound
 from clew.runtime.commands.desk import Desk
-from clew.runtime.continuing import find_continue
-from clew.runtime.projects import find_cli_key, locate, move_here
-from clew.runtime.resuming import find_question, get_resumed, resolve_resume
+from clew.runtime.projects import locate
+from clew.runtime.resuming import find_question, get_resumed
 from clew.runtime.seat import Reason, Seat, Switched
-from clew.transfer.opening import TranscriptOpening, open_transcript
+
+if TYPE_CHECKING:
+    from clew.transfer.opening import TranscriptOpening
 
 
 class Flags(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +90,7 @@ class Entrance:
     """The way in. Whoever asks may change: line mode at first, then the screen."""
 
     def __init__(self, desk: Desk, asker: Asker) -> None:
+        self._desk = desk
         self._seat: Seat = desk.seat
         self.asker = asker
 
@@ -93,16 +101,13 @@ class Entrance:
         opening = await self._choose(flags, current, breadcrumb)
         for note in opening.notes:
             self.asker.note(note)
-        chosen = target = opening.session
+        chosen = opening.session
         if chosen is None and flags.read_only:
             raise NotFound("There is no session to look at. `clew list` shows what there is.")
-        if chosen is not None and (flags.fork or opening.forks):
-            target = await self._seat.fork(chosen)
-        elif chosen is not None and opening.explicit and not flags.read_only:
-            target = await self.settle_project(chosen)
-        is_branch = chosen is not None and target is not None and chosen.id != target.id
-        reason: Reason = "fork" if is_branch else "startup"
-        return await self._seat.switch(target, reason, read_only=flags.read_only), opening
+        if chosen is None or flags.read_only:
+            return await self._seat.switch(chosen, "startup", read_only=flags.read_only), opening
+        forks = flags.fork or opening.forks
+        return await self.sit_at(chosen, "startup", forks=forks, asks=opening.explicit), opening
 
     async def _choose(
         self, flags: Flags, current: Session | None, breadcrumb: Breadcrumb | None
@@ -112,15 +117,16 @@ class Entrance:
         if flags.target is not None:
             return await self._resolve(flags.target)
         if flags.continues:
-            seat = self._seat
-            continued = await find_continue(seat.runtime.store, seat.place, breadcrumb, seat.person)
+            continued = await self._seat.find_continued(breadcrumb)
             return Opening(continued.session, (continued.note,) if continued.note else ())
         return Opening(current)
 
     async def _resolve(self, value: str) -> Opening:
         store = self._seat.runtime.store
-        resolution = await resolve_resume(store, value, self._seat.place, viewer=self._seat.person)
+        resolution = await self._desk.resolve(value)
         if resolution.path is not None:
+            from clew.transfer.opening import open_transcript  # noqa: PLC0415  # seldom
+
             transcript = await open_transcript(store, Path(resolution.path))
             return Opening(transcript.session, transcript.notes, transcript)
         try:
@@ -146,27 +152,42 @@ class Entrance:
             raise NothingChosen("No session selected")
         return Opening(picked.session, explicit=True, forks=picked.forks)
 
-    async def settle_project(self, session: Session) -> Session:
-        """The session to open: itself, or a branch of it here, as the person says.
+    async def sit_at(
+        self, session: Session, reason: Reason, *, forks: bool = False, asks: bool = True
+    ) -> Switched:
+        """Sit down at a session, or at a branch of it; one of another project asks first.
 
-        One of another project asks first; without a terminal, and on a no, it is refused.
+        Whatever is refused, the seat is where it was, and nothing new is left behind.
         """
         seat = self._seat
-        question = find_question(session, seat.place)
-        if question is None:
-            return session
-        answer = "no"
-        if self.asker.is_attended:
-            asked = await self.asker.ask(f"{word_question(session, seat.place, question)}: ")
-            answer = read_answer(question, asked)
-        match answer:
-            case "fork":
-                return await seat.fork(session)
-            case "move":
-                return await move_here(seat.runtime.store, session, seat.place)
-            case "open":
+        place, key = seat.place, seat.key
+        answer = "fork" if forks else await self._ask_about(session) if asks else None
+        try:
+            if answer == "fork":
+                return await seat.branch(session)
+            if answer == "move":
+                session = await seat.move_here(session)
+            elif answer == "open":
                 seat.place = locate(home_of(session, seat.place.scope), seat.place.scope)
-                seat.key = (await find_cli_key(seat.runtime.store, seat.place)).key
-                return session
-            case _:
-                raise NotFound(word_refusal(session, seat.place, question))
+                seat.key = (await seat.locate(seat.place)).key
+            return await seat.switch(session, reason)
+        except BaseException:
+            seat.place, seat.key = place, key
+            raise
+
+    async def _ask_about(self, session: Session) -> Answer | None:
+        """What to do with a session of another project, None for one of this.
+
+        Without a terminal, and on a no, it is refused.
+        """
+        place = self._seat.place
+        question = find_question(session, place)
+        if question is None:
+            return None
+        answer: Answer = "no"
+        if self.asker.is_attended:
+            asked = await self.asker.ask(f"{word_question(session, place, question)}: ")
+            answer = read_answer(question, asked)
+        if answer == "no":
+            raise NotFound(word_refusal(session, place, question))
+        return answer

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import contextlib
 import os
 import threading
 from collections.abc import Callable
@@ -103,3 +104,34 @@ class Lines:
                     return
             except RuntimeError:  # the loop is closed: nobody reads any more
                 return
+
+
+class SingleLines(Lines):
+    """Lines that are read one at a time: between two of them the terminal is somebody else's.
+
+    For questions before a full screen, which reads the keys itself.
+    """
+
+    async def get(self) -> str | None:
+        """The next line that the terminal has; None for Ctrl+D."""
+        loop = asyncio.get_running_loop()
+        heard: asyncio.Future[bytes] = loop.create_future()
+
+        def read() -> None:
+            try:
+                data = os.read(self._descriptor, _CHUNK)  # a terminal gives one line
+            except OSError:
+                data = b""
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+                loop.call_soon_threadsafe(settle, data)
+
+        def settle(data: bytes) -> None:
+            if not heard.done():
+                heard.set_result(data)
+
+        threading.Thread(target=read, daemon=True, name="line").start()
+        data = await heard
+        if not data:
+            return None
+        self.heard()
+        return data.decode(errors="surrogateescape").rstrip("\r\n")

@@ -11,6 +11,7 @@ from clew.core.session import Session
 from clew.core.signals import Event
 from clew.core.turn import Approval, ApprovalScope, Decision
 from clew.runtime.commands.desk import Desk
+from clew.runtime.queueing import QUEUED
 from clew.runtime.seat import Switched
 from clew.terminal.asking import LineAsker
 from clew.terminal.drawing import question_lines
@@ -97,6 +98,14 @@ class PlainChat:
     def sent(self, text: str) -> None:
         """The terminal has shown it while it was typed."""
         self._scribe.said.append(text)
+
+    def queued(self, text: str) -> None:
+        """Say so; the message itself is shown where its turn begins."""
+        del text
+        self.note(QUEUED[self._desk.seat.queue_mode])
+
+    def unsent(self, text: str) -> None:
+        """What was typed stands above."""
 
     async def ask(self, question: str) -> str:
         """A line from the person."""

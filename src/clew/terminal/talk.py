@@ -14,13 +14,13 @@ from contextlib import ExitStack
 from typing import Final, Protocol
 
 from clew.core.session import Session
-from clew.core.signals import ApprovalAsked, ApprovalDecided, Event, TurnEnded
+from clew.core.signals import ApprovalAsked, ApprovalDecided, Event, Notice, TurnEnded
 from clew.core.turn import Approval, ApprovalScope, Decision, Turn
 from clew.errors import ClewError
 from clew.runtime.commands import parse, run_command
 from clew.runtime.commands.desk import Desk, Reply
 from clew.runtime.runtime import Ticket
-from clew.runtime.seat import Reason, Seat, Switched
+from clew.runtime.seat import Seat, Switched
 from clew.terminal.drawing import one_line
 from clew.terminal.entrance import Asker, Entrance
 
@@ -41,6 +41,14 @@ class Surface(Asker, Protocol):
 
     def sent(self, text: str) -> None:
         """The person's message is on its way, and its turn comes at once."""
+        ...
+
+    def queued(self, text: str) -> None:
+        """The person's message waits until the turn that runs is done."""
+        ...
+
+    def unsent(self, text: str) -> None:
+        """The person's message could not be sent, and should not be lost."""
         ...
 
     async def redraw(self, session: Session | None) -> None:
@@ -75,12 +83,16 @@ class Talk:
         self._waiting: asyncio.Task[None] | None = None
         self._drawn: dict[str, asyncio.Event] = {}
         self._warned = False
+        self._last: asyncio.Future[Turn] | None = None
+        """How the message that was sent last ends."""
 
     async def close(self) -> None:
         """Watch no longer."""
         self._view.close()
-        if self._pump is not None:
-            await asyncio.wait({self._pump})
+        # Python 3.11 can lose a cancellation that comes together with what was waited for.
+        while self._pump is not None and not self._pump.done():
+            self._pump.cancel()
+            await asyncio.wait({self._pump}, timeout=1)
 
     @property
     def is_running(self) -> bool:
@@ -88,12 +100,16 @@ class Talk:
         session = self.seat.session
         return session is not None and self.seat.runtime.is_running(session.id)
 
-    async def interrupt(self) -> bool:
-        """Ctrl+C: stops what runs; where nothing does, the second one in a row leaves (True)."""
-        if await self.seat.stop():
+    async def interrupt(self, *, afresh: bool = False) -> bool:
+        """Ctrl+C: stops what runs; where nothing does, the second one in a row leaves (True).
+
+        `afresh`: something was typed since the last one, so it is a first one again.
+        """
+        last = self._last if self._last is not None and not self._last.done() else None
+        if await self.seat.stop() and not (last is not None and _is_done(last)):
             self._warned = False
             return False
-        if self._warned:
+        if self._warned and not afresh:
             return True
         self._warned = True
         self._surface.note("Nothing is running. Ctrl+C again, or Ctrl+D, leaves.")
@@ -109,7 +125,8 @@ class Talk:
         if command is None:
             await self._say(text)
         else:
-            await self._show_reply(await run_command(self.desk, *command))
+            run = self.desk.run or run_command
+            await self._show_reply(await run(self.desk, *command))
 
     async def _say(self, text: str) -> None:
         try:
@@ -123,13 +140,15 @@ class Talk:
             ticket = await self.seat.say(text)
         except ClewError as error:
             self._surface.note(f"{error} Your message was not sent.", "error")
+            self._surface.unsent(text)
             return
         if busy:
-            self._surface.note("Queued; it is next when this turn is done.")
+            self._surface.queued(text)
         await self._follow(ticket)
 
     async def _follow(self, ticket: Ticket) -> None:
         """Where nobody types, one message is answered before the next is read."""
+        self._last = ticket.turn
         ticket.turn.add_done_callback(self._ended_badly)
         if self._surface.is_attended:
             return
@@ -168,33 +187,19 @@ class Talk:
     async def pick(self, sessions: tuple[Session, ...] = ()) -> None:
         """Let the person choose one of these, or any if there are none, and go there."""
         picked = await self._surface.choose(sessions)
-        if picked is None:
-            return
-        if picked.forks:
-            await self._fork(picked.session)
-        else:
-            await self.open(picked.session)
+        if picked is not None:
+            await self.open(picked.session, forks=picked.forks)
 
-    async def open(self, session: Session) -> None:
-        """Switch to a session, after the question that another project's one needs."""
+    async def open(self, session: Session, *, forks: bool = False) -> None:
+        """Switch to a session or a branch of it, after the question that another project needs."""
         try:
-            target = await self._entrance.settle_project(session)
-            reason: Reason = "resume" if target.id == session.id else "fork"
-            switched = await self.seat.switch(target, reason)
+            switched = await self._entrance.sit_at(session, "resume", forks=forks)
         except ClewError as error:
             self._surface.note(str(error), "error")
             return
         await self.sit_down(switched)
-        self._surface.note("Resumed session")
-
-    async def _fork(self, session: Session) -> None:
-        try:
-            switched = await self.seat.switch(await self.seat.fork(session), "fork")
-        except ClewError as error:
-            self._surface.note(str(error), "error")
-            return
-        await self.sit_down(switched)
-        self._surface.note("Now in a branch of it")
+        resumed = switched.reason != "fork"
+        self._surface.note("Resumed session" if resumed else "Now in a branch")
 
     async def sit_down(self, switched: Switched) -> None:
         """Show the session that the seat is at now, and what is to be said about it."""
@@ -226,7 +231,7 @@ class Talk:
                 self._surface.sent(text)
                 await self._follow(await self.seat.adopt(inbound))
             else:
-                await self.desk.store.drop_inbound([inbound.id])
+                await self.seat.drop(inbound)
 
     # --- the view -------------------------------------------------------------------------------
 
@@ -243,8 +248,10 @@ class Talk:
             self._surface.show(event)
             match event:
                 case ApprovalAsked(approval):
-                    self.questions.append(approval)
-                    self._surface.put_question(approval)
+                    # It may be another process's: a pipe, or who only looks, has no word in it.
+                    if self._surface.is_attended and not self.seat.read_only:
+                        self.questions.append(approval)
+                        self._surface.put_question(approval)
                 case ApprovalDecided(approval):
                     self._forget(approval)
                 case TurnEnded(turn):
@@ -252,6 +259,8 @@ class Talk:
                     while self.questions:
                         self._surface.withdraw_question(self.questions.popleft())
                     self._ready_later(turn.session_id)
+                case Notice() if not self.is_running:
+                    self._surface.ready()  # it was said in the middle of the person's line
                 case _:
                     pass
 
@@ -283,4 +292,17 @@ class Talk:
         if any(each.id == approval.id for each in self.questions):
             self.questions = deque(each for each in self.questions if each.id != approval.id)
             self._surface.withdraw_question(approval)
-            self._surface.note(f"Answered {approval.decision} by {approval.decided_by}.")
+            match approval.decided_by:
+                case "stopped":  # the turn's end says it
+                    pass
+                case "expired":
+                    self._surface.note("Nobody answered in time, so it was not done.", "warning")
+                case by:
+                    self._surface.note(f"Answered {approval.decision} by {by}.")
+
+
+def _is_done(turn: asyncio.Future[Turn]) -> bool:
+    """Whether the turn came to its own end, although it was to be stopped: that was too late."""
+    if not turn.done() or turn.cancelled() or turn.exception() is not None:
+        return False
+    return turn.result().status == "done"

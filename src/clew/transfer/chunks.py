@@ -7,7 +7,7 @@ from clew.core.turn import Lease
 from clew.errors import Conflict
 from clew.ports import Store
 
-CHUNK = 200
+CHUNK = 500
 CHUNK_BYTES = 8_000_000
 
 HOLDER = "clew import"

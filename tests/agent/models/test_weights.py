@@ -145,8 +145,8 @@ def test_a_place_that_can_not_be_written_to_is_named(tmp_path: Path) -> None:
 
 HOLD = """
 import sys, pathlib
-from clew.agent.models.weights import _alone
-with _alone(pathlib.Path(sys.argv[1]) / "fetch.lock"):
+from clew.files.locks import held
+with held(pathlib.Path(sys.argv[1]) / "fetch.lock"):
     print("held", flush=True)
     sys.stdin.read()
 """

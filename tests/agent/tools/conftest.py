@@ -50,6 +50,9 @@ class RecordingTurn:
     async def get_thread(self, limit: int) -> tuple[Message, ...]:
         return await self._store.get_messages(self.session.id, limit)
 
+    async def take_steering(self) -> bool:
+        return False
+
     async def record(self, *changes: Change) -> Recorded:
         return await self._store.record(self.session.id, self._epoch, *changes)
 

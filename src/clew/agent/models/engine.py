@@ -138,6 +138,8 @@ def _serve(weights: Path) -> Any:
     parameters.model_alias = {"smollm2-135m"}
     parameters.n_ctx = CONTEXT
     parameters.n_parallel = 1
+    # It fits. Finding that out would load it twice, and hold up every other thread meanwhile.
+    parameters.fit_params = False
     # Two threads were far slower than one where it was measured.
     parameters.cpuparams.n_threads = 1
     parameters.cpuparams_batch.n_threads = 1

@@ -15,8 +15,8 @@ from typing import Any, Final
 import msgspec
 
 from clew.agent.models.setup import Kind
-from clew.agent.models.weights import make_private
 from clew.core.models import Thinking
+from clew.files.durable import make_directory
 
 TIERS: Final[dict[str, tuple[str, ...]]] = {
     "openai": ("auto", "default", "flex", "priority"),
@@ -68,7 +68,7 @@ class FactBook:
         known = _Known(version=_version(), facts=self._known or {})
         draft = self._file.with_name(f".{self._file.name}.{os.getpid()}")
         with contextlib.suppress(OSError):
-            make_private(self._file.parent)
+            make_directory(self._file.parent)
             draft.write_bytes(msgspec.json.encode(known))
             draft.replace(self._file)
 
@@ -102,6 +102,7 @@ def look_up(kind: Kind, model_id: str, *, direct: bool) -> Facts:
 
 def list_known(kind: Kind) -> tuple[str, ...]:
     """The ids of a provider's models that pydantic-ai knows."""
+    _load()
     from pydantic_ai.models import known_model_names  # noqa: PLC0415  # a second to import
 
     prefix = f"{kind}:"
@@ -110,8 +111,17 @@ def list_known(kind: Kind) -> tuple[str, ...]:
     )
 
 
+def _load() -> None:
+    """Load the whole library first, and wait for a thread that is at it.
+
+    Python lets one thread into a part of a package that another is still loading; both fail then.
+    """
+    importlib.import_module("pydantic_ai")
+
+
 def _profile(kind: Kind, model_id: str) -> dict[str, Any]:
     # The profiles, not the providers: those would import the provider's own library.
+    _load()
     from pydantic_ai.profiles.anthropic import (  # noqa: PLC0415  # a second to import
         anthropic_model_profile,
     )

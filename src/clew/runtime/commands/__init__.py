@@ -8,10 +8,11 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from clew.errors import ClewError
-from clew.runtime.commands import context, reports, sessions, settings, turns
+from clew.runtime.commands import context, queueing, reports, sessions, settings, turns
 from clew.runtime.commands.desk import Desk, Reply
 
 Run = Callable[[Desk, str], Awaitable[Reply]]
@@ -37,6 +38,9 @@ COMMANDS: Final[dict[str, Command]] = {
     "retry": Command("", "Try the last turn again.", turns.retry),
     "undo": Command("", "Take back the last turn, its tools' results included.", turns.undo),
     "redo": Command("", "Bring back what was undone.", turns.redo),
+    "queue": Command("[MODE|clear]", "What you say while a turn runs.", queueing.queue),
+    "send": Command("[on|off|inherit]", "Whether replies go out to channels.", settings.send),
+    "link": Command("[CODE]", "One conversation here and on another surface.", sessions.link),
     "model": Command("[NAME]", "Show or change the model.", settings.model),
     "thinking": Command("[LEVEL]", "How much the model thinks: off to high.", settings.thinking),
     "tier": Command("[TIER]", "The provider's service tier; none unsets it.", settings.tier),
@@ -60,9 +64,14 @@ _LINE: Final = re.compile(r"/([a-z_-]+)(?:\s+(.*))?\Z", re.DOTALL | re.IGNORECAS
 
 
 def parse(line: str) -> tuple[str, str] | None:
-    """The name and the rest of a command line; None for what is a message, paths included."""
+    """The name and the rest of a command line; None for what is a message, paths included.
+
+    A word that is no command, but a path that exists (`/tmp is full`), begins a message.
+    """
     match = _LINE.match(line.rstrip())
-    return None if match is None else (match[1].lower(), (match[2] or "").strip())
+    if match is None or (find_command(match[1].lower()) is None and Path(f"/{match[1]}").exists()):
+        return None
+    return match[1].lower(), (match[2] or "").strip()
 
 
 async def run_command(desk: Desk, name: str, rest: str) -> Reply:

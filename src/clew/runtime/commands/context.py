@@ -15,6 +15,7 @@ from clew.core.text import columns, cut, pad, strip_controls
 from clew.core.thread import window
 from clew.errors import InvalidInput
 from clew.runtime.commands.desk import Desk, Reply
+from clew.runtime.commands.reports import format_context
 
 LARGEST = 10
 """Messages that `/context detail` names."""
@@ -34,7 +35,7 @@ async def compact(desk: Desk, rest: str) -> Reply:
     return Reply(
         text=f"Summarised {counted(made.summarised, 'message')}, kept "
         f"{counted(made.kept, 'message')}: {format_count(made.tokens_before)} → "
-        f"~{format_count(made.tokens_after)} tokens. Everything stays in the store; "
+        f"~{format_count(made.tokens_after)} tokens.\nEverything stays in the store; "
         "/uncompact takes it back."
     )
 
@@ -56,15 +57,17 @@ async def context(desk: Desk, rest: str) -> Reply:
     wanted = rest.lower() or "list"
     if wanted not in ("list", "detail"):
         raise InvalidInput("It is /context list, or /context detail.")
+    await desk.seat.refresh()
     session = _session(desk, "look at")
     parts = await desk.context.list_parts(session, desk.seat.person)
     compaction = await desk.store.find_compaction(session.id)
     rows = since(await desk.store.get_messages(session.id, LIMIT), compaction)
     shown = window(rows, LIMIT) if rows else ()
     sizes = _sum_up(parts, shown, compaction)
-    blocks = [_table(sizes), _total(desk, session, sum(size for _, size in sizes))]
+    total = sum(size for _, size in sizes)
+    blocks = [_table(sizes, total), await _total(desk, session, total)]
     if wanted == "detail":
-        blocks += _detail(parts, shown)
+        blocks += _detail(parts, shown, total)
     return Reply(text="\n\n".join(blocks))
 
 
@@ -90,25 +93,28 @@ def _sum_up(
     return list(sizes.items())
 
 
-def _total(desk: Desk, session: Session, total: int) -> str:
+async def _total(desk: Desk, session: Session, total: int) -> str:
     size = desk.seat.model.context_window
     share = f" of {format_count(size)} ({total * 100 // size} %)" if size else ""
     line = f"together ~{format_count(total)} tokens{share}"
     if session.context_tokens:
-        line += f"; the last request was {format_count(session.context_tokens)}"
+        line += f"; the last request was {await format_context(desk.store, session)}"
     return line
 
 
-def _detail(parts: Sequence[ContextPart], shown: Sequence[Message]) -> list[str]:
+def _detail(parts: Sequence[ContextPart], shown: Sequence[Message], total: int) -> list[str]:
     files = [(part.source, part.tokens) for part in parts if part.source]
     tools = sorted(
         ((part.name, part.tokens) for part in parts if part.kind == "tool"),
         key=lambda each: -each[1],
     )
     largest = sorted(shown, key=estimate_message, reverse=True)[:LARGEST]
-    messages = [(f"{each.seq} {_described(each)}", estimate_message(each)) for each in largest]
+    wide = max((len(str(each.seq)) for each in largest), default=0)
+    messages = [
+        (f"{each.seq:>{wide}} {_described(each)}", estimate_message(each)) for each in largest
+    ]
     named = (("files", files), ("tools", tools), ("largest messages", messages))
-    return [f"{name}\n{_table(rows, '  ')}" for name, rows in named if rows]
+    return [f"{name}\n{_table(rows, total, indent='  ')}" for name, rows in named if rows]
 
 
 def _described(message: Message) -> str:
@@ -118,15 +124,20 @@ def _described(message: Message) -> str:
     return cut(f"{who}: {' '.join(strip_controls(said).split())}", SAID)
 
 
-def _table(rows: Sequence[tuple[str, int]], indent: str = "") -> str:
+def _table(rows: Sequence[tuple[str, int]], total: int, *, indent: str = "") -> str:
+    """Names, sizes, and shares of the whole."""
     if not rows:
         return "nothing yet"
     rows = [(strip_controls(name, keep_newlines=False), size) for name, size in rows]
     width = max(columns(name) for name, _ in rows)
     numbers = [f"~{format_count(size)}" for _, size in rows]
-    total = sum(size for _, size in rows) or 1
     wide = max(map(len, numbers))
     return "\n".join(
-        f"{indent}{pad(name, width)}  {number:>{wide}}  {size * 100 // total:>3} %"
+        f"{indent}{pad(name, width)}  {number:>{wide}}  {_share(size, total):>4}"
         for (name, size), number in zip(rows, numbers, strict=True)
     )
+
+
+def _share(size: int, total: int) -> str:
+    share = size * 100 / (total or 1)
+    return "<1 %" if 0 < share < 1 else f"{share:.0f} %"

@@ -17,7 +17,10 @@ from clew.runtime.seat import Seat, Switched
 
 
 class Desk(msgspec.Struct, frozen=True, kw_only=True):
-    """The seat, and the parts that commands ask; `export` and `zone` are the surface's."""
+    """The seat, and the parts that commands ask; `export` and `zone` are the surface's.
+
+    `run` is another way to run commands than here, for who sits at a gateway.
+    """
 
     seat: Seat
     models: Models
@@ -27,6 +30,7 @@ class Desk(msgspec.Struct, frozen=True, kw_only=True):
     resolve: Callable[[str], Awaitable[Resolution]]
     export: Callable[[Session, str | None], Awaitable[str]]
     zone: Callable[[int], tzinfo]
+    run: Callable[[Desk, str, str], Awaitable[Reply]] | None = None
 
     @property
     def store(self) -> Store:

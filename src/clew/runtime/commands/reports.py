@@ -5,11 +5,21 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from clew.core.compaction import is_counted
 from clew.core.memory import MEMORY_NAMES
 from clew.core.models import clamp_thinking
-from clew.core.names import counted, format_bytes, format_cost, format_count, time_ago
-from clew.core.usage import Usage
+from clew.core.names import (
+    counted,
+    format_bytes,
+    format_cost,
+    format_count,
+    format_tokens,
+    time_ago,
+)
+from clew.core.session import Session
+from clew.core.usage import ESTIMATED, Usage
 from clew.errors import InvalidInput
+from clew.ports import Store
 from clew.runtime.commands.desk import Desk, Reply
 
 if TYPE_CHECKING:
@@ -18,6 +28,9 @@ if TYPE_CHECKING:
 COMMANDS: dict[str, Command] = {}
 ALIASES: dict[str, str] = {}
 """The table, filled in by it: help tells of everything that is there."""
+
+RECENT = 20
+"""Messages among which the last answer is looked for."""
 
 MARKS = {"pending": "[ ]", "in_progress": "[>]", "done": "[x]", "cancelled": "[-]"}
 
@@ -56,23 +69,37 @@ async def status(desk: Desk, _rest: str) -> Reply:
     ]
     if session is not None:
         facts += [
-            ("context", _context(session.context_tokens, info.context_window)),
+            ("context", await _context(desk, session, info.context_window)),
             ("messages", format_count(session.message_count)),
             ("compactions", format_count(session.compactions)),
             ("queue", format_count(seat.runtime.count_queued(session.id))),
             ("begun", time_ago(session.created_at, desk.now, desk.zone(session.created_at))),
-            ("usage", _spent(session.usage)),
+            *_spent(session.usage, estimated=is_estimated(session)),
             ("verbose", "on" if session.metadata.get("verbose") else "off"),
         ]
     return Reply(text=_table(facts))
 
 
-def _context(used: int | None, window: int | None) -> str:
+async def _context(desk: Desk, session: Session, window: int | None) -> str:
+    used = session.context_tokens
     if used is None:
         return "not measured yet"
+    size = await format_context(desk.store, session)
     if window is None:
-        return f"{format_count(used)} tokens"
-    return f"{format_count(used)} of {format_count(window)} tokens ({used * 100 // window} %)"
+        return f"{size} tokens"
+    return f"{size} of {format_count(window)} tokens ({used * 100 // window} %)"
+
+
+async def format_context(store: Store, session: Session) -> str:
+    """What the last request took, with `~` if no provider has counted it."""
+    recent = await store.get_messages(session.id, RECENT)
+    estimated = not is_counted(recent, await store.list_compactions(session.id))
+    return format_tokens(session.context_tokens or 0, estimated=estimated)
+
+
+def is_estimated(session: Session) -> bool:
+    """Whether some of the session's totals were never counted by a provider."""
+    return bool(session.metadata.get(ESTIMATED))
 
 
 async def usage(desk: Desk, _rest: str) -> Reply:
@@ -81,25 +108,47 @@ async def usage(desk: Desk, _rest: str) -> Reply:
     today = datetime.fromtimestamp(desk.now / 1000, desk.zone(desk.now)).replace(
         hour=0, minute=0, second=0, microsecond=0
     )
-    spent = await desk.store.get_usage(since=int(today.timestamp() * 1000))
-    rows = [("today, all sessions", _spent(spent))]
+    since = int(today.timestamp() * 1000)
+    spent = await desk.store.get_usage(since=since)
+    rows = [("today, all sessions", *_cells(spent, estimated=await _any_estimated(desk, since)))]
     if session is not None:
-        rows.insert(0, ("this session", _spent(session.usage)))
-    return Reply(text=_table(rows))
+        mine = _cells(session.usage, estimated=is_estimated(session))
+        rows.insert(0, ("this session", *mine))
+    rows.insert(0, ("", "tokens in", "out", "cached", "calls", ""))
+    wide = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    return Reply(
+        text="\n".join(
+            f"{name:<{wide[0]}}  {read:>{wide[1]}}  {said:>{wide[2]}}  {cached:>{wide[3]}}  "
+            f"{calls:>{wide[4]}}  {cost}".rstrip()
+            for name, read, said, cached, calls, cost in rows
+        )
+    )
 
 
-def _spent(usage: Usage) -> str:
-    if not usage.api_calls:
-        return "nothing yet"
-    cached = usage.cache_read_tokens + usage.cache_creation_tokens
-    parts = [
-        f"{format_count(usage.input_tokens)} tokens in",
-        f"{format_count(usage.output_tokens)} out",
-        *([f"{format_count(cached)} cached"] if cached else []),
-        counted(usage.api_calls, "call"),
+async def _any_estimated(desk: Desk, since: int) -> bool:
+    for row in await desk.store.list_usage("session", since=since):
+        if is_estimated(await desk.store.get_session(row.name)):
+            return True
+    return False
+
+
+def _cells(usage: Usage, *, estimated: bool) -> tuple[str, str, str, str, str]:
+    return (
+        format_tokens(usage.input_tokens, estimated=estimated),
+        format_tokens(usage.output_tokens, estimated=estimated),
+        format_count(usage.cache_read_tokens + usage.cache_creation_tokens),
+        format_count(usage.api_calls),
         format_cost(usage.cost),
-    ]
-    return ", ".join(parts)
+    )
+
+
+def _spent(usage: Usage, *, estimated: bool) -> list[tuple[str, str]]:
+    """What a session has spent, in two lines that fit any terminal."""
+    if not usage.api_calls:
+        return [("usage", "nothing yet")]
+    read, said, cached, _, cost = _cells(usage, estimated=estimated)
+    tokens = f"{read} tokens in, {said} out" + ("" if cached == "0" else f", {cached} cached")
+    return [("usage", tokens), ("cost", f"{cost}, {counted(usage.api_calls, 'call')}")]
 
 
 async def memory(desk: Desk, _rest: str) -> Reply:

@@ -6,8 +6,9 @@ from clew.core.names import recent_name, time_ago
 from clew.core.search import SearchFilter
 from clew.core.session import Session, SessionEdit, SessionFilter
 from clew.core.text import strip_controls
-from clew.errors import ClewError, InvalidInput
+from clew.errors import InvalidInput
 from clew.runtime.commands.desk import Desk, Reply
+from clew.runtime.linking import offer_link, redeem_link
 from clew.runtime.resuming import get_resumed
 
 HITS = 10
@@ -31,22 +32,15 @@ async def resume(desk: Desk, rest: str) -> Reply:
     resolution = await desk.resolve(rest)
     if len(resolution.matches) > 1:
         return Reply(pick=resolution.matches)
-    return Reply(open=await get_resumed(desk.store, resolution))
+    found = await get_resumed(desk.store, resolution, viewer=desk.seat.person)
+    return Reply(open=found)
 
 
 async def fork(desk: Desk, rest: str) -> Reply:
     """`/fork [TITLE]`."""
     source = _session(desk)
-    branch = await desk.seat.fork(source)
-    try:
-        if rest:
-            branch = await desk.store.edit_session(branch.id, SessionEdit(title=rest))
-        switched = await desk.seat.switch(branch, "fork")
-    except ClewError:
-        # Nobody was ever there: a refusal leaves nothing behind.
-        await desk.store.delete_sessions([branch.id])
-        await desk.store.purge_sessions([branch.id])
-        raise
+    switched = await desk.seat.branch(source, title=rest or None)
+    branch = _session(desk)
     return Reply(text=f'Now in the branch "{branch.title or branch.id}".', switched=switched)
 
 
@@ -84,6 +78,19 @@ async def search(desk: Desk, rest: str) -> Reply:
         lines.append(f"{names[hit.session_id]}  {name}  ({ago})")
         lines.append(f"    {' '.join(strip_controls(hit.snippet.text).split())}")
     return Reply(text="\n".join([*lines, "/resume ID goes on with one of them."]))
+
+
+async def link(desk: Desk, rest: str) -> Reply:
+    """`/link [CODE]`: give a code for the other side, or go on where the other side's leads."""
+    if not rest:
+        code = await offer_link(desk.store, _session(desk), desk.now)
+        await desk.seat.refresh()
+        return Reply(
+            text=f"Say this on the other side, within ten minutes:\n/link {code}\n"
+            "Then both go on in this conversation."
+        )
+    found = await redeem_link(desk.store, rest, desk.seat.key, desk.now, viewer=desk.seat.person)
+    return Reply(open=found)
 
 
 async def export(desk: Desk, rest: str) -> Reply:

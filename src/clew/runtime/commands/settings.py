@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clew.core.models import THINKING, ModelInfo, clamp_thinking
-from clew.core.session import SessionEdit
+from clew.core.session import SendPolicy, SessionEdit
 from clew.errors import InvalidInput, ModelUnavailable
 from clew.runtime.commands.desk import Desk, Reply
 
@@ -105,6 +105,17 @@ async def verbose(desk: Desk, rest: str) -> Reply:
         await seat.note("verbose", now)
     shown = "shown in full" if now else "shown in one line each"
     return Reply(text=f"Tool calls and results are {shown}.")
+
+
+async def send(desk: Desk, rest: str) -> Reply:
+    """`/send [on|off|inherit]`: whether what is answered here is delivered to channels."""
+    words: dict[str, SendPolicy | None] = {"on": "allow", "off": "deny", "inherit": None}
+    if rest:
+        _check(rest.lower(), tuple(words), "/send")
+        await desk.seat.edit(SessionEdit(send_policy=words[rest.lower()]))
+    now = desk.seat.setting("send_policy")
+    told = {"allow": "delivered", "deny": "kept here, and not delivered"}
+    return Reply(text=f"Replies are {told.get(now, 'delivered as the configuration says')}.")
 
 
 def _check(value: str, allowed: Sequence[str], what: str) -> None:

@@ -9,13 +9,20 @@ from clew.core.text import cut, strip_controls
 from clew.errors import Conflict, InvalidInput
 from clew.runtime.attempts import Exchange, find_end, find_last, find_undone
 from clew.runtime.commands.desk import Desk, Reply
+from clew.runtime.commands.queueing import clear
 from clew.runtime.recovery import recover
 
 
 async def stop(desk: Desk, _rest: str) -> Reply:
-    """`/stop`."""
+    """`/stop`: the turn, its sub-agents with it, and what waits behind it."""
+    session = desk.seat.session
+    spawned = 0 if session is None else desk.seat.runtime.count_spawned(session.id)
+    taken_back = await clear(desk)
     stopped = await desk.seat.stop()
-    return Reply(text="Stopped." if stopped else "Nothing is running.")
+    said = "Stopped." if stopped else "Nothing is running."
+    if stopped and spawned:
+        said = f"Stopped, and {counted(spawned, 'sub-agent')} with it."
+    return Reply(text=f"{said} {taken_back}".strip())
 
 
 async def retry(desk: Desk, _rest: str) -> Reply:
@@ -32,7 +39,7 @@ async def retry(desk: Desk, _rest: str) -> Reply:
         raise InvalidInput("There is nothing to try again yet.")
     ended = await find_end(desk.store, last)
     if ended.status == "done":
-        return Reply(ticket=desk.seat.go_on(draft=last.draft, undo=last.turns))
+        return Reply(ticket=desk.seat.go_on(drafts=last.drafts, undo=last.turns))
     return Reply(ticket=desk.seat.go_on())
 
 
@@ -76,5 +83,5 @@ def _idle(desk: Desk, verb: str) -> Session:
 
 
 def _described(exchange: Exchange) -> str:
-    said = cut(" ".join(strip_controls(exchange.draft.content).split()), 40)
+    said = cut(" ".join(strip_controls(exchange.drafts[0].content).split()), 40)
     return f'"{said}" ({counted(exchange.messages, "message")}).'

@@ -31,9 +31,14 @@ T = TypeVar("T")
 
 
 class Connection(AsyncConnection[Row]):
-    """One that asks over the same cursor again and again: a new one costs an eighth of a query."""
+    """One that asks the same thing over the same cursor again.
 
-    _kept: AsyncCursor[Row] | None = None
+    A new one costs an eighth of a query, and does not know yet which types it will meet.
+    """
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._cursors: dict[str, AsyncCursor[Row]] = {}
 
     async def fetch(
         self,
@@ -44,20 +49,33 @@ class Connection(AsyncConnection[Row]):
         binary: bool = False,
     ) -> list[Row]:
         """All rows of a query. `binary` is quicker, and for plain types only."""
-        cursor = self._kept or self.cursor()
-        self._kept = None  # whoever asks in between has one of its own
+        cursor = self._take(sql)
         await cursor.execute(sql, bindings, prepare=prepare, binary=binary)
         rows = await cursor.fetchall()
         if len(rows) <= KEPT_ROWS:
-            self._kept = cursor
+            self._cursors[sql] = cursor
         return rows
+
+    async def run(self, sql: str) -> None:
+        """Something without bindings and rows; several statements in one go are fine."""
+        cursor = self._take("")
+        await cursor.execute(sql, prepare=False)
+        self._cursors[""] = cursor
+
+    def _take(self, sql: str) -> AsyncCursor[Row]:
+        """Its cursor. While it is used nobody else has it."""
+        if len(self._cursors) > CURSORS:
+            self._cursors.clear()
+        return self._cursors.pop(sql, None) or self.cursor()
 
 
 Job = Callable[[Connection], Awaitable[T]]
 Durability = Literal["full", "normal"]
 
-KEPT_ROWS = 1_000
-"""Most rows of an answer whose cursor, and memory, is kept for the next query."""
+CURSORS = 16
+KEPT_ROWS = 250
+"""How many cursors are kept for the next query, and the most rows of an answer, whose memory goes
+with them."""
 
 CONNECTIONS = 8
 """Most that one process has, besides the one that listens."""

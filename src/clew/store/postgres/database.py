@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
@@ -20,9 +19,9 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from clew.core.ids import is_id
-from clew.errors import StoreClosed, StoreInUse
+from clew.errors import StoreClosed
 from clew.ports import Clock
-from clew.store.postgres import migrating
+from clew.store.postgres import migrating, opening
 from clew.store.postgres.connection import (
     PATIENCE,
     Connection,
@@ -36,18 +35,15 @@ from clew.store.postgres.connection import (
 )
 from clew.store.postgres.failures import DRIVER_ERRORS, is_repeatable, translate
 from clew.store.postgres.migrating import Migration
-from clew.store.postgres.presence import CHANNEL, OPEN, Presence
-from clew.store.presence import ProcessInfo
+from clew.store.postgres.presence import CHANNEL, Presence
 
 T = TypeVar("T")
 
 REPEATS = 5
 """How often a transaction is tried that PostgreSQL ended for the sake of another."""
 
-EXCLUSIVE_PATIENCE = 2.0
-"""Seconds: long enough for a `clew list` to end, too short for a chat."""
-
 NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 class Database:
@@ -61,14 +57,18 @@ class Database:
         version: str,
         durability: Durability = "full",
         patience: float = PATIENCE,
+        search_seconds: float = 0.14,
     ) -> None:
         self.place = place_of(url) if conninfo_of(url) else ""
         self._clock = clock
         self._patience = patience
+        self.search_seconds = search_seconds
         self._connect = partial(connect, conninfo_of(url), durability)
         self._pool = Pool(self._connect)
         self.presence = Presence(self._connect, version=version, patience=patience)
         self._running: set[asyncio.Task[Any]] = set()
+        self._reading = 0
+        self._all_read = asyncio.Event()
         self._lanes: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._closed = False
 
@@ -77,12 +77,12 @@ class Database:
         steps = migrating.shipped_migrations() if migrations is None else migrations
         connection: Connection | None = None
         try:
-            connection = await self._connect_first()
+            connection = await opening.connect_first(self._connect, self._patience)
             version = await migrating.stored_version(connection, self.place, steps[-1].number)
             if version == 0:
                 await migrating.apply(connection, steps, self.place)
             elif version < steps[-1].number:
-                await self._migrate(connection, steps)
+                await opening.migrate_alone(connection, steps, self.place)
             await self.presence.announce(connection)
         except DRIVER_ERRORS as error:
             await _end(connection)
@@ -90,48 +90,6 @@ class Database:
         except BaseException:
             await _end(connection)
             raise
-
-    async def _connect_first(self) -> Connection:
-        """A server that is not there is said at once; one that starts is waited for."""
-        deadline = time.monotonic() + self._patience
-        while True:
-            try:
-                return await self._connect()
-            except psycopg.OperationalError as error:
-                # libpq gives no code here, only the sentence.
-                starting = "starting up" in str(error) or "shutting down" in str(error)
-                if not starting or time.monotonic() > deadline:
-                    raise
-            await asyncio.sleep(0.1)
-
-    async def _migrate(self, connection: Connection, steps: Sequence[Migration]) -> None:
-        """Update the schema while nobody else has the store open.
-
-        Two that want to at once: one does it, the other sees that it was done and goes on.
-        """
-        latest = steps[-1].number
-        deadline = time.monotonic() + EXCLUSIVE_PATIENCE
-        while True:
-            ((alone,),) = await fetch(connection, "SELECT pg_try_advisory_lock($1)", (OPEN,))
-            if alone:
-                break
-            if await migrating.stored_version(connection, self.place, latest) == latest:
-                return
-            if time.monotonic() > deadline:
-                raise StoreInUse(f"Updating {self.place}", await self._names(connection))
-            await asyncio.sleep(random.uniform(0.01, 0.05))  # noqa: S311  # jitter, no secret
-        try:
-            await migrating.apply(connection, steps, self.place)
-        finally:
-            await connection.execute("SELECT pg_advisory_unlock($1)", (OPEN,))
-
-    async def _names(self, connection: Connection) -> tuple[str, ...]:
-        rows = await fetch(
-            connection,
-            """SELECT process, host, pid, version, command, started_at FROM processes
-               WHERE NOT pg_try_advisory_xact_lock_shared(lock) ORDER BY started_at""",
-        )
-        return tuple(str(ProcessInfo(*row)) for row in rows)
 
     # --- time ---------------------------------------------------------------------------------
 
@@ -150,19 +108,30 @@ class Database:
     # --- jobs ---------------------------------------------------------------------------------
 
     async def read(self, job: Job[T]) -> T:
-        """Run a query, or several that need not agree with each other."""
-        return await self._finish(self._attempt(job, lambda: True))
+        """Run a query, or several that need not agree with each other.
 
-    async def snapshot(self, job: Job[T]) -> T:
+        In the caller's own task: who is cancelled while reading needs no answer any more, and the
+        driver tells the server so.
+        """
+        self.check_open()
+        self._reading += 1
+        try:
+            return await self._attempt(job, lambda: True)
+        finally:
+            self._reading -= 1
+            if self._closed and not self._reading:
+                self._all_read.set()
+
+    async def snapshot(self, job: Job[T], *, begin: str = SNAPSHOT) -> T:
         """Run several queries that see one moment."""
 
         async def run(connection: Connection) -> T:
-            await connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            await connection.run(begin)
             result = await job(connection)
-            await connection.execute("COMMIT")
+            await connection.run("COMMIT")
             return result
 
-        return await self._finish(self._attempt(run, lambda: True))
+        return await self.read(run)
 
     async def write(
         self, job: Job[T], *, about: str = "", lane: str | None = None, repeatable: bool = False
@@ -179,10 +148,10 @@ class Database:
         async def run(connection: Connection) -> T:
             nonlocal sent
             sent = False
-            await connection.execute("BEGIN")
+            await connection.run("BEGIN")
             result = await job(connection)
             sent = True
-            await connection.execute(commit, prepare=False)
+            await connection.run(commit)
             return result
 
         return await self._finish(self._in_lane(lane, run, lambda: repeatable or not sent))
@@ -269,6 +238,8 @@ class Database:
         self._closed = True
         while self._running:
             await asyncio.gather(*self._running, return_exceptions=True)
+        if self._reading:
+            await self._all_read.wait()
         await self.presence.leave()
         await self._pool.close()
 

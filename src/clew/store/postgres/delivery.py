@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clew.core.delivery import Inbound, NewInbound, Outbound, OutboundStatus
+from clew.core.delivery import Inbound, NewInbound, NewOutbound, Outbound, OutboundStatus
 from clew.core.jsontext import to_json
 from clew.errors import RecordNotFound
 from clew.store.cursors import check_limit
 from clew.store.postgres.connection import Connection, fetch, fetch_one
 from clew.store.postgres.database import Database
+from clew.store.postgres.sessions import get
 from clew.store.rows import (
     INBOX_COLUMNS,
     OUTBOX_COLUMNS,
@@ -46,6 +47,13 @@ _LIST_INBOUND = f"""
 SELECT {INBOX_COLUMNS} FROM inbox
 WHERE status IN ('queued', 'claimed') AND ($1::text IS NULL OR session_id = $1)
 ORDER BY ordinal LIMIT $2
+"""
+
+_ADD_OUTBOUND = """
+INSERT INTO outbox (id, session_id, key, channel, address, content, turn_id, seq, status, due_at,
+  created_at, updated_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $10)
+ON CONFLICT (id) DO NOTHING
 """
 
 # A reply waits while an earlier one under its key is still to be sent or on its way.
@@ -162,6 +170,24 @@ class PostgresOutbox:
     """`ports.Outbox`."""
 
     _db: Database
+
+    async def add_outbound(self, session_id: str, new: NewOutbound) -> Outbound:
+        """See `ports.Outbox`."""
+
+        async def job(connection: Connection) -> Outbound:
+            await get(connection, session_id)
+            bindings = (
+                text(new.id), session_id, text(new.key), text(new.channel), to_json(new.address),
+                text(new.content), optional(new.turn_id), new.seq,
+                "withheld" if new.withheld else "pending", await self._db.now(connection),
+            )  # fmt: skip
+            await connection.execute(_ADD_OUTBOUND, bindings)
+            row = await fetch_one(
+                connection, f"SELECT {OUTBOX_COLUMNS} FROM outbox WHERE id = $1", (text(new.id),)
+            )
+            return outbound_from(row or ())
+
+        return await self._db.write(job, repeatable=True)
 
     async def claim_outbound(
         self, claimant: str, *, channels: Sequence[str] | None = None, limit: int = 20

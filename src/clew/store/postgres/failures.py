@@ -6,6 +6,11 @@ import psycopg
 
 from clew import errors
 
+_POOLED = (
+    "{place} does not remember what was prepared ({why}). "
+    "A PgBouncer in between has to be in session mode."
+)
+
 # By SQLSTATE, the longest beginning first: https://www.postgresql.org/docs/current/errcodes-appendix
 _STATES: tuple[tuple[str, type[errors.ClewError], str], ...] = (
     (
@@ -58,11 +63,34 @@ _STATES: tuple[tuple[str, type[errors.ClewError], str], ...] = (
         errors.StoreUnavailable,
         "{place} does not let this user in ({why}). Check the user and password of the URL.",
     ),
+    ("26000", errors.StoreUnavailable, _POOLED),
+    ("42P05", errors.StoreUnavailable, _POOLED),
     (
         "3D000",
         errors.StoreUnavailable,
         "{place} is not there ({why}). Make the database first: createdb NAME.",
     ),
+)
+
+# Whoever is not let in gets a sentence and no code. In another language it is told as it is.
+_AT_THE_DOOR: tuple[tuple[str, str], ...] = (
+    (
+        "no password supplied",
+        "{place} asks for a password. Put it into ~/.pgpass (mode 0600) or PGPASSWORD.",
+    ),
+    (
+        "authentication failed",
+        "{place} does not let this user in ({why}). Check the user, and ~/.pgpass or PGPASSWORD.",
+    ),
+    (
+        "certificate verify failed",
+        "{place} has a certificate that nothing in sslrootcert vouches for ({why}). Check both.",
+    ),
+    (
+        "does not match host name",
+        "{place} has the certificate of another ({why}). Check the host in the URL.",
+    ),
+    ('database "', "{place} is not there ({why}). Make the database first: createdb NAME."),
 )
 
 _UNKNOWN_FATE = (
@@ -83,6 +111,11 @@ def translate(error: Exception, place: str, *, fate_unknown: bool = False) -> er
                 return ours(sentence.format(place=place, why=why))
         if isinstance(error, psycopg.DataError | OverflowError) and not state:
             return errors.InvalidInput(f"A value that the store does not take: {why}.")
+        if isinstance(error, psycopg.OperationalError) and not state:
+            _, _, reason = why.rpartition(" failed: ")
+            for known, sentence in _AT_THE_DOOR:
+                if known in reason:
+                    return errors.StoreUnavailable(sentence.format(place=place, why=reason))
     sentence = _UNKNOWN_FATE if fate_unknown else "{place} can't be used: {why}."
     return errors.StoreUnavailable(sentence.format(place=place, why=why))
 

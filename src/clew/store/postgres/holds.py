@@ -236,23 +236,33 @@ async def held_sessions(
     connection: Connection, now: int, among: Iterable[str] | None = None
 ) -> set[str]:
     """Sessions that are attached or leased by somebody alive."""
+    leases, attachments = await living_holds(connection, now, among)
+    return {*leases, *attachments}
+
+
+async def living_holds(
+    connection: Connection, now: int, among: Iterable[str] | None = None
+) -> tuple[dict[str, str], dict[str, Attachment]]:
+    """Who holds the leases, and the terminals' holds, that are alive: by session."""
     alive = await listed(connection)
-    only = None if among is None else [text(each) for each in among]
+    only = () if among is None else ([text(each) for each in among],)
     attached = await fetch(
         connection,
-        """SELECT session_id, process FROM attachments
-           WHERE $1::text[] IS NULL OR session_id = ANY ($1)""",
-        (only,),
+        f"SELECT {ATTACHMENT_COLUMNS} FROM attachments"
+        + " WHERE session_id = ANY ($1)" * len(only),
+        only,
     )
     leased = await fetch(
         connection,
-        """SELECT session_id, holder FROM leases WHERE holder IS NOT NULL AND expires_at > $1
-           AND ($2::text[] IS NULL OR session_id = ANY ($2))""",
-        (now, only),
+        "SELECT session_id, holder FROM leases WHERE holder IS NOT NULL AND expires_at > $1"
+        + " AND session_id = ANY ($2)" * len(only),
+        (now, *only),
     )
-    held = {session_id for session_id, process in attached if process in alive}
-    for session_id, holder in leased:
-        process = process_of(plain(holder) or "")
-        if process is None or process in alive:
-            held.add(session_id)
-    return held
+    leases = {session_id: plain(holder) or "" for session_id, holder in leased}
+    attachments = {each.session_id: each for each in map(attachment_from, attached)}
+    # Of a holder that is no process nothing is known: it counts as living.
+    known = {holder: process_of(holder) for holder in leases.values()}
+    return (
+        {each: who for each, who in leases.items() if known[who] is None or known[who] in alive},
+        {each: hold for each, hold in attachments.items() if hold.process in alive},
+    )

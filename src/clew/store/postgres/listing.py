@@ -11,7 +11,7 @@ from clew.core.text import fold
 from clew.store.cursors import check_limit, make_cursor, read_cursor
 from clew.store.postgres.connection import Connection, fetch
 from clew.store.postgres.database import Database
-from clew.store.rows import SESSION_COLUMNS, Row, session_from, text
+from clew.store.rows import SESSION_COLUMNS, Row, sessions_from, text
 
 MAX_LIMIT = 1000
 
@@ -75,7 +75,7 @@ class PostgresListing:
 
     async def _select(self, sql: str, bindings: Row) -> tuple[Session, ...]:
         async def job(connection: Connection) -> tuple[Session, ...]:
-            return tuple(map(session_from, await fetch(connection, sql, bindings)))
+            return tuple(sessions_from(await fetch(connection, sql, bindings)))
 
         return await self._db.read(job)
 
@@ -107,7 +107,7 @@ class PostgresListing:
                 sql, bindings = list_query(where, archived=archived, after=after, limit=limit + 1)
                 found += await connection.fetch(sql, bindings, binary=True)
             position = _trash_position if where.trashed else _position
-            sessions = list(map(session_from, found if both else found[:limit]))
+            sessions = sessions_from(found if both else found[:limit])
             if both:
                 sessions.sort(key=position, reverse=True)
             page = tuple(sessions[:limit])
@@ -158,7 +158,12 @@ def _conditions(where: SessionFilter, *, archived: bool | None) -> tuple[list[st
 
 
 def list_query(
-    where: SessionFilter, *, archived: bool, after: tuple[int, int, str] | None, limit: int
+    where: SessionFilter,
+    *,
+    archived: bool,
+    after: tuple[int, int, str] | None,
+    limit: int,
+    columns: str = SESSION_COLUMNS,
 ) -> tuple[str, Row]:
     """The query of a page; it walks along one of the indexes."""
     conditions, bindings = _conditions(where, archived=archived)
@@ -168,7 +173,7 @@ def list_query(
         marks = ", ".join(f"${len(bindings) + at}" for at in range(1, len(order) + 1))
         conditions.append(f"({', '.join(order)}) < ({marks})")
         bindings += place
-    sql = f"""SELECT {SESSION_COLUMNS} FROM sessions WHERE {" AND ".join(conditions)}
+    sql = f"""SELECT {columns} FROM sessions WHERE {" AND ".join(conditions)}
         ORDER BY {" DESC, ".join(order)} DESC LIMIT {limit}"""
     return sql, tuple(bindings)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import psycopg
 
 from clew.core.changes import AddMessage, Change, Recorded
@@ -15,7 +17,7 @@ from clew.store.postgres.connection import Connection, fetch, fetch_one
 from clew.store.postgres.database import Database
 from clew.store.postgres.holds import find_living_lease, lock_lease
 from clew.store.postgres.record import record
-from clew.store.postgres.thread import read_thread
+from clew.store.postgres.thread import read_own, read_thread
 from clew.store.rows import (
     APPROVAL_COLUMNS,
     TURN_COLUMNS,
@@ -160,20 +162,20 @@ class PostgresLog:
         if (limit is not None and limit < 0) or offset < 0:
             raise InvalidInput("A limit or offset can't be negative.")
 
-        async def job(connection: Connection) -> tuple[Message, ...]:
-            rows = await read_thread(
-                connection,
-                session_id,
-                limit=limit,
-                offset=offset,
-                before=before,
-                after=after,
-                undone=undone,
-            )
-            rows.reverse()
-            return tuple(map(message_from, rows))
-
-        return await self._db.read(job)
+        read = partial(
+            read_own,
+            session_id=session_id,
+            limit=limit,
+            offset=offset,
+            before=before,
+            after=after,
+            undone=undone,
+        )
+        rows = await self._db.read(read)
+        if rows is None:
+            rows = await self._db.snapshot(partial(read_thread, **read.keywords))
+        rows.reverse()
+        return tuple(map(message_from, rows))
 
     async def get_turn(self, turn_id: str) -> Turn:
         """See `ports.Log`."""

@@ -8,8 +8,8 @@ from clew.core.names import counted
 from clew.core.text import decode_text
 from clew.store.findings import Diagnosis, Mended
 from clew.store.postgres.connection import Connection, connect, conninfo_of, fetch, place_of
-from clew.store.postgres.doctor import count_session, list_unindexed
 from clew.store.postgres.failures import DRIVER_ERRORS, translate
+from clew.store.postgres.soundness import count_session, list_unindexed
 from clew.store.postgres.words import vector_of
 
 

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+import psycopg
 
-from clew.errors import StoreForeign, StoreTooNew, StoreUnavailable
+from clew.errors import StoreForeign, StoreReadOnly, StoreTooNew, StoreUnavailable
 from clew.store.postgres.connection import Connection, fetch, fetch_one
 
 MAKING = 0x636C6577_00000001
@@ -25,6 +26,10 @@ SELECT current_setting('server_encoding'), to_regclass('clew_schema') IS NOT NUL
           AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S')),
   current_schema()
 """
+
+
+_OF_THE_STEP = ("0A", "22", "23", "42")
+"""How the codes of errors begin that lie in what a step found, not in the server's state."""
 
 
 class Migration(msgspec.Struct, frozen=True):
@@ -77,20 +82,55 @@ async def stored_version(connection: Connection, place: str, latest: int) -> int
 
 
 async def apply(connection: Connection, steps: Sequence[Migration], place: str) -> None:
-    """Run the steps that are missing, all in one transaction. Safe for two at once."""
-    async with connection.transaction():
-        await connection.execute("SELECT pg_advisory_xact_lock($1)", (MAKING,))
-        current = await stored_version(connection, place, steps[-1].number)
-        if current == 0:
+    """Run the steps that are missing, all in one transaction. Safe for two at once.
+
+    If one of them fails, everything is as it was, and the error says so.
+    """
+    latest = steps[-1].number
+    current = 0
+    try:
+        async with connection.transaction():
+            await connection.execute("SELECT pg_advisory_xact_lock($1)", (MAKING,))
+            current = await stored_version(connection, place, latest)
+            # An index over many millions of rows takes its time.
+            await connection.execute("SET LOCAL statement_timeout = 0")
+            await _run(connection, steps, current)
+    except psycopg.errors.InsufficientPrivilege as error:
+        what = _what(place, current, latest)
+        raise StoreReadOnly(
+            f"{what}, which this user may not do ({_why(error)}). Nothing was changed. Start clew "
+            f"once as the owner of the tables{'' if current == 0 else ', after a pg_dump'}."
+        ) from error
+    except psycopg.Error as error:
+        if not (error.sqlstate or "").startswith(_OF_THE_STEP):
+            raise
+        raise StoreUnavailable(
+            f"{_what(place, current, latest)}, but that failed: {_why(error)}. Nothing was "
+            "changed: whatever could use it before still can."
+        ) from error
+
+
+def _what(place: str, current: int, latest: int) -> str:
+    if current == 0:
+        return f"{place} needs clew's tables"
+    return f"{place} is from an older clew and has to be updated (schema {current} to {latest})"
+
+
+def _why(error: psycopg.Error) -> str:
+    return " ".join(str(error).split()).rstrip(".")
+
+
+async def _run(connection: Connection, steps: Sequence[Migration], current: int) -> None:
+    if current == 0:
+        await connection.execute(
+            """CREATE TABLE IF NOT EXISTS clew_schema (
+                 number BIGINT PRIMARY KEY, name TEXT NOT NULL,
+                 applied_at TIMESTAMPTZ NOT NULL DEFAULT now())"""
+        )
+    for step in steps:
+        if step.number > current:
+            await connection.execute(step.sql.encode())
             await connection.execute(
-                """CREATE TABLE IF NOT EXISTS clew_schema (
-                     number BIGINT PRIMARY KEY, name TEXT NOT NULL,
-                     applied_at TIMESTAMPTZ NOT NULL DEFAULT now())"""
+                "INSERT INTO clew_schema (number, name) VALUES ($1, $2)",
+                (step.number, step.name),
             )
-        for step in steps:
-            if step.number > current:
-                await connection.execute(step.sql.encode())
-                await connection.execute(
-                    "INSERT INTO clew_schema (number, name) VALUES ($1, $2)",
-                    (step.number, step.name),
-                )

@@ -6,7 +6,7 @@ takes the lease over waits for that lock, so that no late writer slips in betwee
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -15,7 +15,7 @@ from clew.core import changes
 from clew.core.changes import AddMessage, Change, Recorded
 from clew.core.jsontext import from_json, to_json
 from clew.errors import InvalidInput, SessionNotFound, StaleLease
-from clew.store.postgres import keeping
+from clew.store.postgres import bulk, keeping, undoing
 from clew.store.postgres.connection import Connection, fetch_one
 from clew.store.postgres.recording import Recording
 from clew.store.rows import text
@@ -43,8 +43,9 @@ async def record(
     idempotency_key: str | None,
 ) -> Recorded:
     """Apply the changes, fenced by the epoch and recognised by the key."""
-    messages = sum(isinstance(change, AddMessage) for change in requested)
-    row = await fetch_one(connection, BEGIN, (text(session_id), now, messages))
+    messages = [change for change in requested if isinstance(change, AddMessage)]
+    staged = await bulk.stage(connection, messages)
+    row = await fetch_one(connection, BEGIN, (text(session_id), now, len(messages)))
     if idempotency_key is not None:
         # Asked behind the lock, so that of two with one key the second sees the first's answer.
         first = await fetch_one(connection, _KNOWN, (session_id, text(idempotency_key)))
@@ -57,18 +58,28 @@ async def record(
     head, no_preview, current, held, at, ids = row
     if epoch != current or not held:
         raise StaleLease(session_id, epoch, current)
-    recording = Recording(connection, session_id, now=at, head=head, no_preview=no_preview, ids=ids)
-    for change in requested:
-        handler = _HANDLERS.get(type(change))
-        if handler is None:
-            raise InvalidInput(f"{type(change).__name__} is not a change that can be recorded.")
-        await handler(recording, change)
+    recording = Recording(
+        connection, session_id, now=at, head=head, no_preview=no_preview, ids=ids, placed=staged
+    )
+    rest: Sequence[Change] = requested
+    if staged:
+        await bulk.place_staged(connection, session_id, ids, head=head, now=at)
+        rest = await bulk.place_turns(connection, session_id, requested, head=head, now=at)
+    await _apply(recording, rest)
     recorded = await recording.finish()
     if idempotency_key is not None:
         await connection.execute(
             _REMEMBER, (session_id, text(idempotency_key), to_json(recorded), at)
         )
     return recorded
+
+
+async def _apply(recording: Recording, requested: Sequence[Change]) -> None:
+    for change in requested:
+        handler = _HANDLERS.get(type(change))
+        if handler is None:
+            raise InvalidInput(f"{type(change).__name__} is not a change that can be recorded.")
+        await handler(recording, change)
 
 
 async def _is_there(connection: Connection, session_id: str) -> bool:
@@ -79,12 +90,13 @@ async def _is_there(connection: Connection, session_id: str) -> bool:
 _HANDLERS: dict[type[Any], Callable[[Recording, Any], Awaitable[None]]] = {
     changes.AddMessage: Recording.add_message,
     changes.StartTurn: Recording.start_turn,
+    changes.TakeInbound: Recording.take_inbound,
     changes.WaitForApproval: Recording.wait_for_approval,
     changes.ResumeTurn: Recording.resume_turn,
     changes.EndTurn: Recording.end_turn,
     changes.AddUsage: Recording.add_usage,
-    changes.UndoTurn: Recording.undo_turn,
-    changes.RedoTurn: Recording.redo_turn,
+    changes.UndoTurn: undoing.undo_turn,
+    changes.RedoTurn: undoing.redo_turn,
     changes.AddCompaction: keeping.add_compaction,
     changes.UndoCompaction: keeping.undo_compaction,
     changes.WriteScratch: keeping.write_scratch,

@@ -1,4 +1,4 @@
-"""Messages and turns of one record, inside its transaction.
+"""Messages and turns of one record, inside its transaction. Taking turns back is in `undoing`.
 
 `Recording` gathers what the changes do to the session row and writes that row once, at the end.
 """
@@ -15,7 +15,6 @@ from clew.core.text import fold
 from clew.core.usage import Usage
 from clew.errors import Conflict, InvalidInput, RecordNotFound
 from clew.store.postgres.connection import Connection, fetch, fetch_one
-from clew.store.postgres.thread import stretches
 from clew.store.postgres.words import vector_of
 from clew.store.rows import Row, message_bindings, optional, text, usage_bindings
 
@@ -64,6 +63,14 @@ def _whole_usage(usage: Usage) -> tuple[int | None, ...]:
     return tuple(map(whole, usage_bindings(usage)))
 
 
+def check_usage(usage: Usage) -> tuple[int | None, ...]:
+    """What was spent, in the order of the columns: whole numbers, none of them negative."""
+    bindings = _whole_usage(usage)
+    if min(value or 0 for value in bindings) < 0:
+        raise InvalidInput("Usage can't be negative.")
+    return bindings
+
+
 def new_message(draft: Draft, now: int) -> tuple[Row, int, int]:
     """A draft from `role` to `api_calls`, its size in bytes, and its time."""
     if draft.role not in ROLES:
@@ -88,6 +95,7 @@ class Recording:
         head: int,
         no_preview: bool,
         ids: list[int],
+        placed: bool = False,
     ) -> None:
         self.connection = connection
         self.session_id = session_id
@@ -95,11 +103,12 @@ class Recording:
         self.head = head
         self._no_preview = no_preview
         self._ids = ids
+        self._placed = placed  # the messages are in their places already: see `bulk`
         self._seqs: list[int] = []
         self._updated_at = 0
         self._interaction: int | None = None
         self._preview: str | None = None
-        self._count = 0
+        self.count = 0
         self.bytes = 0
 
     async def finish(self) -> Recorded:
@@ -111,7 +120,7 @@ class Recording:
                 (
                     self.session_id,
                     self.head,
-                    self._count,
+                    self.count,
                     self.bytes,
                     self._updated_at,
                     self._interaction,
@@ -119,11 +128,11 @@ class Recording:
                     None if preview is None else fold(preview),
                 ),
             )
-        elif self._count or self.bytes:
+        elif self.count or self.bytes:
             await self.connection.execute(
                 """UPDATE sessions SET message_count = message_count + $2,
                      content_bytes = content_bytes + $3 WHERE id = $1""",
-                (self.session_id, self._count, self.bytes),
+                (self.session_id, self.count, self.bytes),
             )
         return Recorded(tuple(self._seqs), tuple(self._ids), self.head, self.now)
 
@@ -133,23 +142,24 @@ class Recording:
         bindings, size, at = new_message(draft, self.now)
         row_id = self._ids[len(self._seqs)]
         self.head += 1
-        await self.connection.execute(
-            INSERT_MESSAGE,
-            (
-                row_id,
-                self.session_id,
-                self.head,
-                optional(change.turn_id),
-                *bindings,
-                at,
-                *vector_of(draft.content),
-            ),
-        )
+        if not self._placed:
+            await self.connection.execute(
+                INSERT_MESSAGE,
+                (
+                    row_id,
+                    self.session_id,
+                    self.head,
+                    optional(change.turn_id),
+                    *bindings,
+                    at,
+                    *vector_of(draft.content),
+                ),
+            )
         if draft.parts:
             for blob_hash in blob_hashes(draft.parts):
                 await self._keep_blob(row_id, blob_hash)
         self._seqs.append(self.head)
-        self._count += 1
+        self.count += 1
         self.bytes += size
         self._updated_at = max(self._updated_at, at)
         if draft.role == "user":
@@ -184,12 +194,20 @@ class Recording:
             )
         except psycopg.errors.UniqueViolation as error:
             raise Conflict(f"There already is a turn {change.turn_id}.") from error
-        for inbound_id in change.inbound:
+        await self._take(change.turn_id, change.inbound)
+
+    async def take_inbound(self, change: changes.TakeInbound) -> None:
+        """Inbox rows that a turn takes while it runs."""
+        await self._set_turn(change.turn_id, None)
+        await self._take(change.turn_id, change.inbound)
+
+    async def _take(self, turn_id: str, inbound: tuple[str, ...]) -> None:
+        for inbound_id in inbound:
             taken = await fetch(
                 self.connection,
                 """UPDATE inbox SET status = 'done', turn_id = $1, session_id = $2
                    WHERE id = $3 AND status IN ('queued', 'claimed') RETURNING 1""",
-                (text(change.turn_id), self.session_id, text(inbound_id)),
+                (text(turn_id), self.session_id, text(inbound_id)),
             )
             if not taken:
                 raise Conflict(f"The inbound message {inbound_id} has been taken already.")
@@ -229,10 +247,11 @@ class Recording:
             ),
         )
 
-    async def _set_turn(self, turn_id: str, status: str) -> None:
+    async def _set_turn(self, turn_id: str, status: str | None) -> None:
+        """Give an unfinished turn its next state; with None it stays, but has to be unfinished."""
         set_it = await fetch(
             self.connection,
-            """UPDATE turns SET status = $3 WHERE id = $1 AND session_id = $2
+            """UPDATE turns SET status = coalesce($3, status) WHERE id = $1 AND session_id = $2
                AND status IN ('running', 'waiting') RETURNING 1""",
             (text(turn_id), self.session_id, status),
         )
@@ -241,9 +260,7 @@ class Recording:
 
     async def add_usage(self, change: changes.AddUsage) -> None:
         """Totals of the session and of the turn."""
-        bindings = _whole_usage(change.usage)
-        if min(value or 0 for value in bindings) < 0:
-            raise InvalidInput("Usage can't be negative.")
+        bindings = check_usage(change.usage)
         await self.connection.execute(_ADD_SESSION_USAGE, (self.session_id, *bindings))
         if change.context_tokens is not None:
             await self.connection.execute(
@@ -254,50 +271,6 @@ class Recording:
             added = await fetch(self.connection, _ADD_TURN_USAGE, (text(change.turn_id), *bindings))
             if not added:
                 raise RecordNotFound("turn", change.turn_id)
-
-    async def undo_turn(self, change: changes.UndoTurn) -> None:
-        """Pass over a turn of this thread."""
-        hidden = await self._messages_of(change.turn_id)
-        undone = await fetch(
-            self.connection,
-            """INSERT INTO undone (session_id, turn_id, undone_at) VALUES ($1, $2, $3)
-               ON CONFLICT DO NOTHING RETURNING 1""",
-            (self.session_id, text(change.turn_id), self.at(change.at)),
-        )
-        if undone:
-            self._count -= hidden
-
-    async def redo_turn(self, change: changes.RedoTurn) -> None:
-        """Show a turn again."""
-        shown = await self._messages_of(change.turn_id)
-        redone = await fetch(
-            self.connection,
-            "DELETE FROM undone WHERE session_id = $1 AND turn_id = $2 RETURNING 1",
-            (self.session_id, text(change.turn_id)),
-        )
-        if redone:
-            self._count += shown
-
-    async def _messages_of(self, turn_id: str) -> int:
-        """How many messages of this thread a turn has; it must have begun in it."""
-        row = await fetch_one(
-            self.connection,
-            "SELECT session_id, first_seq FROM turns WHERE id = $1",
-            (text(turn_id),),
-        )
-        # The session row still has the head from before this record; its own messages count too.
-        parts, _ = await stretches(self.connection, self.session_id)
-        for part in parts:
-            own = part.session_id == self.session_id
-            if row is not None and row[0] == part.session_id and (own or row[1] <= part.high):
-                ((count,),) = await fetch(
-                    self.connection,
-                    """SELECT count(*) FROM messages
-                       WHERE session_id = $1 AND seq >= $2 AND seq <= $3 AND turn_id = $4""",
-                    (row[0], row[1], self.head if own else part.high, text(turn_id)),
-                )
-                return int(count)
-        raise RecordNotFound("turn in this thread", turn_id)
 
     def at(self, given: int | None) -> int:
         """The time of a change: as given by an import, else now."""

@@ -18,8 +18,9 @@ from clew.store.postgres.listing import PostgresListing
 from clew.store.postgres.log import PostgresLog
 from clew.store.postgres.migrating import Migration
 from clew.store.postgres.notes import PostgresNotes
+from clew.store.postgres.overview import PostgresOverview
 from clew.store.postgres.processes import PostgresProcesses
-from clew.store.postgres.search import PostgresSearch
+from clew.store.postgres.search import DEADLINE, PostgresSearch
 from clew.store.postgres.sessions import PostgresSessions
 from clew.store.postgres.tokens import PostgresTokens
 from clew.store.postgres.trash import PostgresTrash
@@ -43,6 +44,7 @@ GROUP BY platform ORDER BY count(*) DESC, platform
 class PostgresStore(
     PostgresSessions,
     PostgresListing,
+    PostgresOverview,
     PostgresForks,
     PostgresLog,
     PostgresProcesses,
@@ -69,14 +71,21 @@ class PostgresStore(
         clock: Clock | None = None,
         migrations: Sequence[Migration] | None = None,
         patience: float = PATIENCE,
+        search_seconds: float = DEADLINE,
     ) -> PostgresStore:
         """Open the database, making clew's tables if it is empty.
 
         Without a clock, times are PostgreSQL's own. `patience` is how long, in seconds, calls wait
-        for a server that is away.
+        for a server that is away, `search_seconds` how long a search looks before it answers with
+        what it has.
         """
         database = Database(
-            url, clock=clock, version=__version__, durability=durability, patience=patience
+            url,
+            clock=clock,
+            version=__version__,
+            durability=durability,
+            patience=patience,
+            search_seconds=search_seconds,
         )
         await database.open(migrations)
         return cls(database)

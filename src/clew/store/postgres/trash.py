@@ -1,7 +1,7 @@
 """Trash, purge and retention in PostgreSQL.
 
-Trashing is a mark. Purging takes the mark away from view for good first, then removes messages in
-small steps, so that no writer waits long and a crash in between is finished by the next purge.
+Trashing is a mark. Purging takes the session away from view for good first; what is left of it then
+goes in small steps, which are in `purging`.
 """
 
 from __future__ import annotations
@@ -13,38 +13,13 @@ from clew.errors import Locked
 from clew.store.postgres.connection import Connection, fetch
 from clew.store.postgres.database import Database
 from clew.store.postgres.holds import bury_dead_holders, held_sessions
+from clew.store.postgres.purging import forget, remove_husks, remove_messages
 from clew.store.rows import text
-
-_STEP = 200
-"""Messages removed in one transaction."""
-
-KEEP_BLOBS_MS = 86_400_000
-"""A blob that no message has yet is left alone for a day: its message may be on the way."""
-
-KEEP_KEYS_MS = 8 * 86_400_000
-"""Idempotency keys are promised for seven days."""
 
 _DELETING = 0x636C6577_00000003
 """The advisory lock of whoever deletes: each act has a time of its own."""
 
 _LOCK_ALL = "SELECT id FROM sessions WHERE id = ANY ($1) ORDER BY id FOR UPDATE"
-
-# What a fork still reads of a purged session: everything up to the highest knot.
-_REMOVE_MESSAGES = """
-DELETE FROM messages WHERE id IN (
-  SELECT m.id FROM sessions s JOIN messages m ON m.session_id = s.id
-  WHERE s.purged_at IS NOT NULL AND m.seq >
-    coalesce((SELECT max(forked_at_seq) FROM sessions child WHERE child.parent_id = s.id), 0)
-  LIMIT $1)
-RETURNING id
-"""
-
-_BLOBS_OF = """
-SELECT DISTINCT b.hash FROM message_blobs b JOIN messages m ON m.id = b.message_id
-JOIN sessions s ON s.id = m.session_id WHERE s.purged_at IS NOT NULL
-"""
-
-_UNUSED = "NOT EXISTS (SELECT 1 FROM message_blobs b WHERE b.hash = blobs.hash)"
 
 _SCRUB = """
 UPDATE sessions SET purged_at = $2, title = NULL, title_key = NULL, title_by = NULL,
@@ -74,12 +49,6 @@ WHERE deleted_at IS NULL AND archived_at IS NULL
 _NEWEST = """
 SELECT id FROM sessions WHERE deleted_at IS NULL AND archived_at IS NULL
 ORDER BY updated_at DESC, id DESC LIMIT 1
-"""
-
-_REMOVE_HUSKS = """
-DELETE FROM sessions WHERE purged_at IS NOT NULL
-AND NOT EXISTS (SELECT 1 FROM sessions child WHERE child.parent_id = sessions.id)
-AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.session_id = sessions.id) RETURNING id
 """
 
 
@@ -171,11 +140,11 @@ class PostgresTrash:
     async def sweep(self) -> None:
         """Remove what purged sessions left, step by step: messages, then rows that nobody needs."""
         # A session that goes may free the messages that its parent kept for it.
-        while await self._db.write(_remove_messages) or await self._db.write(_remove_husks):
+        while await self._db.write(remove_messages) or await self._db.write(remove_husks):
             pass
 
         async def job(connection: Connection) -> None:
-            await _forget(connection, await self._db.now(connection))
+            await forget(connection, await self._db.now(connection))
 
         await self._db.write(job)
 
@@ -273,31 +242,3 @@ async def _oversize(
             chosen.append(session_id)
             total -= size
     return tuple(chosen)
-
-
-async def _remove_messages(connection: Connection) -> bool:
-    blobs = [blob for (blob,) in await fetch(connection, _BLOBS_OF)]
-    removed = await fetch(connection, _REMOVE_MESSAGES, (_STEP,))
-    if blobs and removed:
-        await _remove_blobs(connection, "hash = ANY ($1)", blobs)
-    return bool(removed)
-
-
-async def _remove_husks(connection: Connection) -> bool:
-    """Purged sessions that have nothing left and no fork; that may free their parents in turn."""
-    return bool(await fetch(connection, _REMOVE_HUSKS))
-
-
-async def _forget(connection: Connection, now: int) -> None:
-    """Blobs that no message has, and idempotency keys that nobody can repeat any more."""
-    await _remove_blobs(connection, "created_at < $1", now - KEEP_BLOBS_MS)
-    await connection.execute("DELETE FROM idempotency WHERE at < $1", (now - KEEP_KEYS_MS,))
-
-
-async def _remove_blobs(connection: Connection, which: str, value: object) -> None:
-    """Remove those that no message has. One that a message is just taking is passed over."""
-    await connection.execute(
-        f"""DELETE FROM blobs WHERE {_UNUSED} AND hash IN (
-              SELECT hash FROM blobs WHERE {which} FOR UPDATE SKIP LOCKED)""",
-        (value,),
-    )

@@ -8,10 +8,10 @@ messages. Scripts without spaces go in as pairs of characters. Runs no SQL and r
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from collections import Counter
 from collections.abc import Sequence
-from functools import lru_cache
-from itertools import accumulate
+from itertools import chain, count
+from operator import add
 from typing import NamedTuple
 
 from clew.core.query import MAX_INDEXED, Query, Term, find_pieces
@@ -22,17 +22,16 @@ MAX_POSITION = 16_383
 MAX_POSITIONS = 256
 """What a tsvector can tell of where a word stands."""
 
+_PLACES = tuple(f":{place}" for place in range(1, MAX_POSITIONS + 1))
+
 LONGEST = 500
 """Characters of a word that count: no more than 2,046 bytes fit."""
 
 # The words of a folded text that is ASCII, as `find_pieces` would find them; most texts are.
 _ASCII_WORDS = re.compile("[a-z0-9]+")
 _SHORT = 64
-"""Characters of a word whose stem is remembered: more don't have one."""
-
-# What ts_rank makes of a word that a message has so often.
-_RANKS = tuple(accumulate(1 / number**2 for number in range(1, MAX_POSITIONS + 1)))
-_RANK_UNIT = 0.1 / 1.64493406685
+_MANY = 16_384
+"""Characters of a word whose stem is remembered (more don't have one), and how many are."""
 
 
 class Vector(NamedTuple):
@@ -46,26 +45,21 @@ class Vector(NamedTuple):
 def vector_of(content: str) -> Vector:
     """What the index holds of a message."""
     tokens = tokens_of(content)
-    if len(tokens) <= MAX_POSITIONS:  # most messages: no counting
-        at: dict[str, str] = {}
-        for place, token in enumerate(tokens, 1):
-            at[token] = f"{at[token]},{place}" if token in at else f"'{token}':{place}"
-        return Vector(" ".join(at.values()), len(tokens), partial=False)
-    places: dict[str, list[int]] = {}
-    for place, token in enumerate(tokens, 1):
-        places.setdefault(token, []).append(place)
-    if len(tokens) > MAX_POSITION or any(len(each) > MAX_POSITIONS for each in places.values()):
-        return Vector(" ".join(f"'{token}'" for token in places), len(tokens), partial=True)
-    words = " ".join(f"'{token}':{','.join(map(str, all_))}" for token, all_ in places.items())
-    return Vector(words, len(tokens), partial=False)
+    size = len(tokens)
+    if size > MAX_POSITIONS and (
+        size > MAX_POSITION or max(Counter(tokens).values()) > MAX_POSITIONS
+    ):
+        return Vector(" ".join(dict.fromkeys(tokens)), size, partial=True)
+    # Equal words are brought together by PostgreSQL, as it has to sort them anyway.
+    places = chain(_PLACES, map(":%d".__mod__, count(len(_PLACES) + 1)))
+    return Vector(" ".join(map(add, tokens, places)), size, partial=False)
 
 
 def tokens_of(content: str) -> list[str]:
     """The words of a message as the index knows them, in order."""
     folded = fold(content[:MAX_INDEXED])
     if folded.isascii():
-        words = _ASCII_WORDS.findall(folded)
-        return [_short_stem(each) if len(each) <= _SHORT else each[:LONGEST] for each in words]
+        return list(map(_STEMS.__getitem__, _ASCII_WORDS.findall(folded)))
     tokens: list[str] = []
     for piece in find_pieces(folded):
         if piece["run"] is None:
@@ -75,7 +69,19 @@ def tokens_of(content: str) -> list[str]:
     return tokens
 
 
-_short_stem = lru_cache(maxsize=16_384)(stem)
+class _Stems(dict[str, str]):
+    """Stems that were made before: every word of every message is looked up here."""
+
+    def __missing__(self, word: str) -> str:
+        found = _stem(word)
+        if len(word) <= _SHORT:
+            if len(self) >= _MANY:
+                self.clear()
+            self[word] = found
+        return found
+
+
+_STEMS = _Stems()
 
 
 def _stem(word: str) -> str:
@@ -149,13 +155,6 @@ def asked(query: Query) -> Asked:
 def rarest(phrase: Phrase) -> Wanted:
     """The word of a phrase by which its frequency is judged."""
     return max(phrase, key=lambda wanted: max(map(len, wanted.words), default=0))
-
-
-def frequency(rank: float, wanted: Wanted) -> int:
-    """How often a message has a word, from what `ts_rank` made of it."""
-    share = rank * len(wanted) / _RANK_UNIT
-    whole, rest = divmod(share, _RANKS[-1])
-    return int(whole) * 2 + bisect_left(_RANKS, rest - 1e-4) + 1
 
 
 def _phrase(term: Term) -> Phrase:

@@ -27,7 +27,7 @@ from clew.errors import (
     StoreUnavailable,
     TargetNotEmpty,
 )
-from clew.store.locks import FileLock
+from clew.files.locks import FileLock
 from clew.store.presence import Presence
 from clew.store.sqlite import migrating
 from clew.store.sqlite.connection import (

@@ -17,8 +17,8 @@ from typing import TypeVar
 import apsw
 
 from clew.errors import ClewError, StoreBusy, StoreInUse, StoreUnavailable
+from clew.files.locks import FileLock
 from clew.ports import Clock
-from clew.store.locks import FileLock
 from clew.store.presence import Presence
 from clew.store.sqlite import migrating
 from clew.store.sqlite.connection import (

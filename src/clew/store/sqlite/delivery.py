@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import apsw
 
-from clew.core.delivery import Inbound, NewInbound, Outbound, OutboundStatus
+from clew.core.delivery import Inbound, NewInbound, NewOutbound, Outbound, OutboundStatus
 from clew.core.jsontext import to_json
 from clew.errors import RecordNotFound
 from clew.store.cursors import check_limit
@@ -21,6 +21,7 @@ from clew.store.rows import (
 )
 from clew.store.sqlite.connection import fetch, fetch_one
 from clew.store.sqlite.database import Database
+from clew.store.sqlite.sessions import get
 
 _CLAIM_INBOUND = f"""
 UPDATE inbox SET status = 'claimed', claimant = ?1, claimed_at = ?2
@@ -30,7 +31,8 @@ WHERE rowid IN (
 RETURNING rowid, {INBOX_COLUMNS}
 """
 
-# A reply waits while an earlier one under its key is still to be sent or on its way.
+# A reply waits while an earlier one under its key is still to be sent or on its way. The states
+# stand there twice, once as in the index, which SQLite does not find otherwise.
 _CLAIM_OUTBOUND = f"""
 UPDATE outbox SET status = 'sending', claimant = ?1, claimed_at = ?2, updated_at = ?2,
   attempts = attempts + 1
@@ -38,7 +40,8 @@ WHERE rowid IN (
   SELECT rowid FROM outbox WHERE status = 'pending' AND due_at <= ?2
     AND (?3 IS NULL OR channel IN (SELECT value FROM json_each(?3)))
     AND rowid IN (
-      SELECT min(rowid) FROM outbox WHERE status IN ('pending', 'sending') GROUP BY key)
+      SELECT min(rowid) FROM outbox WHERE status IN ('pending', 'sending', 'uncertain')
+        AND status IN ('pending', 'sending') GROUP BY key)
   ORDER BY rowid LIMIT ?4)
 RETURNING rowid, {OUTBOX_COLUMNS}
 """
@@ -135,6 +138,29 @@ class SqliteOutbox:
     """`ports.Outbox`."""
 
     _db: Database
+
+    async def add_outbound(self, session_id: str, new: NewOutbound) -> Outbound:
+        """See `ports.Outbox`."""
+
+        def job(connection: apsw.Connection) -> Outbound:
+            get(connection, session_id)
+            connection.execute(
+                """INSERT INTO outbox (id, session_id, key, channel, address, content, turn_id, seq,
+                     status, due_at, created_at, updated_at)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10, ?10)
+                   ON CONFLICT (id) DO NOTHING""",
+                (
+                    text(new.id), session_id, text(new.key), text(new.channel),
+                    to_json(new.address), text(new.content), optional(new.turn_id), new.seq,
+                    "withheld" if new.withheld else "pending", self._db.clock(),
+                ),
+            )  # fmt: skip
+            row = fetch_one(
+                connection, f"SELECT {OUTBOX_COLUMNS} FROM outbox WHERE id = ?", (text(new.id),)
+            )
+            return outbound_from(row or ())
+
+        return await self._db.write(job)
 
     async def claim_outbound(
         self, claimant: str, *, channels: Sequence[str] | None = None, limit: int = 20

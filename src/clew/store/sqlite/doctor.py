@@ -17,8 +17,8 @@ import msgspec
 
 from clew.core.names import counted, format_bytes
 from clew.errors import ClewError, StoreDamaged
+from clew.files.locks import FileLock
 from clew.store.findings import FIX, Advance, Diagnosis, Finding
-from clew.store.locks import FileLock
 from clew.store.presence import Presence, ProcessInfo
 from clew.store.sqlite import migrating
 from clew.store.sqlite.connection import DRIVER_ERRORS, connect_to_look, lock_path

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import apsw
 
+from clew.core.jsontext import to_json
 from clew.core.turn import LEASE_MS, STALE_HEARTBEAT_MS, Attachment, Lease
 from clew.errors import LeaseHeld, SessionAttached, StaleLease
 from clew.store.rows import ATTACHMENT_COLUMNS, attachment_from, optional, plain, text
 from clew.store.sqlite.connection import fetch, fetch_one
 from clew.store.sqlite.database import Database
 from clew.store.sqlite.sessions import get
+
+_AMONG = "session_id IN (SELECT value FROM json_each(?))"
+"""Of some sessions only: their ids come as a JSON list."""
 
 
 class SqliteLeases:
@@ -139,22 +144,46 @@ class SqliteAttachments:
         """See `ports.Attachments`."""
 
         def job(connection: apsw.Connection) -> Attachment | None:
-            found = _held(connection, session_id)
-            return found if found is not None and is_alive(self._db, found) else None
+            return living_attachments(connection, self._db, [session_id]).get(session_id)
 
         return await self._db.read(job)
 
 
 def find_lease(connection: apsw.Connection, db: Database, session_id: str) -> Lease | None:
     """The lease that is alive: not given back, not run out, its process not known to be dead."""
-    row = fetch_one(
-        connection,
-        """SELECT session_id, holder, epoch, expires_at FROM leases
-           WHERE session_id = ? AND holder IS NOT NULL AND expires_at > ?""",
-        (text(session_id), db.clock()),
-    )
-    lease = None if row is None else Lease(row[0], plain(row[1]) or "", *row[2:])
-    return lease if lease is not None and db.presence.is_living(lease.holder) else None
+    return living_leases(connection, db, [session_id]).get(session_id)
+
+
+def living_leases(
+    connection: apsw.Connection, db: Database, ids: Sequence[str] | None = None
+) -> dict[str, Lease]:
+    """The leases that are alive, of these sessions or of all."""
+    sql = """SELECT session_id, holder, epoch, expires_at FROM leases
+        WHERE holder IS NOT NULL AND expires_at > ?"""
+    now = db.clock()
+    if ids is None:
+        rows = fetch(connection, sql, (now,))
+    else:
+        rows = fetch(connection, f"{sql} AND {_AMONG}", (now, among(ids)))
+    leases = (Lease(row[0], plain(row[1]) or "", *row[2:]) for row in rows)
+    return {each.session_id: each for each in leases if db.presence.is_living(each.holder)}
+
+
+def living_attachments(
+    connection: apsw.Connection, db: Database, ids: Sequence[str] | None = None
+) -> dict[str, Attachment]:
+    """The terminals' holds that are alive, of these sessions or of all."""
+    sql = f"SELECT {ATTACHMENT_COLUMNS} FROM attachments"
+    if ids is None:
+        rows = fetch(connection, sql)
+    else:
+        rows = fetch(connection, f"{sql} WHERE {_AMONG}", (among(ids),))
+    return {each.session_id: each for each in map(attachment_from, rows) if is_alive(db, each)}
+
+
+def among(ids: Sequence[str]) -> str:
+    """Ids as a query takes them with `json_each`."""
+    return to_json([text(each) for each in ids])
 
 
 def _held(connection: apsw.Connection, session_id: str) -> Attachment | None:
@@ -175,13 +204,4 @@ def is_alive(db: Database, attachment: Attachment) -> bool:
 
 def held_sessions(connection: apsw.Connection, db: Database) -> set[str]:
     """Sessions that are attached or leased by somebody alive."""
-    rows = fetch(connection, f"SELECT {ATTACHMENT_COLUMNS} FROM attachments")
-    attached = {each.session_id for each in map(attachment_from, rows) if is_alive(db, each)}
-    leased = fetch(
-        connection,
-        "SELECT session_id, holder FROM leases WHERE holder IS NOT NULL AND expires_at > ?",
-        (db.clock(),),
-    )
-    return attached | {
-        session_id for session_id, holder in leased if db.presence.is_living(plain(holder) or "")
-    }
+    return {*living_attachments(connection, db), *living_leases(connection, db)}

@@ -145,7 +145,11 @@ def _conditions(where: SessionFilter, *, archived: bool | None) -> tuple[list[st
 
 
 def list_query(
-    where: SessionFilter, *, archived: bool, after: tuple[int, int, str] | None
+    where: SessionFilter,
+    *,
+    archived: bool,
+    after: tuple[int, int, str] | None,
+    columns: str = SESSION_COLUMNS,
 ) -> tuple[str, list[Any]]:
     """The query of a page, all but its limit; it walks along one of the indexes."""
     conditions, bindings = _conditions(where, archived=archived)
@@ -153,7 +157,7 @@ def list_query(
     if after is not None:
         conditions.append(f"({', '.join(order)}) < ({', '.join('?' * len(order))})")
         bindings += after[-len(order) :]
-    sql = f"""SELECT {SESSION_COLUMNS} FROM sessions WHERE {" AND ".join(conditions)}
+    sql = f"""SELECT {columns} FROM sessions WHERE {" AND ".join(conditions)}
         ORDER BY {" DESC, ".join(order)} DESC LIMIT ?"""
     return sql, bindings
 

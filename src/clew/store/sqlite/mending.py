@@ -18,8 +18,8 @@ from clew.core.names import counted
 from clew.core.query import spaceless_tokens
 from clew.core.text import decode_text
 from clew.errors import ClewError, StoreInUse
+from clew.files.locks import FileLock
 from clew.store.findings import Diagnosis, Mended
-from clew.store.locks import FileLock
 from clew.store.presence import Presence
 from clew.store.sqlite.connection import DRIVER_ERRORS, connect, fetch, lock_path
 from clew.store.sqlite.doctor import private_files

@@ -65,6 +65,7 @@ def record(
 _HANDLERS: dict[type[Any], Callable[[Recording, Any], None]] = {
     changes.AddMessage: Recording.add_message,
     changes.StartTurn: Recording.start_turn,
+    changes.TakeInbound: Recording.take_inbound,
     changes.WaitForApproval: Recording.wait_for_approval,
     changes.ResumeTurn: Recording.resume_turn,
     changes.EndTurn: Recording.end_turn,

@@ -154,11 +154,19 @@ class Recording:
                 self.at(change.at),
             ),
         )
-        for inbound_id in change.inbound:
+        self._take(change.turn_id, change.inbound)
+
+    def take_inbound(self, change: changes.TakeInbound) -> None:
+        """Inbox rows that a turn takes while it runs."""
+        self._set_turn(change.turn_id, None)
+        self._take(change.turn_id, change.inbound)
+
+    def _take(self, turn_id: str, inbound: tuple[str, ...]) -> None:
+        for inbound_id in inbound:
             self.connection.execute(
                 """UPDATE inbox SET status = 'done', turn_id = ?, session_id = ?
                    WHERE id = ? AND status IN ('queued', 'claimed')""",
-                (text(change.turn_id), self.session_id, text(inbound_id)),
+                (text(turn_id), self.session_id, text(inbound_id)),
             )
             if not self.connection.changes():
                 raise Conflict(f"The inbound message {inbound_id} has been taken already.")
@@ -198,9 +206,10 @@ class Recording:
             ),
         )
 
-    def _set_turn(self, turn_id: str, status: str) -> None:
+    def _set_turn(self, turn_id: str, status: str | None) -> None:
+        """Give an unfinished turn its next state; with None it stays, but has to be unfinished."""
         self.connection.execute(
-            """UPDATE turns SET status = ?3 WHERE id = ?1 AND session_id = ?2
+            """UPDATE turns SET status = coalesce(?3, status) WHERE id = ?1 AND session_id = ?2
                AND status IN ('running', 'waiting')""",
             (text(turn_id), self.session_id, status),
         )

@@ -7,7 +7,7 @@ has its process for itself.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Self
@@ -22,7 +22,7 @@ from clew.errors import (
     StoreUnavailable,
     TargetNotEmpty,
 )
-from clew.store.locks import FileLock
+from clew.files.locks import FileLock
 from clew.store.presence import Presence
 from clew.store.rows import Row
 from clew.store.sqlite import migrating
@@ -172,7 +172,7 @@ class SqliteTarget:
                 "INSERT OR REPLACE INTO clew_copy VALUES (?, ?, ?)", (table.name, *mark)
             )
 
-    async def complete(self, last_id: int) -> None:
+    async def complete(self, last_id: int, tell: Callable[[str], None]) -> None:  # noqa: ARG002  # seconds
         """See `copying.Target`."""
         connection = self._connection
         assert connection is not None
@@ -248,7 +248,8 @@ def _check_version(connection: apsw.Connection, path: Path) -> None:
     latest = migrating.shipped_migrations()[-1].number
     if migrating.stored_version(connection, path, latest) != latest:
         raise StoreUnavailable(
-            f"{path} is from an older clew. Update it first: clew --store {path} status."
+            f"{path} is from an older clew. Nothing was copied. Update it with "
+            f"`clew --store {path} list`, which makes a backup first, and copy again."
         )
 
 

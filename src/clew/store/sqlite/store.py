@@ -22,6 +22,7 @@ from clew.store.sqlite.listing import SqliteListing
 from clew.store.sqlite.log import SqliteLog
 from clew.store.sqlite.migrating import Migration
 from clew.store.sqlite.notes import SqliteNotes
+from clew.store.sqlite.overview import SqliteOverview
 from clew.store.sqlite.processes import SqliteProcesses
 from clew.store.sqlite.search import SqliteSearch
 from clew.store.sqlite.sessions import SqliteSessions
@@ -37,6 +38,7 @@ def _now() -> int:
 class SqliteStore(
     SqliteSessions,
     SqliteListing,
+    SqliteOverview,
     SqliteForks,
     SqliteLog,
     SqliteProcesses,

@@ -32,6 +32,7 @@ from clew.testing.contract.listing import ListingContract
 from clew.testing.contract.log import LogContract
 from clew.testing.contract.notes import NotesContract
 from clew.testing.contract.outbox import OutboxContract
+from clew.testing.contract.overview import OverviewContract
 from clew.testing.contract.processes import ProcessesContract
 from clew.testing.contract.retention import RetentionContract
 from clew.testing.contract.search import SearchContract
@@ -53,6 +54,7 @@ __all__ = [
     "LogContract",
     "NotesContract",
     "OutboxContract",
+    "OverviewContract",
     "ProcessesContract",
     "RetentionContract",
     "SearchContract",
@@ -69,6 +71,7 @@ __all__ = [
 class StoreContract(
     SessionsContract,
     ListingContract,
+    OverviewContract,
     ForksContract,
     LogContract,
     TurnsContract,

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from clew.core.changes import AddMessage
-from clew.core.delivery import NewInbound
+from clew.core.delivery import NewInbound, NewOutbound
 from clew.core.message import Draft
 from clew.core.retention import Retention
 from clew.core.search import SearchFilter
@@ -32,6 +32,8 @@ CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "shorten_ids": lambda store: store.shorten_ids([ID]),
     "list_sessions": lambda store: store.list_sessions(SessionFilter(viewer="owner")),
     "count_sessions": lambda store: store.count_sessions(SessionFilter(viewer="owner")),
+    "list_names": lambda store: store.list_names(SessionFilter(viewer="owner")),
+    "list_states": lambda store: store.list_states([ID]),
     "edit_session": lambda store: store.edit_session(ID, SessionEdit(title="t")),
     "describe_session": lambda store: store.describe_session(ID, SessionFacts(title="t")),
     "find_route": lambda store: store.find_route("k"),
@@ -79,6 +81,7 @@ CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "release_inbound": lambda store: store.release_inbound("me"),
     "drop_inbound": lambda store: store.drop_inbound(["i"]),
     "list_inbound": lambda store: store.list_inbound(),
+    "add_outbound": lambda store: store.add_outbound(ID, NewOutbound(id="o", key="k", channel="c")),
     "claim_outbound": lambda store: store.claim_outbound("me"),
     "settle_outbound": lambda store: store.settle_outbound("o", "sent"),
     "doubt_outbound": lambda store: store.doubt_outbound("me"),

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from clew.core.changes import StartTurn
+from clew.core.changes import AddMessage, EndTurn, StartTurn, TakeInbound
 from clew.core.delivery import NewInbound
-from clew.errors import Conflict
+from clew.core.message import Draft
+from clew.errors import Conflict, RecordNotFound
 from clew.ports import Store
 from clew.testing.clock import DAY, SECOND, FakeClock
 from clew.testing.contract.case import Contract, make, record
@@ -136,6 +137,38 @@ class InboxContract(Contract):
         assert [row.id for row in await store.claim_inbound("you")] == ["b"]
         assert await store.claim_inbound("you") == ()
         assert await open_ids(store) == ["c", "a", "b"]
+
+    async def test_a_turn_takes_messages_while_it_runs(self, store: Store) -> None:
+        session = await make(store)
+        for name in "ab":
+            await store.accept(inbound(name), claimant="me" if name == "a" else None)
+        await record(store, session.id, StartTurn(turn_id="t"))
+
+        said = (AddMessage(Draft(role="user", content=name), "t") for name in "ab")
+        await record(store, session.id, TakeInbound(turn_id="t", inbound=("a", "b")), *said)
+
+        assert await open_ids(store) == []
+        row, fresh = await store.accept(inbound("again", external_id="a"))
+        assert (row.id, row.status, row.turn_id, fresh) == ("a", "done", "t", False)
+        assert (await store.get_turn("t")).status == "running"
+
+    async def test_a_turn_takes_nothing_that_is_taken_and_nothing_after_its_end(
+        self, store: Store
+    ) -> None:
+        session = await make(store)
+        for name in "ab":
+            await store.accept(inbound(name))
+        await record(store, session.id, StartTurn(turn_id="t", inbound=("a",)))
+        said = AddMessage(Draft(role="user", content="b"), "t")
+
+        with pytest.raises(Conflict):
+            await record(store, session.id, TakeInbound(turn_id="t", inbound=("b", "a")), said)
+        await record(store, session.id, EndTurn(turn_id="t", status="done"))
+        with pytest.raises(RecordNotFound):
+            await record(store, session.id, TakeInbound(turn_id="t", inbound=("b",)), said)
+
+        assert await open_ids(store) == ["b"]
+        assert await store.get_messages(session.id) == ()
 
     async def test_messages_of_one_session_can_be_claimed(self, store: Store) -> None:
         for name, session_id in (("a", "s"), ("b", None), ("c", "s")):

@@ -20,12 +20,17 @@ async def list_ids(store: Store, limit: int) -> Sized:
     return (await store.list_sessions(SessionFilter(viewer="owner"), limit=limit)).sessions
 
 
+async def list_names(store: Store, limit: int) -> Sized:
+    return (await store.list_names(SessionFilter(viewer="owner"), limit=limit)).names
+
+
 async def search(store: Store, limit: int) -> Sized:
     return (await store.search("apple", SearchFilter(viewer="owner"), limit=limit)).hits
 
 
 PAGES: dict[str, Callable[[Store, int], Awaitable[Sized]]] = {
     "list_sessions": list_ids,
+    "list_names": list_names,
     "find_sessions": lambda store, limit: store.find_sessions("aaaa", limit=limit),
     "find_titles": lambda store, limit: store.find_titles("t", limit=limit),
     "get_messages": lambda store, limit: store.get_messages(ID, limit),

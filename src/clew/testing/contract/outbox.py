@@ -9,8 +9,9 @@ import pytest
 
 from clew.core.changes import AddMessage, Send
 from clew.core.delivery import NewOutbound, Outbound, OutboundStatus
+from clew.core.ids import new_id
 from clew.core.message import Draft
-from clew.errors import InvalidInput, RecordNotFound
+from clew.errors import InvalidInput, RecordNotFound, SessionNotFound
 from clew.ports import Store
 from clew.testing.clock import SECOND, FakeClock
 from clew.testing.contract.case import Contract, make, record
@@ -48,6 +49,42 @@ class OutboxContract(Contract):
                 None, None, None, None, now, now,
             ),
         )  # fmt: skip
+
+    async def test_a_reply_of_no_turn_needs_no_lease(
+        self, store: Store, other: Store, clock: FakeClock
+    ) -> None:
+        session = await make(store)
+        lease = await other.acquire_lease(session.id, "busy")
+        new = NewOutbound(id="a", key="k", channel="telegram", address={"chat": 7}, content="hi")
+
+        row = await store.add_outbound(session.id, new)
+
+        now = clock()
+        assert row == Outbound(
+            "a", session.id, "k", "telegram", {"chat": 7}, "hi", None, None, "pending", 0, now,
+            None, None, None, None, now, now,
+        )  # fmt: skip
+        assert await store.list_outbound() == (row,)
+        assert await other.find_lease(session.id) == lease
+
+    async def test_a_reply_that_is_added_twice_stays_as_it_is(self, store: Store) -> None:
+        session = await make(store)
+        first = NewOutbound(id="a", key="k", channel="telegram", content="hi")
+        await store.add_outbound(session.id, first)
+        await claim(store)
+        await store.settle_outbound("a", "sent")
+
+        again = NewOutbound(id="a", key="other", channel="slack", content="anew", withheld=True)
+        row = await store.add_outbound(session.id, again)
+
+        assert (row.key, row.content, row.status) == ("k", "hi", "sent")
+        assert await store.list_outbound() == (row,)
+
+    async def test_a_reply_needs_its_session(self, store: Store) -> None:
+        with pytest.raises(SessionNotFound):
+            await store.add_outbound(new_id(), NewOutbound(id="a", key="k", channel="c"))
+
+        assert await store.list_outbound() == ()
 
     async def test_replies_are_claimed_oldest_first(self, store: Store, clock: FakeClock) -> None:
         session = await make(store)

@@ -281,6 +281,8 @@ class TextContract(Contract):
         assert await store.list_inbound(text) == ()
         assert await store.drop_inbound([text]) == ()
         assert await store.count_sessions(SessionFilter(viewer=text)) == 0
+        assert (await store.list_names(SessionFilter(viewer=text))).names == ()
+        assert await store.list_states([text]) == {}
         await store.shorten_ids([text])
 
     async def test_words_beside_strange_text_are_found(self, store: Store) -> None:

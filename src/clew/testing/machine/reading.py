@@ -59,7 +59,16 @@ class Reading(Pair):
             if cursor is None:
                 break
         assert found == expected
+        assert self._names(where, size) == expected
         assert self.run(self.store.count_sessions(where)) == len(expected)
+
+    def _names(self, where: SessionFilter, size: int) -> list[str]:
+        page = self.run(self.store.list_names(where, limit=size))
+        found = list(page.names)
+        while page.cursor is not None:
+            page = self.run(self.store.list_names(where, limit=size, cursor=page.cursor))
+            found += page.names
+        return [name.id for name in found]
 
     @rule(wanted=st.lists(st.sampled_from(WORDS), min_size=1, max_size=2), viewer=viewers)
     def search(self, wanted: list[str], viewer: str) -> None:

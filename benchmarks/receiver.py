@@ -1,0 +1,75 @@
+"""What `storm` kills: a gateway without a web server, with a scripted model and four channels.
+
+A life takes up what the last one left, then listens on its channels and delivers until somebody
+ends it. It knows nothing of who that is, or when.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import msgspec
+
+# What every life needs is loaded once, before lives are forked.
+import clew.agent.agent
+import clew.agent.loop
+import clew.agent.titling
+import clew.agent.tools
+import clew.testing.scripted  # noqa: F401  # likewise
+from clew.config import load
+from clew.runtime.delivering import Deliverer, DeliverySettings
+from clew.runtime.resumption import take_up
+from clew.runtime.supervising import Supervisor
+from clew.testing.channels import PeerChannel
+from clew.wiring import open_configured_store, open_house, open_reception
+
+SETTLE_S = 0.05
+DELAY_S = 0.01
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A home, and where the other sides of its channels are: a port for each name."""
+
+    home: Path
+    ports: dict[str, int]
+
+    def make(self) -> None:
+        """Write the configuration and the script: each answer is what it answers."""
+        self.home.mkdir(parents=True)
+        script = self.home / "script.json"
+        answer = {"text": "To ", "echo": "user", "delay": DELAY_S, "chunk": 8}
+        script.write_text(json.dumps({"title": "Stormy", "answers": [answer]}))
+        (self.home / "config.toml").write_text(
+            'model = "script/x"\n[session]\nreset = { mode = "off" }\n'
+            'dm_scope = "per-channel-peer"\n'
+            '[providers.script]\nkind = "python"\nfactory = "clew.testing.scripted:open_model"\n'
+            f"base_url = {json.dumps(str(script))}\n"
+        )
+
+
+def live(place: Place) -> None:
+    """A process, until it is killed."""
+    asyncio.run(_live(place))
+
+
+async def _live(place: Place) -> None:
+    config = load(home=str(place.home), environ={})
+    store = await open_configured_store(config)
+    house = open_house(config, store)
+    reception = open_reception(config, house, settle_s=SETTLE_S)
+    channels = [PeerChannel(port, name=name) for name, port in place.ports.items()]
+    runtime = house.runtime
+    deliverer = Deliverer(
+        store,
+        channels,
+        clock=runtime.clock,
+        bell=runtime.replies.bell,
+        settings=DeliverySettings(poll=0.1),
+    )
+    await take_up(runtime, reception)
+    supervisor = Supervisor(channels, reception.receive, clock=runtime.clock, first_pause=0.05)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(deliverer.run())
+        tasks.create_task(supervisor.run())

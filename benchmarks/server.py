@@ -1,0 +1,78 @@
+"""`clew serve` as a process of its own, with a scripted model, for benchmarks that call it."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+PATIENCE = 120.0
+ANSWER = "The scripted model answers with a sentence or two, as a short answer has them. "
+
+
+class Gateway(msgspec.Struct, frozen=True):
+    """A gateway that runs."""
+
+    url: str
+    token: str
+    pid: int
+    release: Path
+    """The file that ends the wait of turns that are held up."""
+
+    def cpu(self) -> float:
+        """Seconds of CPU that it has had, all threads."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def open_gateway(home: Path, store: Path) -> Iterator[Gateway]:
+    """`clew serve` with a scripted model, over a store."""
+    release = home / "release"
+    _configure(home, release)
+    environment = {**os.environ, "CLEW_HOME": str(home), "CLEW_STORE": f"sqlite://{store}"}
+    with _process(environment) as (process, told):
+        yield Gateway(told["url"], told["token"], process.pid, release)
+
+
+def _configure(home: Path, release: Path) -> None:
+    held = {"when": "^held", "answers": [{"echo": "user", "hold": str(release)}]}
+    answer = {"text": ANSWER, "echo": "user"}
+    script = home / "script.json"
+    script.write_text(json.dumps({"title": "Load", "answers": [answer], "rules": [held]}))
+    (home / "config.toml").write_text(
+        'model = "script/x"\n'
+        '[providers.script]\nkind = "python"\nfactory = "clew.testing.scripted:open_model"\n'
+        f"base_url = {json.dumps(str(script))}\n"
+    )
+
+
+@contextmanager
+def _process(
+    environment: dict[str, str],
+) -> Iterator[tuple[subprocess.Popen[bytes], dict[str, str]]]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "clew", "serve", "--port", "0", "--json"],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        assert process.stdout is not None
+        ready, _, _ = select.select([process.stdout], [], [], PATIENCE)
+        line = process.stdout.readline() if ready else b""
+        if not line:
+            raise SystemExit("The gateway did not start.")
+        told = json.loads(line)
+        told["token"] = Path(told["token_file"]).read_text("ascii").strip()
+        yield process, told
+    finally:
+        process.terminate()
+        process.communicate(timeout=PATIENCE)

@@ -1,0 +1,227 @@
+"""Webhooks: signed requests in, signed callbacks out.
+
+`read_hook` makes a message of a request whose signature is good; the gateway's door gives it the
+request. Replies are posted to the hook's callback, each part with an id that stays the same when
+it is sent again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from clew.channels.signing import SHORTEST, WINDOW, check_signature, sign
+from clew.core.arrivals import Incoming, Labels, Sender
+from clew.core.channelkeys import ChannelKey, format_key
+from clew.core.chunking import split_text
+from clew.core.delivery import Outbound
+from clew.core.replies import Parcel, ReplyTo, parse_reply_to
+from clew.core.routing import Arrival, Peer
+from clew.errors import InvalidConfig, InvalidInput, ReplyDelayed, ReplyRefused
+from clew.ports import Clock, Receive
+
+if TYPE_CHECKING:
+    import httpx
+
+CHANNEL: Final = "webhook"
+DELIVERY: Final = "x-clew-delivery"
+LIMIT: Final = 100_000
+MAX_BODY: Final = 1_000_000
+TIMEOUT: Final = 30.0
+
+_KEY: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", re.ASCII)
+_LATER: Final = (408, 425, 429, 503)
+"""Answers that say that nothing was done."""
+
+
+class Hook(msgspec.Struct, frozen=True, kw_only=True):
+    """A webhook: who may call, whose word it is, and where replies go.
+
+    `session` is a name that its messages share a session under; without one each message, or each
+    `key` that a body names, has its own. `trusted`: it speaks with the owner's rights.
+    """
+
+    name: str
+    secret: str
+    agent: str = "main"
+    session: str | None = None
+    trusted: bool = False
+    callback: str | None = None
+    callback_secret: str | None = None
+    deliver_to: str | None = None
+    resend: bool = False
+    window: int = WINDOW
+
+    def check(self) -> None:
+        """`InvalidConfig` if it could not work, or not safely."""
+        if len(self.secret) < SHORTEST:
+            raise InvalidConfig(
+                f"webhooks.{self.name}.secret is too short: take at least {SHORTEST} characters."
+            )
+        if self.session is not None and not _KEY.fullmatch(self.session):
+            raise InvalidConfig(
+                f"webhooks.{self.name}.session must be letters, digits, `-`, `_` and `.`."
+            )
+        if self.deliver_to is not None:
+            parse_reply_to(self.deliver_to)
+
+
+class _Body(msgspec.Struct, frozen=True):
+    """What a body may say for itself; anything else in it is ignored."""
+
+    text: str
+    id: str | None = None
+    key: str | None = None
+    sender: str | None = None
+
+
+def read_hook(hook: Hook, headers: Mapping[str, str], body: bytes, *, now: int) -> Incoming:
+    """The message in a request. `Unauthorized`, or `InvalidInput` for a body that is none.
+
+    Header names are in small letters, `now` is milliseconds. A JSON body with a `text` says that;
+    any other body is itself the text. Only what is signed counts: a message is known by its `id`,
+    else by its signature.
+    """
+    signature = check_signature(hook.secret, headers, body, now=now // 1000, window=hook.window)
+    if len(body) > MAX_BODY:
+        raise InvalidInput("The body is too long for a message.")
+    said = _read_body(body)
+    external = said.id or signature
+    if said.key is not None and not _KEY.fullmatch(said.key):
+        raise InvalidInput("`key` is letters, digits, `-`, `_` and `.`, at most 100 of them.")
+    # A second delivery must not begin a second session.
+    key = format_key(ChannelKey(hook.agent, "hook", _session_of(hook, said, external)))
+    return Incoming(
+        arrival=Arrival(
+            channel=CHANNEL,
+            account=hook.name,
+            peer=Peer("dm", hook.name),
+            is_owner=hook.trusted,
+        ),
+        sender=Sender(hook.name, said.sender),
+        text=said.text,
+        received_at=now,
+        external_id=external,
+        labels=Labels(conversation=hook.name),
+        reply_to=_reply_to(hook, key),
+        key=key,
+        from_person=False,
+    )
+
+
+def _session_of(hook: Hook, said: _Body, external: str) -> str:
+    """What its session is called. Who is not trusted can't name the session of another hook."""
+    if hook.session is not None:
+        return hook.session.lower()
+    if said.key is not None:
+        return said.key.lower() if hook.trusted else f"{hook.name}-{said.key}".lower()
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{hook.name} {external}"))
+
+
+def _read_body(body: bytes) -> _Body:
+    try:
+        text = body.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput("The body is no text.") from error
+    try:
+        said = msgspec.json.decode(body, type=_Body)
+    except (msgspec.MsgspecError, RecursionError):
+        said = _Body(text)
+    if not said.text.strip():
+        raise InvalidInput("There is nothing in the body to answer.")
+    if said.id is not None and not 0 < len(said.id) <= 200:
+        raise InvalidInput("`id` has to be of 1 to 200 characters.")
+    if said.sender is not None and len(said.sender) > 200:
+        raise InvalidInput("`sender` has to be of at most 200 characters.")
+    return said
+
+
+def _reply_to(hook: Hook, key: str) -> ReplyTo | None:
+    if hook.deliver_to is not None:
+        return parse_reply_to(hook.deliver_to)
+    if hook.callback is None:
+        return None
+    return ReplyTo(channel=CHANNEL, key=key, account=hook.name)
+
+
+class WebhookChannel:
+    """`ports.Channel` to the callback of one hook."""
+
+    def __init__(
+        self, hook: Hook, *, clock: Clock, client: httpx.AsyncClient | None = None
+    ) -> None:
+        self.name = CHANNEL
+        self.account = hook.name
+        self.hook = hook
+        self._clock = clock
+        self._client = client
+
+    async def run(self, receive: Receive) -> None:  # noqa: ARG002  # requests come by the gateway
+        """See `ports.Channel`. There is nothing to listen to: the gateway has the door."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            if self._client is not None:
+                await self._client.aclose()
+
+    def split(self, text: str) -> Sequence[str]:
+        """See `ports.Channel`."""
+        return split_text(text, LIMIT)
+
+    def may_repeat(self, outbound: Outbound) -> bool:  # noqa: ARG002  # all of a hook's are alike
+        """See `ports.Channel`."""
+        return self.hook.resend
+
+    async def send(self, parcel: Parcel) -> dict[str, Any]:
+        """See `ports.Channel`."""
+        import httpx  # noqa: PLC0415  # only who sends pays for it
+
+        if self.hook.callback is None:
+            raise ReplyRefused(f"webhooks.{self.hook.name} has no callback to send replies to.")
+        body = _encode(parcel)
+        secret = self.hook.callback_secret or self.hook.secret
+        headers = sign(secret, body, self._clock() // 1000)
+        headers |= {"content-type": "application/json", DELIVERY: parcel.id}
+        if self._client is None:
+            self._client = httpx.AsyncClient(timeout=TIMEOUT, follow_redirects=False)
+        try:
+            response = await self._client.post(self.hook.callback, content=body, headers=headers)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            raise ReplyDelayed(f"Nobody answers at the callback: {error}") from error
+        except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
+            raise ReplyRefused(f"The callback is no address: {error}") from error
+        return _read_answer(response)
+
+
+def _encode(parcel: Parcel) -> bytes:
+    row = parcel.outbound
+    return msgspec.json.encode(
+        {
+            "id": row.id,
+            "part": parcel.part,
+            "is_last": parcel.is_last,
+            "text": parcel.text.encode(errors="replace").decode(),
+            "session_id": row.session_id,
+            "turn_id": row.turn_id,
+            "key": row.key,
+        }
+    )
+
+
+def _read_answer(response: httpx.Response) -> dict[str, Any]:
+    """A receipt; or what the other side's number means."""
+    status = response.status_code
+    if response.is_success:
+        return {"status": status}
+    if status in _LATER:
+        after = response.headers.get("retry-after", "")
+        seconds = min(int(after), 3_600) if after.isascii() and after.isdigit() else None
+        raise ReplyDelayed(f"The callback answers {status}.", after=seconds)
+    if status < 500:
+        raise ReplyRefused(f"The callback answers {status}.")
+    raise ConnectionError(f"the callback answers {status}")  # it may have been at it

@@ -1,0 +1,189 @@
+"""The operations over HTTP: requests made from the table, problem documents made errors again.
+
+httpx is loaded with the first client, not with clew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from clew.client.transport import Live
+from clew.core.frames import DoneFrame, ErrorFrame, Frame, StreamFrame, read_frame, to_wire
+from clew.core.params import Params, SendChat
+from clew.core.problems import Problem, error_of
+from clew.core.views import Exported
+from clew.errors import ClewError, GatewayUnavailable, InvalidInput
+from clew.operations import Operation, get_operation
+from clew.version import __version__
+
+if TYPE_CHECKING:
+    import httpx
+
+PATIENCE: Final = 30.0
+"""Seconds for an answer that needs no turn."""
+
+_FILE_NAME: Final = re.compile(r'filename="([^"]*)"')
+
+
+class HttpTransport:
+    """`Transport` to a gateway."""
+
+    def __init__(self, url: str, token: str | None, *, timeout: float = PATIENCE) -> None:
+        """Proxies and certificates are those of the environment; this machine needs no proxy."""
+        import httpx  # noqa: PLC0415  # only who goes over the network pays for it
+
+        self.url = check_url(url)
+        self._headers = {"User-Agent": f"clew/{__version__}"}
+        if token is not None:
+            self._headers["Authorization"] = f"Bearer {token}"
+        self._http = httpx.AsyncClient(
+            base_url=self.url,
+            headers=self._headers,
+            timeout=timeout,
+            follow_redirects=False,
+            trust_env=not is_here(self.url),
+        )
+
+    async def call(self, operation: Operation, params: Params) -> Any:
+        """See `Transport`."""
+        from httpx import HTTPError  # noqa: PLC0415  # loaded already
+
+        try:
+            response = await self._http.send(self._request(operation, params))
+        except HTTPError as error:
+            raise unreachable(self.url, error) from error
+        if not response.is_success:
+            raise read_problem(response.status_code, response.content)
+        if operation.answer == "file":
+            return _file(response)
+        try:
+            return msgspec.json.decode(response.content, type=operation.gives)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise GatewayUnavailable(
+                f"What {self.url} answered to {operation.name} can't be read: {error}. "
+                "Is it a clew of another version?"
+            ) from error
+
+    async def stream(self, params: SendChat) -> AsyncGenerator[StreamFrame]:
+        """See `Transport`."""
+        from httpx import HTTPError, Timeout  # noqa: PLC0415  # loaded already
+
+        asked = msgspec.structs.replace(params, stream=True)
+        request = self._request(get_operation("chat.send"), asked)
+        # Between two events there may be a long turn; the gateway's heartbeat is every 15 s.
+        request.extensions["timeout"] = Timeout(PATIENCE, read=60.0).as_dict()
+        try:
+            response = await self._http.send(request, stream=True)
+            try:
+                if not response.is_success:
+                    raise read_problem(response.status_code, await response.aread())
+                async for frame in read_events(response.aiter_bytes()):
+                    if isinstance(frame, ErrorFrame):
+                        raise error_of(frame.problem)
+                    yield frame  # type: ignore[misc]  # the others are for the socket
+                    if isinstance(frame, DoneFrame):
+                        return
+            finally:
+                await response.aclose()
+        except HTTPError as error:
+            raise unreachable(self.url, error) from error
+        raise GatewayUnavailable(
+            "The gateway ended the stream before the message was answered. The turn goes on there; "
+            "send it again with the same idempotency key to see what came of it."
+        )
+
+    def live(self) -> AbstractAsyncContextManager[Live]:
+        """See `Transport`."""
+        from clew.client.live import open_live  # noqa: PLC0415  # websockets only where needed
+
+        return open_live(self.url, self._headers)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    def _request(self, operation: Operation, params: Params) -> httpx.Request:
+        values: dict[str, Any] = msgspec.to_builtins(params)
+        path = operation.path
+        for name in operation.path_fields:
+            path = path.replace(f"{{{name}}}", quote(str(values[name]), safe=""))
+        headers = {}
+        if values.get("if_match") is not None:
+            headers["If-Match"] = f'"{values["if_match"]}"'
+        others = {name: values[name] for name in operation.other_fields if name in values}
+        if operation.has_body:
+            headers["Content-Type"] = "application/json"
+            return self._http.build_request(
+                operation.method, path, headers=headers, content=to_wire(others)
+            )
+        return self._http.build_request(
+            operation.method, path, headers=headers, params=_query(others)
+        )
+
+
+def check_url(url: str) -> str:
+    """The address of a gateway, without what follows its host; `InvalidInput` for others."""
+    parts = urlsplit(url.strip())
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InvalidInput(f'"{url[:200]}" is no address of a gateway, like http://127.0.0.1:7717.')
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+
+
+def is_here(url: str) -> bool:
+    """Whether an address is of this machine: a token for it is shown to no proxy."""
+    host = urlsplit(url).hostname or ""
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
+
+
+def _query(values: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        name: ("true" if value else "false") if isinstance(value, bool) else str(value)
+        for name, value in values.items()
+        if value is not None
+    }
+
+
+def _file(response: httpx.Response) -> Exported:
+    named = _FILE_NAME.search(response.headers.get("content-disposition", ""))
+    media_type = response.headers.get("content-type", "application/octet-stream")
+    name = named[1] if named else "session"
+    return Exported(name, media_type, response.content.decode("utf-8", "replace"))
+
+
+def read_problem(status: int, content: bytes) -> ClewError:
+    """The error that an answer tells of; one without a problem document is no gateway's."""
+    try:
+        return error_of(msgspec.json.decode(content, type=Problem))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return GatewayUnavailable(f"The gateway answered with {status}, and no word why.")
+
+
+def unreachable(url: str, error: Exception) -> GatewayUnavailable:
+    """Nobody answers."""
+    reason = str(error) or type(error).__name__
+    return GatewayUnavailable(
+        f"No gateway answers at {url}: {reason}. Start one with `clew serve`, or check the address."
+    )
+
+
+async def read_events(chunks: AsyncIterator[bytes]) -> AsyncIterator[Frame]:
+    """The frames of an event stream. Lines end with LF or CRLF only: the rest is text."""
+    rest, data = b"", []
+    async for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in (each.removesuffix(b"\r") for each in lines):
+            if line.startswith(b"data:"):
+                data.append(line[5:].removeprefix(b" "))
+            elif not line and data:
+                yield read_frame(b"\n".join(data))
+                data = []

@@ -1,0 +1,174 @@
+"""Live events over one WebSocket that comes back by itself, and misses no message.
+
+For every session it remembers the last number that it has shown. After a break it asks for what
+comes after that, and passes over what it has shown already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import (
+    ConnectionClosed,
+    InvalidHandshake,
+    InvalidStatus,
+    WebSocketException,
+)
+
+from clew.client.http import is_here, read_problem, unreachable
+from clew.core.frames import (
+    EventFrame,
+    LiveFrame,
+    StateFrame,
+    Subscribe,
+    SubscribedFrame,
+    Unsubscribe,
+    read_frame,
+    to_wire,
+)
+from clew.errors import (
+    GatewayUnavailable,
+    InvalidInput,
+    Locked,
+    StoreUnusable,
+    TooManyRequests,
+    Unauthorized,
+)
+
+PAUSES: Final = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0)
+"""Seconds before each attempt to come back; the last of them for all that follow."""
+REFUSED: Final = (4401, 4403)
+"""Close codes after which it is of no use to come back."""
+PASSING: Final = (GatewayUnavailable, TooManyRequests, StoreUnusable, Locked)
+"""What another attempt may find better."""
+MAX_FRAME: Final = 64_000_000
+
+
+@asynccontextmanager
+async def open_live(url: str, headers: Mapping[str, str]) -> AsyncIterator[HttpLive]:
+    """Live events of a gateway. The first connection has to succeed; later ones are tried again."""
+    live = HttpLive(url, headers)
+    await live.connect()
+    try:
+        yield live
+    finally:
+        await live.close()
+
+
+class HttpLive:
+    """`Live` to a gateway."""
+
+    def __init__(self, url: str, headers: Mapping[str, str]) -> None:
+        self._url = url
+        self._address = f"ws{url.removeprefix('http')}/v1/live"
+        self._headers = dict(headers)
+        self._socket: ClientConnection | None = None
+        self._tell_lost: Callable[[], None] = lambda: None
+        self._seen: dict[str | None, int | None] = {}
+        """What is followed, and the last number that was shown of it."""
+
+    async def subscribe(self, session: str | None = None, *, after: int | None = None) -> None:
+        """See `Live`. While the connection is broken it is remembered for the next one."""
+        self._seen[session] = after
+        await self._send(Subscribe(session, after))
+
+    async def unsubscribe(self, session: str | None = None) -> None:
+        """See `Live`."""
+        self._seen.pop(session, None)
+        await self._send(Unsubscribe(session))
+
+    def when_lost(self, tell: Callable[[], None]) -> None:
+        """See `Live`."""
+        self._tell_lost = tell
+
+    async def __aiter__(self) -> AsyncIterator[LiveFrame]:
+        while True:
+            socket = self._socket or await self._come_back()
+            try:
+                data = await socket.recv()
+            except ConnectionClosed as error:
+                self._refuse_if_told(error)
+                self._socket = None
+                self._tell_lost()
+                continue
+            frame = self._read(data)
+            if self._is_new(frame):
+                yield frame
+
+    def _read(self, data: str | bytes) -> LiveFrame:
+        try:
+            frame: Any = read_frame(data)
+        except InvalidInput as error:
+            # To pass over it might be to miss a message.
+            raise GatewayUnavailable(
+                f"{self._url} sent what can't be read: {error} Is it a clew of another version?"
+            ) from error
+        return frame  # type: ignore[no-any-return]  # the others are for streams
+
+    def _is_new(self, frame: LiveFrame) -> bool:
+        """Whether it has not been shown; what is followed no longer is not shown either."""
+        match frame:
+            case SubscribedFrame(session, after) if session in self._seen:
+                if self._seen[session] is None:
+                    self._seen[session] = after
+            case EventFrame(session=session) if session not in self._seen:
+                return False
+            case EventFrame(session=session, seq=int(seq)):
+                last = self._seen[session]
+                if last is not None and seq <= last:
+                    return False
+                self._seen[session] = seq
+            case StateFrame() | _:
+                pass
+        return True
+
+    async def connect(self) -> ClientConnection:
+        """Connect, and follow again what was followed."""
+        try:
+            socket = await connect(
+                self._address,
+                additional_headers=self._headers,
+                max_size=MAX_FRAME,
+                compression=None,
+                proxy=None if is_here(self._url) else True,
+            )
+        except InvalidStatus as error:
+            status = error.response.status_code
+            raise read_problem(status, bytes(error.response.body or b"")) from error
+        except (OSError, TimeoutError, InvalidHandshake, WebSocketException) as error:
+            raise unreachable(self._url, error) from error
+        self._socket = socket
+        for session, after in tuple(self._seen.items()):
+            await self._send(Subscribe(session, after))
+        return socket
+
+    async def _come_back(self) -> ClientConnection:
+        attempt = 0
+        while True:
+            try:
+                return await self.connect()
+            except PASSING:
+                await asyncio.sleep(PAUSES[min(attempt, len(PAUSES) - 1)])
+                attempt += 1
+
+    def _refuse_if_told(self, error: ConnectionClosed) -> None:
+        if error.rcvd is not None and error.rcvd.code in REFUSED:
+            reason = (error.rcvd.reason or "the token opens nothing any more").rstrip(".")
+            raise Unauthorized(f"The gateway closed the connection: {reason}.") from error
+
+    async def _send(self, frame: Subscribe | Unsubscribe) -> None:
+        if self._socket is not None:
+            # One that is broken is found out by whoever reads, who says all this again.
+            with contextlib.suppress(ConnectionClosed):
+                await self._socket.send(to_wire(frame).decode())
+
+    async def close(self) -> None:
+        """Hang up."""
+        if self._socket is not None:
+            await self._socket.close()
+            self._socket = None

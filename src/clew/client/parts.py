@@ -1,0 +1,92 @@
+"""Who calls, and what the calls are made of. Nothing is built here."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, tzinfo
+from typing import Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from clew.core.session import OWNER, Session, may_see
+from clew.core.tokens import Scope, covers
+from clew.core.views import ChannelView, SessionView, StoreView, view_session
+from clew.errors import Forbidden, SessionNotFound
+from clew.operations import Operation
+from clew.ports import Context, Memory, Models, Personalities, Store
+from clew.runtime.cron import CronFile
+from clew.runtime.reception import Reception
+from clew.runtime.runtime import Runtime
+
+Format: TypeAlias = Literal["md", "html", "jsonl"]
+Exporter: TypeAlias = Callable[[Session, Format, bool | None], AsyncIterator[str]]
+"""A session as a file of that kind, piece by piece; `masked` or not, or as usual."""
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Somebody who calls: a person, and what their credential may. In process, the owner."""
+
+    person: str = OWNER
+    scope: Scope = "admin"
+    token_id: str | None = None
+
+    @property
+    def is_owner(self) -> bool:
+        """Whether everything here is theirs."""
+        return self.person == OWNER
+
+    def check(self, operation: Operation) -> None:
+        """`Forbidden`, if the credential does not reach that far."""
+        if not covers(self.scope, operation.scope):
+            raise Forbidden(
+                f"{operation.name} needs a token with the scope {operation.scope}; "
+                f"this one has {self.scope}. Nothing was changed."
+            )
+
+    def need_owner(self, what: str) -> None:
+        """`Forbidden`, for what only the owner may."""
+        if not self.is_owner:
+            raise Forbidden(f"Only the owner of this clew may {what}. Nothing was changed.")
+
+
+class Parts(NamedTuple):
+    """What the calls are made of. What is left out is not known there."""
+
+    runtime: Runtime
+    models: Models
+    personalities: Personalities
+    memory: Memory
+    export: Exporter | None = None
+    describe: Callable[[], Awaitable[StoreView]] | None = None
+    channels: Callable[[], tuple[ChannelView, ...]] = tuple
+    zone: tzinfo = UTC
+    timezone: str | None = None
+    jobs: CronFile | None = None
+    context: Context | None = None
+    job_problems: Callable[[], dict[str, str]] = dict
+    reception: Reception | None = None
+
+    @property
+    def store(self) -> Store:
+        """Where everything is kept."""
+        return self.runtime.store
+
+
+async def get_visible(
+    parts: Parts, session_id: str, caller: Caller, *, trashed: bool = False
+) -> Session:
+    """The session, if the caller may see it; what they may not see is not there."""
+    session = await parts.store.get_session(session_id)
+    if not may_see(caller.person, session.person):
+        raise SessionNotFound(session_id)
+    if (session.deleted_at is not None) is not trashed:
+        advice = "It is not in the trash." if trashed else "It is in the trash; restore it first."
+        raise SessionNotFound(session_id, advice)
+    return session
+
+
+async def view(parts: Parts, session: Session) -> SessionView:
+    """One session as it is shown."""
+    short_ids = await parts.store.shorten_ids([session.id])
+    states = await parts.store.list_states([session.id])
+    return view_session(session, short_ids[session.id], states[session.id])

@@ -1,0 +1,235 @@
+"""A seat at a gateway: the same place at a session, whose decisions are made there.
+
+It keeps what a seat keeps: where it is, what the next session will be like, the breadcrumbs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager
+from typing import Any, Final, cast
+
+from clew.client.remote.runtime import RemoteRuntime
+from clew.core.breadcrumb import Breadcrumb
+from clew.core.delivery import Inbound
+from clew.core.keys import Place
+from clew.core.params import DropQueue
+from clew.core.session import Session
+from clew.core.signals import Event
+from clew.core.terminals import (
+    BeginSession,
+    CommandReply,
+    Crumb,
+    LeaveSeat,
+    Left,
+    Located,
+    LocateSeat,
+    RunCommand,
+    Seated,
+    SwitchSeat,
+    tell_place,
+)
+from clew.core.turn import Turn
+from clew.core.views import Dropped, SessionView
+from clew.errors import ClewError, InvalidInput
+from clew.runtime.continuing import Continued
+from clew.runtime.projects import KeyChoice
+from clew.runtime.recovery import Recovered
+from clew.runtime.runtime import Runtime, Ticket
+from clew.runtime.seat import Reason, Seat, Switched
+from clew.runtime.sitting import Sitting, sit_at_nothing
+
+GOODBYE: Final = 5.0
+"""Seconds in which a gateway has to hear that somebody leaves."""
+WISHES: Final = (
+    "title", "personality", "model", "thinking", "service_tier", "mode", "send_policy",
+)  # fmt: skip
+
+
+class RemoteSeat(Seat):
+    """One terminal at one session of a gateway at a time."""
+
+    def __init__(self, there: RemoteRuntime, models: Any, **more: Any) -> None:
+        # A terminal uses no more of the runtime than what is there.
+        super().__init__(cast(Runtime, there), models, holds=False, **more)
+        self._there = there
+        self._moves: str | None = None
+
+    def keep(self, session: SessionView) -> Session:
+        """A session as a terminal knows it."""
+        return self._there.store.keep(session)
+
+    def check_may_change(self) -> None:
+        """`InvalidInput` for one that only looks."""
+        self._refuse_if_read_only()
+
+    # --- talking --------------------------------------------------------------------------------
+
+    async def say(
+        self,
+        text: str,
+        *,
+        parts: tuple[dict[str, Any], ...] = (),
+        external_id: str | None = None,
+    ) -> Ticket:
+        """See `Seat`."""
+        self._refuse_if_read_only()
+        if parts or external_id is not None:
+            raise InvalidInput("Only text can be said over a gateway yet.")
+        async with self._beginning:
+            session = self.session or await self.begin()
+        ticket = await self._there.send(
+            text, session.id, person=self.person, attended=self._attended
+        )
+        self.messages_sent += ticket.is_new
+        return self._follow(ticket)
+
+    async def adopt(self, inbound: Inbound) -> Ticket:  # noqa: ARG002  # which one is known there
+        """See `Seat`: a retry takes what waits first, and this is what waits first."""
+        reply, ticket = await self.order("/retry")
+        if ticket is None:
+            raise InvalidInput(reply.text or "The message could not be run.")
+        return ticket
+
+    async def drop(self, inbound: Inbound) -> None:
+        """See `Seat`."""
+        if inbound.session_id is not None:
+            params = DropQueue(session=inbound.session_id, id=inbound.id)
+            await self._there.client.do("queue.drop", params, Dropped)
+
+    async def begin(self) -> Session:
+        """See `Seat`."""
+        wanted = self._at.wanted
+        params = BeginSession(
+            where=tell_place(self.place),
+            key=self.key,
+            pinned=bool(wanted.get("pinned")),
+            previous=wanted.get("previous_id"),
+            **{name: wanted.get(name) for name in WISHES},
+        )
+        made = await self._there.client.do("seats.begin", params, SessionView)
+        session = self.keep(made)
+        self._be(session=session)
+        self._trail.leave(session)
+        return session
+
+    async def stop(self) -> bool:
+        """See `Seat`; whoever has begun the turn."""
+        return self.session is not None and await self._there.stop(self.session.id)
+
+    def watch_answer(self, _session: Session) -> AbstractContextManager[AsyncIterator[Event]]:
+        """See `Seat`."""
+        return self._there.watch_answers()
+
+    async def order(self, line: str) -> tuple[CommandReply, Ticket | None]:
+        """Let the gateway run a command; the turn that comes of it, if one does."""
+        session = self.session
+        coming: asyncio.Future[Turn] | None = None
+        if session is not None:
+            coming = self._there.line.expect_end(session.id)
+        params = RunCommand(
+            line=line,
+            session=None if session is None else session.id,
+            key=self.key,
+            where=tell_place(self.place),
+        )
+        reply: CommandReply | None = None
+        try:
+            reply = await self._there.client.do("commands.run", params, CommandReply)
+        finally:
+            if coming is not None and (reply is None or not reply.begins):
+                coming.cancel()
+        if reply.session is not None and session is not None:
+            self._be(session=self.keep(reply.session))
+        if not reply.begins or coming is None:
+            return reply, None
+        return reply, self._follow(Ticket(None, True, coming))
+
+    # --- to another session ---------------------------------------------------------------------
+
+    async def locate(self, place: Place, key: str | None = None) -> KeyChoice:
+        """See `Seat`."""
+        found = await self._locate(place, key)
+        session = None if found.session is None else self.keep(found.session)
+        return KeyChoice(found.key, session, found.moved_from)
+
+    async def find_continued(self, breadcrumb: Breadcrumb | None) -> Continued:
+        """See `Seat`."""
+        found = await self._locate(self.place, self.key, continues=True, crumb=_tell(breadcrumb))
+        session = None if found.continued is None else self.keep(found.continued)
+        return Continued(session, "none" if session is None else "directory", found.note)
+
+    async def _locate(self, place: Place, key: str | None, **more: Any) -> Located:
+        params = LocateSeat(where=tell_place(place), key=key, **more)
+        return await self._there.client.do("seats.locate", params, Located)
+
+    async def move_here(self, session: Session) -> Session:
+        """See `Seat`; done together with the switch that follows."""
+        self._moves = session.id
+        return session
+
+    async def switch(
+        self, target: Session | None, reason: Reason, *, read_only: bool = False
+    ) -> Switched:
+        """See `Seat`."""
+        moves, self._moves = self._moves is not None and target is not None, None
+        params = self._switching(target, reason, read_only=read_only, moves=moves)
+        return await self._go(params)
+
+    async def branch(self, source: Session, *, title: str | None = None) -> Switched:
+        """See `Seat`."""
+        return await self._go(self._switching(source, "fork", forks=True, title=title))
+
+    def _switching(self, target: Session | None, reason: Reason, **more: Any) -> SwitchSeat:
+        return SwitchSeat(
+            where=tell_place(self.place),
+            key=self.key,
+            session=None if target is None else target.id,
+            previous=None if self.session is None else self.session.id,
+            reason=reason,
+            **self._unfinished(),
+            **more,
+        )
+
+    def _unfinished(self) -> dict[str, Any]:
+        """Whether the turn that runs here is ours, and what of ours waits behind it."""
+        if self.session is None or not self.is_busy:
+            return {}
+        waiting = tuple(each.id for each in self._there.list_queued(self.session.id))
+        pending = [each for each in self._tickets if not each.turn.done()]
+        return {"stops": len(pending) > len(waiting), "waiting": waiting}
+
+    async def _go(self, params: SwitchSeat) -> Switched:
+        seated = await self._there.client.do("seats.switch", params, Seated)
+        session = None if seated.session is None else self.keep(seated.session)
+        if session is None:
+            self._at = sit_at_nothing(self._at)
+        else:
+            self._at = Sitting(session=session, read_only=params.read_only, wanted=self._at.wanted)
+        self._trail.leave(session, fresh=params.reason == "new")
+        return Switched(
+            session=session,
+            previous_id=seated.previous_id,
+            reason=seated.reason,
+            recovered=Recovered(seated.interrupted, seated.unanswered),
+            notices=seated.notices,
+        )
+
+    async def leave(self) -> None:
+        """See `Seat`. A gateway that can't be reached is left all the same."""
+        if self.session is not None:
+            params = LeaveSeat(
+                where=tell_place(self.place), session=self.session.id, **self._unfinished()
+            )
+            with contextlib.suppress(ClewError, TimeoutError):
+                async with asyncio.timeout(GOODBYE):
+                    await self._there.client.do("seats.leave", params, Left)
+        await self._there.close()
+
+
+def _tell(crumb: Breadcrumb | None) -> Crumb | None:
+    if crumb is None:
+        return None
+    return Crumb(cwd=crumb.cwd, session=crumb.session_id, fresh=crumb.fresh, at=max(0, crumb.at))

@@ -1,0 +1,83 @@
+"""`Client.chat`: say something, and see what comes of it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
+from typing import Any
+
+from clew.client.doing import Do, check
+from clew.core.frames import AcceptedFrame, EventFrame, StreamFrame
+from clew.core.params import SendChat, StopSession, Upload
+from clew.core.views import Accepted, Stopped
+
+Stream = Callable[[SendChat], AsyncGenerator[StreamFrame]]
+
+
+class Chat:
+    """Talking to sessions."""
+
+    def __init__(self, do: Do, stream: Stream) -> None:
+        self._do = do
+        self._stream = stream
+
+    def send(
+        self,
+        text: str,
+        *,
+        session: str | None = None,
+        key: str | None = None,
+        attachments: tuple[Upload, ...] = (),
+        idempotency_key: str | None = None,
+        attended: bool = True,
+    ) -> Sending:
+        """A message for a session, for where a key leads, or for a new session.
+
+        `await` it to have it kept; or iterate over it, for everything until it is answered. Not
+        `attended`, tools that need the owner's word are refused at once.
+        """
+        given = SendChat(
+            text=text,
+            session=session,
+            key=key,
+            attachments=attachments,
+            idempotency_key=idempotency_key,
+            attended=attended,
+        )
+        return Sending(self._do, self._stream, given)
+
+    async def abort(self, session: str) -> Stopped:
+        """Stop the turn that runs, and take back what waits."""
+        return await self._do("chat.abort", StopSession(id=session), Stopped)
+
+
+class Sending:
+    """A message on its way. `accepted` is there once it is kept: with the first event, or awaited.
+
+    Nothing happens before somebody awaits it or asks for the first event.
+    """
+
+    def __init__(self, do: Do, stream: Stream, params: SendChat) -> None:
+        self.accepted: Accepted | None = None
+        self._do = do
+        self._stream = stream
+        self._params = params
+
+    def __await__(self) -> Generator[Any, Any, Accepted]:
+        return self._keep().__await__()
+
+    async def _keep(self) -> Accepted:
+        self.accepted = await self._do("chat.send", self._params, Accepted)
+        return self.accepted
+
+    def frames(self) -> AsyncGenerator[StreamFrame]:
+        """All that comes, from that it is kept to that it is answered. Close it when you leave."""
+        return self._stream(check("chat.send", self._params))
+
+    async def __aiter__(self) -> AsyncIterator[EventFrame]:
+        async with contextlib.aclosing(self.frames()) as frames:
+            async for frame in frames:
+                if isinstance(frame, AcceptedFrame):
+                    self.accepted = frame.accepted
+                elif isinstance(frame, EventFrame):
+                    yield frame

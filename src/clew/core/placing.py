@@ -1,0 +1,231 @@
+"""Which session a message on a channel is for: the one that its key leads to, or a new one.
+
+Pure: the rules, the message, the session as it is stored and the time give the answer, which is
+kept with the message. Making the session, and telling people of it, is the runtime's business.
+"""
+
+from __future__ import annotations
+
+from datetime import tzinfo
+from typing import Any, Final
+
+import msgspec
+
+from clew.core.arrivals import Incoming
+from clew.core.channelkeys import normalise_id, normalise_word, parse_key
+from clew.core.keys import Place
+from clew.core.origins import facts_of_key, kind_of, origin_of, places_of
+from clew.core.resets import (
+    ResetDecision,
+    ResetRules,
+    channel_of,
+    choose_policy,
+    decide_reset,
+    reset_type,
+)
+from clew.core.routing import UNKNOWN, Route, RoutingRules
+from clew.core.sending import SendRules
+from clew.core.session import OWNER, Kind, NewSession, Session
+from clew.core.triggers import ModelNames, Triggered
+
+GREETING: Final = "/new: greet me in one short sentence."
+"""What the model is told where `/new` comes alone."""
+
+KEPT: Final = ("model", "provider", "personality", "thinking", "service_tier", "send_policy")
+NOTED: Final = ("queue", "verbose")
+"""What a new session has from the one before, beside a title that a person gave it."""
+
+PLACED: Final = (
+    "platform", "kind", "agent", "cwd", "project", "display_name", "channel", "subject", "room",
+    "space", "origin",
+)  # fmt: skip
+"""Where it is, which it has from the one before if nothing else tells."""
+
+NO_PLATFORMS: Final = ("", "agent", "cli", "web", "sdk")
+"""What a key may begin with that is not a platform's conversation."""
+
+RETURNED: Final = "returned_at"
+"""When a person last came back to a session on purpose, in what is noted with it."""
+
+
+class ReceptionRules(msgspec.Struct, frozen=True, kw_only=True):
+    """All that the configuration says about messages on channels."""
+
+    owners: tuple[str, ...] = ()
+    routing: RoutingRules = RoutingRules()
+    resets: ResetRules = ResetRules()
+    triggers: tuple[str, ...] = ()
+    models: ModelNames = ModelNames()
+    sending: SendRules = SendRules()
+    zone: tzinfo
+
+
+class Placement(msgspec.Struct, frozen=True, kw_only=True):
+    """What is said, and where: in the session as it is, or in one that begins with it.
+
+    Without a reason it is the first one of its key.
+    """
+
+    text: str
+    begins: bool = False
+    reason: str | None = None
+    model: str | None = None
+
+
+def explicit_key(route: Route, incoming: Incoming) -> str | None:
+    """The key by which a platform's conversation can be linked on its own: `telegram:42`."""
+    arrival = incoming.arrival
+    channel = normalise_word(arrival.channel)
+    if arrival.peer is None or channel in NO_PLATFORMS:
+        return None
+    peer = normalise_id(arrival.peer.id, channel)
+    if not peer:
+        return None
+    parsed = parse_key(route.key)
+    if parsed is not None and parsed.topic is not None:
+        return f"{channel}:{peer}:topic:{parsed.topic}"
+    if parsed is not None and parsed.thread is not None:
+        return f"{channel}:{peer}:thread:{parsed.thread}"
+    return f"{channel}:{peer}"
+
+
+def place(
+    rules: ReceptionRules,
+    incoming: Incoming,
+    key: str,
+    session: Session | None,
+    trigger: Triggered,
+    *,
+    now: int,
+) -> Placement:
+    """Where a message goes. `session` is the one that the key leads to now."""
+    if trigger.triggered:
+        alone = not trigger.remainder.strip() and not incoming.attachments
+        return Placement(
+            text=GREETING if alone else trigger.remainder,
+            begins=True,
+            reason=trigger.trigger,
+            model=trigger.model,
+        )
+    if session is None:
+        return Placement(text=incoming.text, begins=True)
+    verdict = judge_reset(rules, incoming, key, session, now)
+    return Placement(text=incoming.text, begins=not verdict.fresh, reason=verdict.reason)
+
+
+def judge_reset(
+    rules: ReceptionRules, incoming: Incoming, key: str, session: Session, now: int
+) -> ResetDecision:
+    """Whether the session goes on. What no person said neither ends nor prolongs it."""
+    if not incoming.from_person:
+        return ResetDecision(fresh=True)
+    arrival = incoming.arrival
+    kind = reset_type(
+        key, thread=arrival.thread, peer_kind=arrival.peer.kind if arrival.peer else None
+    )
+    # What is said over the API is judged as if it came from where its key is at home.
+    told = channel_of(key) if incoming.person is not None else None
+    channel = "cli" if session.platform == "cli" else told or arrival.channel
+    policy = choose_policy(rules.resets, kind, channel)
+    return decide_reset(policy, last_interaction(session), now, rules.zone)
+
+
+def last_interaction(session: Session) -> int:
+    """When a person was last there: said something, came back on purpose, or began it."""
+    returned = session.metadata.get(RETURNED)
+    spoke = session.last_interaction_at
+    times = [session.created_at if spoke is None else spoke]
+    return max([*times, *([returned] if isinstance(returned, int) else [])])
+
+
+def begin_session(
+    incoming: Incoming,
+    found: Route,
+    key: str,
+    placement: Placement,
+    previous: Session | None,
+    *,
+    session_id: str,
+    person: str,
+    at: Place | None = None,
+) -> NewSession:
+    """The session that a message begins; after a reset with what the person had chosen before.
+
+    `at` is the directory that its tools work in.
+    """
+    kept: dict[str, Any] = {}
+    noted: dict[str, Any] = {"queue": "collect"}
+    if placement.reason is not None and previous is not None:
+        kept = {name: getattr(previous, name) for name in KEPT}
+        if previous.title_by == "user":
+            kept |= {"title": previous.title, "title_by": "user"}
+        noted |= {name: previous.metadata[name] for name in NOTED if name in previous.metadata}
+    if placement.model is not None:
+        kept |= {"model": placement.model, "provider": placement.model.partition("/")[0]}
+    if incoming.person is None:
+        about = _told_by_place(incoming, found, key, person, at)
+    else:
+        about = _told_by_key(key, person, previous, at)
+    return NewSession(
+        id=session_id,
+        key=key,
+        reset_reason=placement.reason,
+        previous_id=None if previous is None else previous.id,
+        metadata=noted,
+        **(about | kept),
+    )
+
+
+def _told_by_place(
+    incoming: Incoming, found: Route, key: str, person: str, at: Place | None
+) -> dict[str, Any]:
+    """What a session is, as the message tells that begins it."""
+    parsed, kind = parse_key(key), kind_of(incoming, key)
+    whose = _whose(incoming, kind, person)
+    return {
+        "platform": normalise_word(incoming.arrival.channel) or UNKNOWN,
+        "kind": kind,
+        "agent": found.agent if parsed is None else parsed.agent,
+        "person": whose,
+        "origin": origin_of(incoming),
+        **_directory(at, whose),
+        **places_of(incoming),
+    }
+
+
+def _told_by_key(
+    key: str, person: str, previous: Session | None, at: Place | None
+) -> dict[str, Any]:
+    """The same where only the key tells: the session before it was in the same place."""
+    whose = person if previous is None else previous.person
+    if previous is not None and previous.key == key:
+        return {"person": whose} | {name: getattr(previous, name) for name in PLACED}
+    about = {"person": whose} | facts_of_key(key)
+    # Which directory a terminal's key means is not known here.
+    return about if about["platform"] == "cli" else about | _directory(at, whose)
+
+
+def _directory(at: Place | None, whose: str) -> dict[str, Any]:
+    """The directory that its tools work in; a guest has no business in one of this machine."""
+    return {} if at is None or whose != OWNER else {"cwd": at.cwd, "project": at.project}
+
+
+def _whose(incoming: Incoming, kind: Kind, person: str) -> str:
+    """What many read, and what nobody asked for, is the owner's; so is the main session."""
+    peer = incoming.arrival.peer
+    is_shared = peer is not None and peer.kind != "dm"
+    return person if kind in ("dm", "thread") and not is_shared else OWNER
+
+
+def notice_of(new: NewSession, *, may_resume: bool) -> str | None:
+    """The line that tells of a reset; None where nothing was before."""
+    if new.reset_reason is None or new.previous_id is None:
+        return None
+    told = _TOLD.get(new.reset_reason, "A new conversation begins.")
+    return f"{told} /resume goes back to the one before." if may_resume else told
+
+
+_TOLD: Final = {
+    "daily": "A new day: a new conversation begins.",
+    "idle": "After this pause a new conversation begins.",
+}

@@ -1,0 +1,5 @@
+"""The operations over HTTP: a server, who may come in, and what goes out.
+
+It translates. What an operation does is `client.calls`; which operations there are is
+`operations`; what a person may see is decided there, never here.
+"""

@@ -1,0 +1,184 @@
+"""Who comes in: a credential, the person it belongs to, and how far it reaches.
+
+A credential is a bearer token, or the cookie that a browser got for a one-time code; both are
+tokens of the store, of which only the digest is kept. Nothing in a request can widen its scope.
+Hosts and origins are `guard`'s work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import deque
+from ipaddress import IPv6Address, ip_address
+from typing import Final
+
+import msgspec
+from starlette.requests import HTTPConnection
+
+from clew.client.parts import Caller
+from clew.client.tokens import make_token
+from clew.core.tokens import Scope, Token, covers, digest_of, is_usable
+from clew.errors import ClewError, Forbidden, TooManyRequests, Unauthorized
+from clew.gateway.guard import LOOPBACK, address_of
+from clew.ports import Clock, Tokens
+
+MINUTE: Final = 60_000
+MAX_TRIES: Final = 10
+MAX_ADDRESSES: Final = 10_000
+CODE_MS: Final = 15 * MINUTE
+BROWSER_MS: Final = 30 * 24 * 60 * MINUTE
+
+
+class Setup(msgspec.Struct, frozen=True, kw_only=True):
+    """How a gateway is reached. `instance` tells its cookie from those of others on this host.
+
+    `tls`: it speaks TLS itself. `behind_proxy`: somebody in front of it does, and says for whom.
+    """
+
+    instance: str = "0"
+    hosts: tuple[str, ...] = LOOPBACK
+    tls: bool = False
+    behind_proxy: bool = False
+
+    @property
+    def cookie(self) -> str:
+        """The cookie's name: cookies know no ports."""
+        return f"clew_{self.instance}"
+
+
+class Pass(msgspec.Struct, frozen=True):
+    """What somebody who was let in has. `digest` is of their credential."""
+
+    caller: Caller
+    digest: bytes
+    by_cookie: bool = False
+
+
+class Gate:
+    """Lets people in, by their credentials."""
+
+    def __init__(self, tokens: Tokens, clock: Clock, setup: Setup | None = None) -> None:
+        self.setup = setup or Setup()
+        self.closed = asyncio.Event()
+        """Set when the gateway is about to stop: streams without an end come to one."""
+        self._tokens = tokens
+        self._clock = clock
+        self._tries = Tries()
+        self._codes: dict[bytes, int] = {}
+
+    # --- every request --------------------------------------------------------------------------
+
+    async def admit(self, connection: HTTPConnection, needed: Scope) -> Pass:
+        """Whoever sent this, if their credential reaches that far.
+
+        `Unauthorized`, `Forbidden`, or `TooManyRequests` for wrong guesses.
+        """
+        secret, by_cookie = self._find_secret(connection)
+        if secret is None:
+            raise Unauthorized(
+                "This needs a token, as `Authorization: Bearer …`. `clew token create` makes one."
+            )
+        # What is looked up is a digest of 256 random bits: how long that takes tells nothing
+        # about the secret, so it needs no comparison of its own.
+        digest = digest_of(secret)
+        token = await self._tokens.find_token(digest)
+        if token is None:
+            raise self._count_try(connection)
+        given = self._check(token, digest, by_cookie=by_cookie)
+        if not covers(token.scope, needed):
+            raise Forbidden(
+                f"This needs a token with the scope {needed}; this one has {token.scope}. "
+                "Nothing was changed."
+            )
+        return given
+
+    async def check_again(self, given: Pass) -> None:
+        """`Unauthorized`, if a credential that was good has ended meanwhile. For long streams."""
+        token = await self._tokens.find_token(given.digest)
+        if token is None:
+            raise Unauthorized("This token is not known any more.")
+        self._check(token, given.digest, by_cookie=given.by_cookie)
+
+    def _check(self, token: Token, digest: bytes, *, by_cookie: bool) -> Pass:
+        if not is_usable(token, self._clock()):
+            how = "expired" if token.revoked_at is None else "was revoked"
+            raise Unauthorized(f"This token {how}. `clew token create` makes another.")
+        return Pass(Caller(token.person, token.scope, token.id), digest, by_cookie)
+
+    def _find_secret(self, connection: HTTPConnection) -> tuple[str | None, bool]:
+        given = connection.headers.getlist("authorization")
+        if given:
+            scheme, _, secret = given[0].partition(" ")
+            if len(given) > 1 or scheme.lower() != "bearer" or not secret.strip():
+                raise Unauthorized("Send one credential, as `Authorization: Bearer TOKEN`.")
+            return secret.strip(), False
+        return connection.cookies.get(self.setup.cookie) or None, True
+
+    def _count_try(self, connection: HTTPConnection) -> ClewError:
+        """A wrong guess. Those who know a secret are not kept out by others who guess."""
+        address = address_of(connection.scope, behind_proxy=self.setup.behind_proxy)
+        if self._tries.count(address, self._clock()) > MAX_TRIES:
+            return TooManyRequests("Too many wrong tokens from this address. Wait a minute.")
+        return Unauthorized("This token is not known here. `clew token list` shows those that are.")
+
+    # --- browsers -------------------------------------------------------------------------------
+
+    def make_code(self) -> str:
+        """A code that a browser changes for a cookie, once and within a quarter of an hour."""
+        now = self._clock()
+        self._codes = {each: end for each, end in self._codes.items() if now < end}
+        code = secrets.token_urlsafe(32)
+        self._codes[digest_of(code)] = now + CODE_MS
+        return code
+
+    async def redeem(self, connection: HTTPConnection, code: str) -> tuple[Token, str]:
+        """The credential of a browser, and its secret, for a code. `Unauthorized` for others."""
+        now = self._clock()
+        if self._codes.pop(digest_of(code), 0) <= now:
+            error = self._count_try(connection)
+            if isinstance(error, Unauthorized):
+                error = Unauthorized(
+                    "This link was used, or is too old. `clew gateway link` makes a new one."
+                )
+            raise error
+        token, secret = make_token("browser", "admin", now, expires_at=now + BROWSER_MS)
+        await self._tokens.add_token(token, digest_of(secret))
+        return token, secret
+
+    async def leave(self, given: Pass) -> None:
+        """The end of a browser's credential; any other stays."""
+        if given.by_cookie and given.caller.token_id is not None:
+            await self._tokens.revoke_token(given.caller.token_id)
+
+
+class Tries:
+    """Wrong guesses of the last minute, by address."""
+
+    def __init__(self) -> None:
+        self._times: dict[str, deque[int]] = {}
+
+    def count(self, address: str, now: int) -> int:
+        """Add one; how many there are with it."""
+        key = _network(address)
+        # The one that tried last is the last one to be forgotten.
+        times = self._times.pop(key, None) or deque(maxlen=MAX_TRIES + 1)
+        while times and times[0] <= now - MINUTE:
+            times.popleft()
+        times.append(now)
+        self._times[key] = times
+        if len(self._times) > MAX_ADDRESSES:
+            del self._times[next(iter(self._times))]
+        return len(times)
+
+
+def _network(address: str) -> str:
+    """One host of IPv6 has a whole network of addresses: that counts as one."""
+    try:
+        parsed = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if not isinstance(parsed, IPv6Address):
+        return address
+    mapped = parsed.ipv4_mapped
+    return str(mapped) if mapped is not None else f"{int(parsed) >> 64:x}/64"

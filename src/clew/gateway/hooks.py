@@ -1,0 +1,82 @@
+"""The door of webhooks: `POST /v1/hooks/{name}`, signed with the hook's own secret.
+
+What a request says is read in `channels.webhook`; who takes it in is given. Whether there is a hook
+of that name is told to nobody who can't sign for it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from clew.channels.webhook import MAX_BODY, Hook, read_hook
+from clew.core.frames import to_wire
+from clew.core.params import Params
+from clew.errors import Forbidden, InvalidInput, TooManyRequests, Unauthorized
+from clew.gateway.asking import read_body, read_query
+from clew.gateway.auth import MAX_TRIES, Tries
+from clew.gateway.doors import Door
+from clew.gateway.guard import address_of
+from clew.operations import Operation
+from clew.ports import Clock, Receive
+
+
+class CallHook(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which hook. The body is JSON with a `text`, or any text."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=100)]
+
+
+class HookReceived(msgspec.Struct, frozen=True):
+    """The message is kept. `is_new` is false if it had come before."""
+
+    session_id: str | None
+    inbound_id: str
+    is_new: bool
+
+
+HOOK: Final = Operation(
+    name="hooks.call",
+    method="POST",
+    path="/v1/hooks/{name}",
+    scope="chat",
+    takes=CallHook,
+    gives=HookReceived,
+    help="Say something as a webhook, signed with its secret. Answers when it is kept.",
+    status=202,
+)
+
+
+def make_hook_door(
+    hooks: Sequence[Hook], receive: Receive, *, clock: Clock, behind_proxy: bool = False
+) -> Door:
+    """The door of these hooks."""
+    known = {each.name: each for each in hooks}
+    nobody = Hook(name="", secret=secrets.token_hex(32))
+    tries = Tries()
+
+    async def call(request: Request, _: None) -> Response:
+        body = await read_body(request, MAX_BODY)
+        hook = known.get(request.path_params["name"].lower(), nobody)
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        try:
+            incoming = read_hook(hook, headers, body, now=clock())
+        except Unauthorized:
+            address = address_of(request.scope, behind_proxy=behind_proxy)
+            if tries.count(address, clock()) > MAX_TRIES:
+                raise TooManyRequests("Too many wrong signatures. Wait a minute.") from None
+            raise
+        if read_query(request):
+            raise InvalidInput("A hook takes nothing from the query: it is not signed.")
+        receipt: Any = await receive(incoming)
+        if receipt.inbound_id is None:
+            raise Forbidden(receipt.note or "Nobody here answers this hook.")
+        answer = HookReceived(receipt.session_id, receipt.inbound_id, receipt.is_new)
+        return Response(to_wire(answer), status_code=202, media_type="application/json")
+
+    return Door(operation=HOOK, enter=call, is_open=True)

@@ -1,0 +1,115 @@
+"""The doors of browsers: a one-time code becomes a cookie, and a cookie comes to its end.
+
+The code travels in a link's fragment, which browsers never send: a page reads it and posts it here.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from clew.core.frames import to_wire
+from clew.core.params import NoParams, Params
+from clew.core.tokens import Scope
+from clew.gateway.asking import read_request
+from clew.gateway.auth import BROWSER_MS, Gate, Pass
+from clew.gateway.doors import Door
+from clew.gateway.guard import is_encrypted
+from clew.operations import Operation
+
+
+class Login(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The code of a one-time link."""
+
+    code: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+
+
+class LoggedIn(msgspec.Struct, frozen=True):
+    """Who the browser is from now on."""
+
+    person: str
+    scope: Scope
+    expires_at: int
+
+
+class Link(msgspec.Struct, frozen=True):
+    """A one-time code, and the page's path with it."""
+
+    code: str
+    path: str
+
+
+LOGIN: Final = Operation(
+    name="login",
+    method="POST",
+    path="/v1/login",
+    scope="read",
+    takes=Login,
+    gives=LoggedIn,
+    help="Change the code of a one-time link for a cookie.",
+)
+LOGOUT: Final = Operation(
+    name="logout",
+    method="POST",
+    path="/v1/logout",
+    scope="read",
+    takes=NoParams,
+    gives=None,
+    help="End this browser's cookie. A token stays as it is.",
+    status=204,
+)
+MAKE_LINK: Final = Operation(
+    name="links.create",
+    method="POST",
+    path="/v1/links",
+    scope="admin",
+    takes=NoParams,
+    gives=Link,
+    help="Make a one-time link for a browser of the owner.",
+    status=201,
+)
+
+
+def make_login_doors(gate: Gate) -> tuple[Door, ...]:
+    """In, out, and a new link."""
+    setup = gate.setup
+
+    def set_cookie(request: Request, response: Response, value: str, seconds: int) -> Response:
+        secure = is_encrypted(request.scope, tls=setup.tls, behind_proxy=setup.behind_proxy)
+        response.set_cookie(
+            setup.cookie,
+            value,
+            max_age=seconds,
+            path="/",
+            secure=secure,
+            httponly=True,
+            samesite="strict",
+        )
+        return response
+
+    async def log_in(request: Request, _: None) -> Response:
+        given: Any = await read_request(LOGIN, request)
+        token, secret = await gate.redeem(request, given.code)
+        body = LoggedIn(token.person, token.scope, token.expires_at or 0)
+        response = Response(to_wire(body), media_type="application/json")
+        return set_cookie(request, response, secret, BROWSER_MS // 1000)
+
+    async def log_out(request: Request, given: Pass) -> Response:
+        await read_request(LOGOUT, request)
+        await gate.leave(given)
+        return set_cookie(request, Response(status_code=204), "", 0)
+
+    async def make_link(request: Request, _given: Pass) -> Response:
+        await read_request(MAKE_LINK, request)
+        code = gate.make_code()
+        body = to_wire(Link(code, f"/#code={code}"))
+        return Response(body, status_code=201, media_type="application/json")
+
+    return (
+        Door(operation=LOGIN, enter=log_in, is_open=True),
+        Door(operation=LOGOUT, enter=log_out),
+        Door(operation=MAKE_LINK, enter=make_link),
+    )

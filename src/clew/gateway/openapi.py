@@ -1,0 +1,138 @@
+"""The OpenAPI document (3.1), made from the doors: nothing is in it that is not in the code.
+
+`x-scope` is the least scope that may call an operation; `security: []` marks the open ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from clew.core.problems import MEDIA_TYPE, Problem
+from clew.gateway.auth import Setup
+from clew.gateway.doors import Door
+from clew.operations import Operation
+from clew.version import __version__
+
+REFS: Final = "#/components/schemas/{name}"
+SECURITY: Final[list[dict[str, list[str]]]] = [{"token": []}, {"cookie": []}]
+ABOUT: Final = """Talk to clew's sessions. Every call needs a token (`clew token create`), sent as
+`Authorization: Bearer TOKEN`; `x-scope` is the least scope that may make it. Errors are problem
+documents (RFC 9457): `code` is stable and for programs, `detail` is for people."""
+PROBLEMS: Final = {
+    "400": "The request can't be understood. Nothing was changed.",
+    "401": "No token, or one that opens nothing.",
+    "403": "The token does not reach that far, or another site's page asked.",
+    "404": "There is no such thing.",
+    "421": "The gateway does not answer to that name.",
+    "429": "Too many wrong tokens from this address.",
+}
+FOR_BODIES: Final = {
+    "413": "The body is too long.",
+    "415": "The body is not JSON.",
+}
+
+
+def make_document(doors: Sequence[Door], setup: Setup) -> dict[str, Any]:
+    """The document of a gateway with these doors."""
+    kinds: list[Any] = [Problem]
+    for door in doors:
+        kinds += [door.operation.takes, *([door.operation.gives] if door.operation.gives else [])]
+    schemas, components = msgspec.json.schema_components(kinds, ref_template=REFS)
+    known = {id(kind): schema for kind, schema in zip(kinds, schemas, strict=True)}
+    # What an operation takes is told where it is taken; as a whole it is nowhere on the wire.
+    takes = {door.operation.takes.__name__: door.operation.takes for door in doors}
+    inner = {name: components.pop(name) for name in takes if name in components}
+    paths: dict[str, dict[str, Any]] = {}
+    for door in doors:
+        operation = door.operation
+        told = _operation(door, inner.get(operation.takes.__name__, {}), known)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = told
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "clew", "version": __version__, "description": ABOUT},
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer"},
+                "cookie": {"type": "apiKey", "in": "cookie", "name": setup.cookie},
+            },
+        },
+        "security": SECURITY,
+    }
+
+
+def _operation(door: Door, takes: dict[str, Any], known: dict[int, Any]) -> dict[str, Any]:
+    operation = door.operation
+    fields: dict[str, Any] = takes.get("properties", {})
+    required = takes.get("required", ())
+    told: dict[str, Any] = {
+        "operationId": operation.name,
+        "summary": operation.help,
+        "tags": [operation.name.partition(".")[0]],
+        "parameters": [
+            *(
+                _parameter(name, "path", fields[name], is_needed=True)
+                for name in operation.path_fields
+            ),
+            *(
+                _parameter("If-Match", "header", {"type": "string"}, is_needed=False)
+                for _ in operation.header_fields
+            ),
+        ],
+        "responses": _responses(door, known),
+        "security": [] if door.is_open else SECURITY,
+    }
+    if not door.is_open:
+        told["x-scope"] = operation.scope
+    others = {name: fields[name] for name in operation.other_fields}
+    needed = [name for name in operation.other_fields if name in required]
+    if not operation.has_body:
+        told["parameters"] += [
+            _parameter(name, "query", each, is_needed=name in needed)
+            for name, each in others.items()
+        ]
+    elif others:
+        schema = {"type": "object", "properties": others, "additionalProperties": False}
+        schema |= {"required": needed} if needed else {}
+        content = {"application/json": {"schema": schema}}
+        told["requestBody"] = {"required": bool(needed), "content": content}
+    return told
+
+
+def _parameter(name: str, place: str, schema: Any, *, is_needed: bool) -> dict[str, Any]:
+    return {"name": name, "in": place, "required": is_needed, "schema": schema}
+
+
+def _responses(door: Door, known: dict[int, Any]) -> dict[str, Any]:
+    operation = door.operation
+    if door.is_socket:
+        answers: dict[str, Any] = {"101": {"description": "A WebSocket from here on."}}
+    else:
+        answer: dict[str, Any] = {"description": operation.help}
+        content = _content(operation, known)
+        answer |= {"content": content} if content else {}
+        if operation.etag is not None:
+            answer["headers"] = {"ETag": {"schema": {"type": "string"}}}
+        answers = {str(operation.status): answer}
+    problem = {MEDIA_TYPE: {"schema": known[id(Problem)]}}
+    words = PROBLEMS | (FOR_BODIES if operation.has_body else {})
+    if operation.header_fields:
+        words |= {"412": "It was changed meanwhile: read it again."}
+    told = {status: {"description": word, "content": problem} for status, word in words.items()}
+    rest = {"description": "What else went wrong.", "content": problem}
+    return answers | told | {"default": rest}
+
+
+def _content(operation: Operation, known: dict[int, Any]) -> dict[str, Any]:
+    if operation.gives is None:
+        return {}
+    if operation.answer == "file":
+        text = {"schema": {"type": "string"}}
+        return dict.fromkeys(("text/markdown", "text/html", "application/jsonl"), text)
+    schema = {"application/json": {"schema": known[id(operation.gives)]}}
+    stream = {"text/event-stream": {"schema": {"type": "string"}}}
+    return schema | (stream if operation.answer == "events" else {})

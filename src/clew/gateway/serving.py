@@ -1,0 +1,230 @@
+"""A server for the application, in the loop of its caller: bound, running, and stopped gently.
+
+uvicorn speaks HTTP here; when to stop is the caller's to say. It neither logs requests nor believes
+the headers of proxies: `guard` does that where it was told to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import uvicorn
+from starlette.types import ASGIApp
+
+from clew.errors import ClewError, InvalidInput
+from clew.gateway.auth import Gate
+from clew.gateway.guard import LOOPBACK, split_host
+from clew.runtime.runtime import Runtime
+
+PORT: Final = 7717
+GRACE: Final = 10.0
+"""Seconds that turns and answers get to come to their end."""
+SILENCE: Final = 60.0
+"""Seconds in which the other end has to take something of what was sent."""
+MAX_FRAME: Final = 1_000_000
+BACKLOG: Final = 512
+ANYWHERE: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # names only
+"""Addresses that mean all of this machine's, and which of them is meant on it."""
+
+
+class Address(msgspec.Struct, frozen=True, kw_only=True):
+    """Where to listen. `cert` and `key` are files in PEM."""
+
+    host: str = "127.0.0.1"
+    port: int = PORT
+    cert: Path | None = None
+    key: Path | None = None
+    behind_proxy: bool = False
+
+    @property
+    def tls(self) -> bool:
+        """Whether it speaks TLS itself."""
+        return self.cert is not None
+
+    def check(self) -> None:
+        """`InvalidInput` for what would put tokens on a network in plain sight."""
+        if (self.cert is None) is not (self.key is None):
+            raise InvalidInput("--tls-cert and --tls-key go together: say both.")
+        if not (is_loopback(self.host) or self.tls or self.behind_proxy):
+            raise InvalidInput(
+                f"{self.host} can be reached from other machines, so tokens would travel in plain "
+                "sight. Say --tls-cert and --tls-key, or --behind-proxy if something in front of "
+                "it speaks TLS."
+            )
+
+    @property
+    def is_public(self) -> bool:
+        """Whether it is meant for other machines, under names of its own."""
+        return self.behind_proxy or not is_loopback(self.host)
+
+    def public_url(self, port: int, name: str) -> str:
+        """The address to tell others, under one of its names; that may bring its own port."""
+        host, own_port = _read_host(name)
+        host = f"[{host}]" if ":" in host else host
+        chosen = own_port or (None if self.behind_proxy else port)
+        return f"https://{host}" if chosen is None else f"https://{host}:{chosen}"
+
+    def url(self, port: int) -> str:
+        """The address to tell people on this machine."""
+        host = ANYWHERE.get(self.host, self.host)
+        host = f"[{host}]" if ":" in host else host
+        return f"{'https' if self.tls else 'http'}://{host}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches it."""
+    if host.lower() in LOOPBACK:
+        return True
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def own_hosts(address: Address, more: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """The names that the gateway answers to; ports don't count. `InvalidInput` for what is none."""
+    own = () if address.host in ANYWHERE else (address.host,)
+    return tuple(dict.fromkeys((*LOOPBACK, *own, *(_read_host(each)[0] for each in more))))
+
+
+def _read_host(text: str) -> tuple[str, int | None]:
+    bare = text.count(":") > 1 and "[" not in text  # an address of IPv6, as people type it
+    found = split_host(f"[{text}]" if bare else text)
+    if found is None:
+        raise InvalidInput(f'"{text[:200]}" is no name of a host, like clew.example.org.')
+    return found
+
+
+@contextmanager
+def listen(address: Address) -> Iterator[socket.socket]:
+    """A socket that listens there; a `ClewError` says why not."""
+    try:
+        found = socket.getaddrinfo(
+            address.host or None, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        family, _, _, _, place = found[0]
+        made = socket.create_server(place[:2], family=family, backlog=BACKLOG)
+        # Connections inherit it. asyncio sets it only where it knows that a socket is TCP's, and
+        # without it the second half of an answer waits 40 ms for a word from the other end.
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            # Who takes nothing of what was sent is gone at last, and what waits in the kernel, too.
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(SILENCE * 1000))
+    except (OSError, OverflowError, UnicodeError) as error:
+        raise _explain(address, error) from error
+    with made:
+        yield made
+
+
+def _explain(address: Address, error: Exception) -> ClewError:
+    number = error.errno if isinstance(error, OSError) else None
+    place = f"port {address.port} of {address.host}"
+    if number == errno.EADDRINUSE:
+        return ClewError(
+            f"Another program listens on {place}. Choose another one with --port, "
+            "or --port 0 for any that is free."
+        )
+    if number == errno.EACCES:
+        return ClewError(f"You may not listen on {place}. Choose a --port above 1023.")
+    if isinstance(error, socket.gaierror) or number == errno.EADDRNOTAVAIL:
+        return InvalidInput(f"This machine has no address {address.host[:200]}.")
+    return ClewError(f"clew can't listen on {place}: {error}.")
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without hands on the signals: who runs it decides when it ends."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """None."""
+        yield
+
+
+@asynccontextmanager
+async def serving(
+    app: ASGIApp,
+    gate: Gate,
+    address: Address,
+    listener: socket.socket,
+    *,
+    grace: float = GRACE,
+    hurry: asyncio.Event | None = None,
+) -> AsyncIterator[str]:
+    """Serve until the block ends; then no more is taken, and what is asked gets its answer.
+
+    Gives the address with the port that it really is. Streams without an end of their own end when
+    the gate does (`Gate.closed`); `hurry` cuts all of that short.
+    """
+    try:
+        config = uvicorn.Config(
+            app,
+            loop="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            ws_max_size=MAX_FRAME,
+            ws_per_message_deflate=False,
+            timeout_graceful_shutdown=max(1, round(grace)),
+            ssl_certfile=address.cert,
+            ssl_keyfile=address.key,
+        )
+        config.load()
+    except (OSError, ValueError) as error:
+        raise InvalidInput(f"The TLS certificate or its key can't be used: {error}.") from error
+    server = _Server(config)
+    running = asyncio.create_task(server.serve(sockets=[listener]), name="gateway server")
+    try:
+        while not server.started and not running.done():  # noqa: ASYNC110  # uvicorn has no event
+            await asyncio.sleep(0.01)
+        if running.done():
+            await running
+            raise ClewError("The server ended before it began.")
+        yield address.url(listener.getsockname()[1])
+    finally:
+        gate.closed.set()
+        server.should_exit = True
+        if not await _finish(running, hurry):
+            server.force_exit = True
+            await asyncio.wait({running})
+    running.result()
+
+
+async def wind_down(
+    runtime: Runtime, grace: float = GRACE, hurry: asyncio.Event | None = None
+) -> None:
+    """Let the turns that run come to their end, for a while. What waits stays in the inbox.
+
+    Whoever closes the runtime afterwards aborts the rest, each with its end written.
+    """
+    sessions = runtime.list_running()
+    for session_id in sessions:
+        await runtime.put_back(session_id)
+    if sessions:
+        ends = asyncio.gather(*(runtime.join(session_id) for session_id in sessions))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(grace):
+                await _finish(ends, hurry)
+        ends.cancel()
+        await asyncio.wait({ends})
+
+
+async def _finish(work: asyncio.Future[Any], hurry: asyncio.Event | None) -> bool:
+    """Wait for something; False if somebody is in a hurry before it is done."""
+    signal = asyncio.create_task((hurry or asyncio.Event()).wait())
+    try:
+        await asyncio.wait({work, signal}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        signal.cancel()
+        await asyncio.wait({signal})
+    return work.done()

@@ -1,0 +1,228 @@
+"""Cron: jobs in a file of their own, and the runs that they begin.
+
+A run is a message like any other: it goes into the inbox under an identity made of the job and its
+due time, so that a crash between the two files never runs it twice. What was missed while nobody
+ran the jobs runs once. When a job is due is told by `core.cron`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import secrets
+import uuid
+from collections.abc import Awaitable, Callable
+from datetime import tzinfo
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from clew.core.cron import FIXED, ISOLATED, CronJob, check_name, next_due
+from clew.core.delivery import NewInbound
+from clew.core.jsontext import from_json, to_json
+from clew.core.replies import parse_reply_to, read_reply_to
+from clew.core.session import OWNER, NewSession, Session
+from clew.errors import ClewError, Conflict, InvalidConfig, RecordNotFound
+from clew.files.durable import find_bytes, make_directory, put_bytes
+from clew.files.locks import held
+from clew.ports import Clock, Models
+from clew.runtime.runtime import Runtime, Ticket
+from clew.runtime.zones import find_zone
+
+CHANNEL: Final = "cron"
+POLL: Final = 1.0
+"""Seconds between two looks at the file and the clock."""
+
+PATIENCE: Final = 10.0
+AGAIN: Final = 60_000
+"""Milliseconds after which a run that could not begin is tried again."""
+
+Begin = Callable[[CronJob, str], Awaitable[object]]
+"""Begin a run of a job, which is known by this name from now on; durable when it returns."""
+
+
+class _Jobs(msgspec.Struct, frozen=True):
+    """What the file says."""
+
+    jobs: tuple[CronJob, ...] = ()
+
+
+class CronFile:
+    """The jobs, by name. Every method reads the file anew; several processes may share it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def list_jobs(self) -> tuple[CronJob, ...]:
+        """All of them, by name."""
+        data = find_bytes(self.path)
+        if data is None:
+            return ()
+        try:
+            jobs = from_json(data.decode(), _Jobs).jobs
+        except (ValueError, msgspec.MsgspecError) as error:
+            raise InvalidConfig(
+                f"{self.path} can't be read: {error}. Mend it, or move it away."
+            ) from error
+        return tuple(sorted(jobs, key=lambda each: each.name))
+
+    def get_job(self, name: str) -> CronJob:
+        """One of them, or `RecordNotFound`."""
+        wanted = check_name(name)
+        for job in self.list_jobs():
+            if job.name == wanted:
+                return job
+        raise RecordNotFound("job", wanted)
+
+    def add_job(self, job: CronJob) -> None:
+        """A new one; `Conflict` if there is one of this name."""
+
+        def add(jobs: dict[str, CronJob]) -> None:
+            if job.name in jobs:
+                raise Conflict(f'There is a job "{job.name}" already. `clew cron remove` it first.')
+            jobs[job.name] = job
+
+        self._change(add)
+
+    def remove_job(self, name: str) -> CronJob:
+        """Take one away, or `RecordNotFound`."""
+        job = self.get_job(name)
+        self._change(lambda jobs: jobs.pop(job.name, None))
+        return job
+
+    def note_run(self, job: CronJob, *, ran_at: int, due_at: int | None = None) -> None:
+        """It ran, and is due again; one that was taken away or put anew meanwhile stays so."""
+
+        def note(jobs: dict[str, CronJob]) -> None:
+            known = jobs.get(job.name)
+            if known is not None and (known.schedule, known.due_at) == (job.schedule, job.due_at):
+                due = known.due_at if due_at is None else due_at
+                jobs[job.name] = msgspec.structs.replace(known, last_run_at=ran_at, due_at=due)
+
+        self._change(note)
+
+    def _change(self, change: Callable[[dict[str, CronJob]], object]) -> None:
+        make_directory(self.path.parent)
+        with held(self.path.with_suffix(".lock"), patience=PATIENCE):
+            jobs = {each.name: each for each in self.list_jobs()}
+            change(jobs)
+            put_bytes(self.path, to_json(_Jobs(tuple(jobs.values()))).encode())
+
+    def stamp(self) -> tuple[int, int] | None:
+        """Something that changes when the file does."""
+        with contextlib.suppress(OSError):
+            status = self.path.stat()
+            return (status.st_mtime_ns, status.st_ino)
+        return None
+
+
+class CronRunner:
+    """Begins what is due. `run` it as a task; cancel it to stop."""
+
+    def __init__(
+        self,
+        file: CronFile,
+        begin: Begin,
+        *,
+        clock: Clock,
+        timezone: str | None = None,
+        poll: float = POLL,
+    ) -> None:
+        self._file = file
+        self._begin = begin
+        self._clock = clock
+        self._timezone = timezone
+        self._poll = poll
+        self._not_before: dict[str, int] = {}
+        self.problems: dict[str, str] = {}
+        """What went wrong with which job, or with the file; for people to see."""
+
+    async def run(self) -> None:
+        """Look at the clock until cancelled."""
+        jobs: tuple[CronJob, ...] = ()
+        stamp: object = UNREAD
+        while True:
+            if stamp != (seen := await asyncio.to_thread(self._file.stamp)):
+                jobs, stamp = await self._read(jobs), seen
+            now = self._clock()
+            due = [
+                each for each in jobs if max(each.due_at, self._not_before.get(each.name, 0)) <= now
+            ]
+            for job in due:
+                await self._run_job(job)
+            if due:
+                stamp = UNREAD
+            await asyncio.sleep(self._poll)
+
+    async def _read(self, known: tuple[CronJob, ...]) -> tuple[CronJob, ...]:
+        try:
+            jobs = await asyncio.to_thread(self._file.list_jobs)
+        except (ClewError, OSError) as error:
+            self.problems[self._file.path.name] = str(error)
+            return known
+        self.problems.pop(self._file.path.name, None)
+        return jobs
+
+    async def _run_job(self, job: CronJob) -> None:
+        """Begin it, then write down that it ran: the other way round it could be lost."""
+        now = self._clock()
+        try:
+            await self._begin(job, f"{job.name}@{job.due_at}")
+            zone = zone_of(job, self._timezone)
+            due_at = next_due(job.schedule, now, zone, last=job.due_at)
+            await asyncio.to_thread(self._file.note_run, job, ran_at=now, due_at=due_at)
+        except (ClewError, OSError) as error:
+            self.problems[job.name] = str(error)
+            self._not_before[job.name] = now + AGAIN
+        else:
+            self.problems.pop(job.name, None)
+            self._not_before.pop(job.name, None)
+
+
+UNREAD: Final = object()
+
+
+def zone_of(job: CronJob, timezone: str | None) -> tzinfo:
+    """The zone that its wall times are meant in: its own, the configured one, or the host's."""
+    return find_zone(job.timezone or timezone)
+
+
+async def begin_run(runtime: Runtime, models: Models, job: CronJob, run: str) -> Ticket:
+    """Put a run into the inbox; the session is there then. A second call is the first one."""
+    session = await _open_session(runtime, models, job, run)
+    to = parse_reply_to(job.deliver_to) if job.deliver_to else read_reply_to(session.last_route)
+    payload: dict[str, Any] = {"text": job.text, "from_person": False}
+    if to is not None:
+        payload["reply_to"] = msgspec.to_builtins(to)
+    new = NewInbound(
+        id=secrets.token_hex(8),
+        channel=CHANNEL,
+        external_id=run,
+        key=session.key,
+        session_id=session.id,
+        payload=payload,
+    )
+    return await runtime.accept(new, attended=False)
+
+
+async def _open_session(runtime: Runtime, models: Models, job: CronJob, run: str) -> Session:
+    """The session of a run; an isolated one is known by the run, so that there is one of it."""
+    model = models.get_model()
+    new = NewSession(
+        key=job.key, agent=job.agent, person=OWNER, model=model.name, provider=model.provider,
+        platform=CHANNEL, kind="cron",
+    )  # fmt: skip
+    if job.session != ISOLATED:
+        if job.session != FIXED:
+            there = await runtime.store.find_route(job.key)
+            if there is not None:
+                return there
+        return (await runtime.store.open_session(new))[0]
+    identity = uuid.UUID(bytes=hashlib.sha256(f"cron {run}".encode()).digest()[:16], version=4)
+    new = msgspec.structs.replace(new, id=str(identity))
+    try:
+        return await runtime.store.create_session(new)
+    except Conflict:
+        return await runtime.store.get_session(str(identity))

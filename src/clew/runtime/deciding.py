@@ -1,0 +1,175 @@
+"""What is to be done about a message on a channel, as the inbox row that says so.
+
+Who says it, which session it is for, whether that one begins with it, and whether it is a command:
+all of it is decided by the pure rules of `core`, of which `clew explain` asks the same. Nothing is
+changed here but that files are kept. Doing it is `runtime.reception`'s business.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from clew.core.arrivals import Attached, Incoming
+from clew.core.channelkeys import normalise_word
+from clew.core.delivery import NewInbound
+from clew.core.ids import new_id
+from clew.core.keys import Place
+from clew.core.orders import read_order
+from clew.core.people import Role, is_owner, may_command, person_of
+from clew.core.placing import Placement, ReceptionRules, begin_session, explicit_key, place
+from clew.core.replies import read_reply_to
+from clew.core.routing import Route, route
+from clew.core.session import OWNER, Session, may_see
+from clew.core.triggers import Triggered, read_trigger
+from clew.errors import Forbidden, SessionNotFound
+from clew.ports import Clock, Store
+from clew.runtime.ordering import name_of
+
+
+class Decider:
+    """Decides what to do about messages. `at` is the directory that new sessions work in."""
+
+    def __init__(
+        self,
+        store: Store,
+        rules: ReceptionRules,
+        *,
+        at: Place,
+        clock: Clock,
+        is_paired: Callable[[str], bool],
+    ) -> None:
+        self._store = store
+        self._rules = rules
+        self._at = at
+        self._clock = clock
+        self._is_paired = is_paired
+
+    def find_route(self, incoming: Incoming) -> tuple[Incoming, Route]:
+        """Whose it is, and its key. What has a key of its own knows whom it speaks for."""
+        arrival = incoming.arrival
+        owner = is_owner(self._rules.owners, arrival.channel, incoming.sender.id)
+        if incoming.key is not None:
+            owner = arrival.is_owner
+        if incoming.person is not None:
+            owner = incoming.person == OWNER
+        arrival = msgspec.structs.replace(arrival, is_owner=owner)
+        known = msgspec.structs.replace(incoming, arrival=arrival)
+        return known, route(self._rules.routing, arrival)
+
+    async def decide(self, incoming: Incoming, found: Route) -> NewInbound:
+        """The inbox row of a message: with it everything is decided."""
+        arrival = incoming.arrival
+        person = incoming.person or person_of(
+            arrival.channel, incoming.sender.id, owner=arrival.is_owner, linked=found.linked
+        )
+        key, own_key, session = await self._find(incoming, found)
+        trigger, line = self._read(incoming, person)
+        if line is None:
+            now = self._clock()
+            placed = place(self._rules, incoming, key, session, trigger, now=now)
+        else:
+            placed = Placement(text=incoming.text, begins=session is None)
+        payload = await self._pack(incoming, placed, session, person)
+        session_id = session.id if session is not None and not placed.begins else new_id()
+        if placed.begins:
+            new = begin_session(
+                incoming, found, key, placed, session, session_id=session_id, person=person,
+                at=self._at,
+            )  # fmt: skip
+            payload |= {"opens": msgspec.to_builtins(new)}
+            payload |= {"pinned": True} if placed.reason and session and session.pinned else {}
+            payload |= {"may_resume": True} if self._may(incoming, person, "resume") else {}
+        if line is not None:
+            payload |= {"command": line, "own_key": own_key}
+        return NewInbound(
+            id=secrets.token_hex(8),
+            channel=normalise_word(arrival.channel) or "unknown",
+            # A person's name stays as it is: two of them must never be taken for one.
+            account=found.account if incoming.person is None else incoming.person,
+            external_id=incoming.external_id,
+            key=key,
+            session_id=session_id,
+            person=person,
+            payload=payload,
+        )
+
+    async def _find(self, incoming: Incoming, found: Route) -> tuple[str, str, Session | None]:
+        """The key that leads to the session, the conversation's own one, and the session."""
+        if incoming.key is not None:
+            session = await self._store.find_route(incoming.key)
+            _check_may(incoming, session)
+            return incoming.key, incoming.key, session
+        own_key = explicit_key(found, incoming)
+        if own_key is not None:
+            linked = await self._store.find_route(own_key)
+            if linked is not None:
+                return own_key, own_key, linked
+        session = await self._store.find_route(found.key)
+        return found.key, own_key or found.key, session
+
+    def _read(self, incoming: Incoming, person: str) -> tuple[Triggered, str | None]:
+        """Whether it begins a new conversation, or is a command line."""
+        if not incoming.from_person:
+            return Triggered(triggered=False, remainder=incoming.text), None
+        trigger = read_trigger(
+            incoming.text,
+            extra=self._rules.triggers,
+            mention=incoming.mention,
+            may_command=self._may(incoming, person, "new"),
+            models=self._rules.models if person == OWNER else None,
+        )
+        line = None if trigger.triggered else read_order(incoming.text, incoming.mention)
+        if line is None or not name_of(line) or not self._may(incoming, person, name_of(line)):
+            return trigger, None
+        return trigger, line
+
+    def _may(self, incoming: Incoming, person: str, name: str) -> bool:
+        # Whoever has a credential was let in by the owner.
+        is_known = incoming.person is not None or self._is_paired(person)
+        role: Role = "guest" if is_known else "stranger"
+        peer = incoming.arrival.peer
+        is_direct = peer is None or peer.kind == "dm"
+        return may_command("owner" if person == OWNER else role, name, is_direct=is_direct)
+
+    async def _pack(
+        self, incoming: Incoming, placed: Placement, session: Session | None, person: str
+    ) -> dict[str, Any]:
+        """What is kept of a message beside where it goes."""
+        parts = [await self._keep_file(each) for each in incoming.attachments]
+        reply_to = incoming.reply_to
+        if reply_to is None and session is not None:
+            reply_to = read_reply_to(session.last_route)
+        payload: dict[str, Any] = {"text": placed.text}
+        if parts:
+            payload["parts"] = parts
+        if reply_to is not None:
+            reply_to = msgspec.structs.replace(reply_to, person=person)
+            payload["reply_to"] = msgspec.to_builtins(reply_to)
+        if not incoming.from_person:
+            payload["from_person"] = False
+        if not incoming.attended:
+            payload["attended"] = False
+        return payload
+
+    async def _keep_file(self, file: Attached) -> dict[str, Any]:
+        blob = await self._store.put_blob(file.data, file.media_type)
+        kind = "image" if file.media_type.startswith("image/") else "file"
+        named = {} if file.name is None else {"name": file.name}
+        return {"type": kind, "blob": blob, "media_type": file.media_type} | named
+
+
+def _check_may(incoming: Incoming, session: Session | None) -> None:
+    """Whether a person may speak under that key. What they may not see is not there."""
+    person = incoming.person
+    if person is None or person == OWNER:
+        return
+    if session is None:
+        raise Forbidden(
+            "Only the owner of this clew may begin a session under a key. Nothing was changed."
+        )
+    if not may_see(person, session.person):
+        raise SessionNotFound(session.key)

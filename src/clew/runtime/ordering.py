@@ -1,0 +1,164 @@
+"""Commands on a channel: run at the conversation's session, answered in words.
+
+The commands are those of every surface (`runtime.commands`). A channel can't open a picker or
+change the screen, so what a reply asks of a surface is done here: mostly by letting the key lead
+to another session. Who may use a command is decided before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import tzinfo
+from typing import Final
+
+import msgspec
+
+from clew.core.keys import Place
+from clew.core.names import recent_name
+from clew.core.people import GUEST_MAY
+from clew.core.replies import ReplyTo
+from clew.core.session import OWNER, Session, may_see
+from clew.errors import InvalidInput, SessionNotFound
+from clew.ports import Context, Memory, Models, Personalities, Store
+from clew.runtime.commands import COMMANDS, parse, run_command
+from clew.runtime.commands.desk import Desk, Reply
+from clew.runtime.linking import link
+from clew.runtime.resuming import resolve_resume
+from clew.runtime.runtime import Runtime
+from clew.runtime.seat import Seat
+
+ELSEWHERE: Final = ("export", "exit", "quit")
+"""What only makes sense where there is a screen and a disk."""
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True):
+    """A command, who gave it, and where.
+
+    `key` led to the session; `own_key` is the conversation's on its platform, if that is another.
+    """
+
+    line: str
+    session: Session
+    key: str
+    own_key: str
+    person: str
+    reply_to: ReplyTo | None = None
+
+
+class Orders(msgspec.Struct, frozen=True, kw_only=True):
+    """What commands on channels work with."""
+
+    runtime: Runtime
+    models: Models
+    personalities: Personalities
+    memory: Memory
+    context: Context
+    place: Place
+    zone: tzinfo
+
+    @property
+    def store(self) -> Store:
+        """The store, through the runtime."""
+        return self.runtime.store
+
+    async def run(self, order: Order) -> str:
+        """Run it; what it says."""
+        parsed = parse(order.line)
+        name, rest = parsed if parsed is not None else (order.line.lstrip("/").split()[0], "")
+        if name in ELSEWHERE:
+            return f"/{name} is for the terminal. /help shows what there is."
+        if name == "help" and order.person != OWNER:
+            return _guest_help()
+        desk = self._sit(order)
+        reply = await run_command(desk, name, rest)
+        return await self._carry_out(order, desk, reply)
+
+    def _sit(self, order: Order) -> Desk:
+        seat = Seat(
+            self.runtime,
+            self.models,
+            place=self.place,
+            key=order.own_key,
+            platform=order.session.platform,
+            person=order.person,
+            holds=False,
+            attended=order.person == OWNER,
+            reply_to=order.reply_to,
+        )
+        seat.be_at(order.session)
+        return Desk(
+            seat=seat,
+            models=self.models,
+            personalities=self.personalities,
+            memory=self.memory,
+            context=self.context,
+            resolve=lambda value: resolve_resume(
+                self.store, value, self.place, viewer=order.person, files=False
+            ),
+            export=_refuse_export,
+            zone=lambda _at: self.zone,
+        )
+
+    async def _carry_out(self, order: Order, desk: Desk, reply: Reply) -> str:
+        """What else a reply asks for, and what there is to say."""
+        if reply.pick is not None:
+            return await self._choose(order, reply.pick)
+        if reply.open is not None:
+            return await self._go_to(order, reply.open)
+        now = desk.seat.session
+        if now is not None and now.id != order.session.id:
+            await link(self.store, order.key, now, self.runtime.clock())
+        return reply.text
+
+    async def _choose(self, order: Order, found: Sequence[Session]) -> str:
+        """There is no picker here: back to the one before, or a list to choose from by name."""
+        if not found:
+            before = await self._find_previous(order)
+            if before is None:
+                return "There is no earlier conversation here. /resume TITLE finds others."
+            return await self._go_to(order, before)
+        ids = await self.store.shorten_ids([each.id for each in found])
+        lines = [f"{ids[each.id]}  {_name(each)}" for each in found[:10]]
+        return "\n".join(["Several fit. /resume ID goes on with one:", *lines])
+
+    async def _find_previous(self, order: Order) -> Session | None:
+        if order.session.previous_id is None:
+            return None
+        try:
+            before = await self.store.get_session(order.session.previous_id)
+        except SessionNotFound:
+            return None
+        visible = before.deleted_at is None and may_see(order.person, before.person)
+        return before if visible else None
+
+    async def _go_to(self, order: Order, session: Session) -> str:
+        """From now on the key leads there; a turn that runs here finishes here."""
+        is_linked = await self.store.find_route(order.own_key)
+        key = order.own_key if is_linked is not None else order.key
+        await link(self.store, key, session, self.runtime.clock())
+        return f'This goes on with "{_name(session)}".'
+
+
+def is_order(line: str) -> bool:
+    """Whether a line that begins with a slash is a command, and not a path."""
+    return parse(line) is not None
+
+
+def name_of(line: str) -> str:
+    """The name of a command line."""
+    parsed = parse(line)
+    return "" if parsed is None else parsed[0]
+
+
+def _guest_help() -> str:
+    names = [name for name in COMMANDS if name in GUEST_MAY]
+    width = max(map(len, names)) + 1
+    return "\n".join(f"/{name:<{width}} {COMMANDS[name].help}" for name in names)
+
+
+def _name(session: Session) -> str:
+    return recent_name(session.title, session.short_summary, session.preview, session.id)
+
+
+async def _refuse_export(_session: Session, _file: str | None) -> str:
+    raise InvalidInput("/export is for the terminal.")

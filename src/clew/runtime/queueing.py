@@ -1,0 +1,206 @@
+"""What waits for a session: in which order it is done, and what of it is done together.
+
+Every message is durable before it is here. Which mode a session has is noted with the session; when
+a turn runs, and what it records, is the business of lanes and turns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+
+from clew.core.delivery import Inbound
+from clew.core.message import Draft
+from clew.core.names import counted
+from clew.core.replies import ReplyTo
+from clew.core.text import cut
+from clew.core.turn import Lease, Turn
+from clew.runtime.turn import Asker
+
+QueueMode = Literal["followup", "steer", "interrupt", "collect"]
+"""What becomes of a message that comes while a turn runs."""
+
+QUEUE_MODES: Final[dict[QueueMode, str]] = {
+    "followup": "each message waits for its own turn",
+    "steer": "a message goes into the turn that runs, before its next step",
+    "interrupt": "a message stops the turn that runs, and is next",
+    "collect": "messages wait, and are answered together",
+}
+
+QUEUED: Final[dict[QueueMode, str]] = {
+    "followup": "Queued; it is next when this turn is done.",
+    "steer": "It goes into this turn before its next step.",
+    "interrupt": "This turn is stopped; yours is next.",
+    "collect": "Queued; what waits is answered together when this turn is done.",
+}
+"""What to say about a message that was said while a turn runs."""
+
+
+CAP: Final = 20
+"""Messages that are answered together in full; of more, the oldest are shortened to a line."""
+LINE: Final = 200
+"""Columns of such a line."""
+
+
+def read_mode(noted: object) -> QueueMode:
+    """The mode that is noted with a session; anything else means the usual one."""
+    return noted if isinstance(noted, str) and noted in QUEUE_MODES else "followup"
+
+
+class Work(msgspec.Struct, kw_only=True):
+    """One turn to run. Without drafts it goes on where the thread ends.
+
+    `settle_s`: if it comes while another one runs, and is answered together with what comes after
+    it, it waits until nobody has said anything for so many seconds.
+    """
+
+    done: asyncio.Future[Turn]
+    drafts: tuple[Draft, ...] = ()
+    inbound: Inbound | None = None
+    undo: tuple[str, ...] = ()
+    person: str
+    attended: bool = True
+    model: str | None = None
+    asker: Asker | None = None
+    queue: QueueMode = "followup"
+    reply_to: ReplyTo | None = None
+    settle_s: float = 0.0
+
+
+class Chore(msgspec.Struct, kw_only=True):
+    """Something else that needs the session for itself, between turns. It is given the lease.
+
+    One that is `quiet` takes a moment and nobody waits for it: the lane counts as free meanwhile.
+    """
+
+    done: asyncio.Future[Any]
+    run: Callable[[Lease], Awaitable[Any]]
+    quiet: bool = False
+
+
+def is_quiet(work: Work | Chore | None) -> bool:
+    """Whether nobody would notice it."""
+    return work is None or (isinstance(work, Chore) and work.quiet)
+
+
+class Queue:
+    """The work that has not begun, oldest first."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Work | Chore] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    @property
+    def works(self) -> tuple[Work, ...]:
+        """The turns among it."""
+        return tuple(each for each in self._waiting if isinstance(each, Work))
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nobody would notice any of it."""
+        return all(map(is_quiet, self._waiting))
+
+    @property
+    def is_collecting(self) -> bool:
+        """Whether what is next may be answered together with what is still to come."""
+        first = next((each for each in self._waiting if not is_quiet(each)), None)
+        return isinstance(first, Work) and first.queue == "collect"
+
+    def put(self, work: Work | Chore) -> None:
+        """At the end."""
+        self._waiting.append(work)
+
+    def put_first(self, works: Iterable[Work]) -> None:
+        """Back to the front, in their order."""
+        self._waiting.extendleft(reversed(tuple(works)))
+
+    def take(self) -> Work | Chore:
+        """What is next."""
+        return self._waiting.popleft()
+
+    def take_along(self, first: Work) -> tuple[Work, ...]:
+        """What is said in the same turn as the first, which is about to begin.
+
+        That is what collects or steers likewise; and what has to interrupt the first would find it
+        with nothing done yet, so it comes along with all that waits before it.
+        """
+        together: list[Work] = []
+        count, alike = 0, first.queue in ("collect", "steer")
+        for each in (each for each in self._waiting if not is_quiet(each)):
+            if not isinstance(each, Work) or not _may_join(first, each):
+                break
+            together.append(each)
+            alike = alike and each.queue == first.queue
+            if alike or each.queue == "interrupt":
+                count = len(together)
+        return self._remove(together[:count])
+
+    def take_steering(self, person: str, reply_to: ReplyTo | None = None) -> tuple[Work, ...]:
+        """What goes into a turn of this person that runs. Somebody else's has no rights there.
+
+        What was said elsewhere is answered there, so it waits for a turn of its own.
+        """
+        return self._remove(
+            [
+                each
+                for each in self.works
+                if each.queue == "steer"
+                and each.person == person
+                and _is_message(each)
+                and place_of(each.reply_to) == place_of(reply_to)
+            ]
+        )
+
+    def clear(self) -> tuple[Work, ...]:
+        """Take back everything; whoever waits for it hears so."""
+        works = self.works
+        for each in self._waiting:
+            each.done.cancel()
+        self._waiting.clear()
+        return works
+
+    def _remove(self, works: list[Work]) -> tuple[Work, ...]:
+        for each in works:
+            self._waiting.remove(each)
+        return tuple(works)
+
+
+def drafts_of(works: Sequence[Work]) -> list[tuple[Draft, bool]]:
+    """What is said in one turn, and whether a person says it; too many messages are shortened."""
+    over = max(0, len(works) - CAP) if all(each.queue == "collect" for each in works) else 0
+    said = [(draft, _is_from_person(work)) for work in works[over:] for draft in work.drafts]
+    if not over:
+        return said
+    shortened = [draft for work in works[:over] for draft in work.drafts]
+    lines = [f"- {cut(' '.join(draft.content.split()), LINE)}" for draft in shortened]
+    note = f"({counted(over, 'earlier message')}, shortened: too many were waiting.)"
+    parts = tuple(part for draft in shortened for part in draft.parts)
+    whole = Draft(role="user", content="\n".join([note, *lines]), parts=parts)
+    return [(whole, any(_is_from_person(each) for each in works[:over])), *said]
+
+
+def _is_from_person(work: Work) -> bool:
+    """A job or a hook doesn't mean that somebody is there."""
+    return work.inbound is None or work.inbound.payload.get("from_person") is not False
+
+
+def _may_join(first: Work, each: Work) -> bool:
+    alike = (first.person, first.attended, first.model) == (each.person, each.attended, each.model)
+    together = alike and place_of(first.reply_to) == place_of(each.reply_to)
+    return together and _is_message(first) and _is_message(each)
+
+
+def place_of(reply_to: ReplyTo | None) -> tuple[str, str, str] | None:
+    """Where the answer is expected, beside the thread."""
+    return None if reply_to is None else reply_to.place
+
+
+def _is_message(work: Work) -> bool:
+    """Whether it is just something that a person said."""
+    return work.inbound is not None and not work.undo and work.asker is None

@@ -1,0 +1,89 @@
+"""Replies: an answer on its way to whoever asked, durable with the message that it carries.
+
+A turn that has somewhere to reply to gets an outbox row for each of its answers, in the commit of
+the answer itself. What was said between tool calls stays in the thread. Sending is `delivering`'s
+business; that a failed turn is told of is this one's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+
+from clew.core.changes import AddMessage, Change, EndTurn, Send
+from clew.core.delivery import NewOutbound
+from clew.core.replies import ReplyTo, conversation_of, is_said
+from clew.core.sending import SendRules, decide_send
+from clew.ports import Clock, Store
+
+FAILED = "That did not work: {}"
+RECENT = 100
+"""Deliveries of a session that are looked at for a repetition."""
+
+
+class Replies:
+    """What turns add to their commits. `bell` rings when there is something to deliver."""
+
+    def __init__(self, store: Store, clock: Clock, rules: SendRules) -> None:
+        self.bell = asyncio.Event()
+        self._store = store
+        self._clock = clock
+        self._rules = rules
+
+    async def answer(
+        self, reply_to: ReplyTo, session_id: str, head: int, changes: tuple[Change, ...]
+    ) -> tuple[Change, ...]:
+        """The changes of a turn with what is to be delivered of them; `head` is before them."""
+        added: list[Change] = []
+        if reply_to.is_fetched:
+            return changes
+        for change in changes:
+            if isinstance(change, AddMessage):
+                head += 1
+            text, turn_id = _words_of(change)
+            if not text.strip() or await self._is_said(reply_to, session_id, text):
+                continue
+            added.append(
+                Send(
+                    NewOutbound(
+                        id=secrets.token_hex(8),
+                        key=reply_to.key,
+                        channel=reply_to.channel,
+                        address=reply_to.address | {"account": reply_to.account},
+                        content=text,
+                        turn_id=turn_id,
+                        seq=head if isinstance(change, AddMessage) else None,
+                        withheld=await self._is_withheld(reply_to, session_id),
+                    )
+                )
+            )
+        return (*changes, *added)
+
+    def ring(self, changes: tuple[Change, ...]) -> None:
+        """Tell who delivers, once the changes are committed."""
+        if any(isinstance(each, Send) for each in changes):
+            self.bell.set()
+
+    async def _is_said(self, reply_to: ReplyTo, session_id: str, text: str) -> bool:
+        if not reply_to.is_retry:
+            return False
+        rows = await self._store.list_outbound(session_id=session_id, limit=RECENT)
+        return is_said(reply_to, text, rows, self._clock())
+
+    async def _is_withheld(self, reply_to: ReplyTo, session_id: str) -> bool:
+        """As it is now: the owner may have said `/send off` while the turn ran."""
+        session = await self._store.get_session(session_id)
+        conversation = conversation_of(reply_to, session.key)
+        verdict = decide_send(self._rules, conversation, override=session.send_policy)
+        return verdict.decision == "deny"
+
+
+def _words_of(change: Change) -> tuple[str, str | None]:
+    """What of a change is to be delivered: an answer, or why there is none."""
+    if isinstance(change, AddMessage):
+        draft = change.draft
+        is_answer = draft.role == "assistant" and not draft.tool_calls
+        return (draft.content if is_answer else "", change.turn_id)
+    if isinstance(change, EndTurn) and change.status == "failed":
+        return FAILED.format(change.error or "nobody knows why."), change.turn_id
+    return "", None

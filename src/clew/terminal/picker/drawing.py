@@ -1,0 +1,150 @@
+"""How a session looks in one line, and what its state is called. Pure: text and names of styles.
+
+Columns are cells of the terminal. A line always fills its width, whatever script a title has.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from clew.core.names import format_count
+from clew.core.overview import SessionState
+from clew.core.snippets import Snippet
+from clew.core.text import columns, cut, fold, pad
+from clew.terminal.picker.rows import Row
+
+Piece = tuple[str, str]
+"""Text, and the name of its style; empty for the ordinary one."""
+
+PIN: Final = "★"
+AGE: Final = 10
+COUNT: Final = 6
+PLATFORM: Final = 8
+SNIPPET: Final = 24
+"""Columns beside a title that are worth showing what was said in."""
+BADGES: Final = {
+    "waiting": "? waiting for you",
+    "running": "● running",
+    "interrupted": "! interrupted",
+    "elsewhere": "◦ open elsewhere",
+    "current": "← you are here",
+    "archived": "archived",
+}
+
+
+class Look(NamedTuple):
+    """What a line shows beside the row itself."""
+
+    age: str
+    badge: str = ""
+    words: tuple[str, ...] = ()
+    said: Snippet | None = None
+
+
+def find_badge(row: Row, state: SessionState | None, *, current: str | None, process: str) -> str:
+    """What is worth saying about a session, the most pressing first; a key of `BADGES`, or empty.
+
+    `process` is what this process is called among those that share the store.
+    """
+    if state is not None:
+        if state.waiting:
+            return "waiting"
+        if state.running:
+            return "running"
+    if row.id == current:
+        return "current"
+    if state is not None:
+        if state.interrupted:
+            return "interrupted"
+        holder = state.attachment
+        if holder is not None and f"{holder.process}@{holder.host}" != process:
+            return "elsewhere"
+    return "archived" if row.archived else ""
+
+
+def draw_row(row: Row, look: Look, width: int) -> list[Piece]:
+    """The line of a session: pin, title and state, age, directory, platform, messages.
+
+    On a narrow screen the last ones are left out.
+    """
+    cells: list[str] = []
+    if width >= 28:
+        cells.append(pad(cut(look.age, AGE), AGE))
+    if directory := _directory_width(width):
+        cells.append(pad(cut_front(row.directory, directory), directory))
+    if width >= 60:
+        cells.append(pad(cut(row.platform, PLATFORM), PLATFORM))
+    if width >= 72:
+        cells.append(pad(cut(format_count(row.message_count), COUNT), COUNT, "right"))
+    facts = "".join(f" {cell}" for cell in cells)
+    title = _draw_title(row, look, width - 2 - columns(facts))
+    return [(f"{PIN} " if row.pinned else "  ", "pin"), *title, (facts, "dim")]
+
+
+def _directory_width(width: int) -> int:
+    if width < 48:
+        return 0
+    return max(12, min(32, (width - 40) // 3))
+
+
+def _draw_title(row: Row, look: Look, width: int) -> list[Piece]:
+    """The title, what goes on there, and what was said, if there is room."""
+    badge = BADGES.get(look.badge, "")
+    if badge:
+        # On a narrow screen the title keeps two thirds.
+        title_width = min(columns(row.title), width * 2 // 3)
+        badge = cut(badge, max(2, width - title_width - 2))
+    title = cut(row.title, width - columns(badge) - 2 if badge else width)
+    pieces = mark_words(title, look.words)
+    if badge:
+        pieces += [("  ", ""), (badge, look.badge)]
+    left = width - sum(columns(text) for text, _ in pieces)
+    if look.said is not None and left >= SNIPPET:
+        pieces += [("  ", ""), *_draw_said(look.said, left - 2)]
+        left = width - sum(columns(text) for text, _ in pieces)
+    pieces.append((" " * max(0, left), ""))
+    return pieces
+
+
+def _draw_said(said: Snippet, width: int) -> list[Piece]:
+    """What was said, in so few columns that it is little more than the match."""
+    first = max(0, min(said.start - width // 3, len(said.text) - width))
+    front = "…" if first else ""
+    before = front + said.text[first + len(front) : said.start]
+    room = width - columns(before)
+    match = cut(said.text[said.start : said.end], max(1, room))
+    behind = cut(said.text[said.end :], max(0, room - columns(match)))
+    return [(before, "dim"), (match, "match"), (behind, "dim")]
+
+
+def mark_words(text: str, words: tuple[str, ...], style: str = "") -> list[Piece]:
+    """The text in pieces, with the first place of each word marked as `match`."""
+    folded = fold(text)
+    if not words or len(folded) != len(text):  # folding has moved letters: leave it unmarked
+        return [(text, style)]
+    spans = sorted(
+        (at, at + len(word)) for word in set(words) if word and (at := folded.find(word)) >= 0
+    )
+    pieces: list[Piece] = []
+    done = 0
+    for start, end in spans:
+        if end <= done:
+            continue
+        pieces += [(text[done:start], style), (text[max(start, done) : end], "match")]
+        done = end
+    pieces.append((text[done:], style))
+    return [piece for piece in pieces if piece[0]]
+
+
+def cut_front(path: str, width: int) -> str:
+    """A path in at most `width` columns: its end says more than its beginning."""
+    if columns(path) <= width:
+        return path
+    kept = path
+    while kept and columns(kept) > width - 1:
+        kept = kept[max(1, (len(kept) - width) // 2) :]
+    # Whole names, if one of them is left.
+    slash = kept.find("/")
+    if 0 <= slash < len(kept) - 1:
+        kept = kept[slash:]
+    return f"…{kept}"

@@ -1,0 +1,163 @@
+"""What the pane beside the list shows of a session: how it ended, or where the words were said.
+
+Pure: messages in, lines of styled text out. It loads nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from clew.core.message import Message
+from clew.core.query import parse
+from clew.core.snippets import snippet
+from clew.core.text import columns, cut, strip_controls
+from clew.terminal.drawing import message_lines
+from clew.terminal.picker.drawing import Piece
+
+Line = list[Piece]
+
+MESSAGES: Final = 12
+"""Newest messages that are looked at for a preview."""
+AROUND: Final = 3
+"""Messages before and behind a hit."""
+LONGEST: Final = 4_000
+"""Characters of a message that are looked at, on either side of a match."""
+_GLIMPSE: Final = 3
+"""Lines of a message that is beside the point."""
+
+
+def draw_end(messages: Sequence[Message], width: int, height: int) -> list[Line]:
+    """The last messages, in as many lines as there are, of each its beginning."""
+    shown: list[list[Line]] = []
+    room = height
+    for message in reversed(messages):
+        if room <= 0:
+            break
+        most = max(_GLIMPSE, height // 2) if message.role == "assistant" else _GLIMPSE
+        lines = _draw_message(message, width, min(most, room))
+        room -= len(lines) + 1
+        shown.append(lines)
+    return _join(reversed(shown))[-height:] if height > 0 else []
+
+
+def draw_hit(
+    messages: Sequence[Message], seq: int, query: str, width: int, height: int
+) -> list[Line]:
+    """The message with that number, where the query's words stand, and what was said around it."""
+    at = next((index for index, each in enumerate(messages) if each.seq == seq), None)
+    if at is None:
+        return draw_end(messages, width, height)
+    hit = messages[at]
+    before = [_draw_message(each, width, 2) for each in messages[max(0, at - 1) : at]]
+    behind = [_draw_message(each, width, _GLIMPSE) for each in messages[at + 1 : at + 1 + AROUND]]
+    used = sum(len(lines) + 1 for lines in before)
+    room = max(_GLIMPSE, height - used - (2 if behind and height > 8 else 0))
+    return _join([*before, _draw_marked(hit, query, width, room), *behind])[:height]
+
+
+def find_words(content: str, query: str) -> re.Pattern[str] | None:
+    """A pattern for what made a message match, as it is written there."""
+    found = snippet(content, parse(query, typing=True), width=200)
+    matched = found.text[found.start : found.end].strip("…")
+    if not matched.split():
+        return None
+    words = r"\s+".join(re.escape(word) for word in matched.split())
+    # Not in the middle of another word; in scripts without spaces there is no such thing.
+    front, back = (r"(?<![^\W_])" if matched[0].isascii() and matched[0].isalnum() else ""), ""
+    if matched[-1].isascii() and matched[-1].isalnum():
+        back = r"(?![^\W_])"
+    return re.compile(front + words + back)
+
+
+def wrap(text: str, width: int) -> Iterator[str]:
+    """The text in lines of at most so many columns, broken between words where it can be."""
+    text = text.expandtabs(4)
+    # So long a text is wider than a line; and measuring it again for each would take long.
+    while len(text) > 8 * width or columns(text) > width:
+        piece = _fitting(text, width)
+        space = piece.rfind(" ")
+        if space > width // 3 and text[len(piece) : len(piece) + 1] != " ":
+            piece = piece[:space]
+        yield piece.rstrip()
+        text = text[len(piece) :].lstrip()
+    yield text
+
+
+def _fitting(text: str, width: int) -> str:
+    """The longest beginning of a text that fits; one character at least."""
+    if text[:width].isascii():
+        return text[:width]
+    low, high = 1, min(len(text), 4 * width)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if columns(text[:middle]) <= width else (low, middle - 1)
+    return text[:low]
+
+
+def _draw_message(message: Message, width: int, most: int) -> list[Line]:
+    """The beginning of a message."""
+    short = message
+    if len(message.content) > LONGEST:
+        short = msgspec.structs.replace(message, content=message.content[:LONGEST])
+    lines: list[Line] = []
+    for text, style in message_lines(short, verbose=False):
+        if not text.strip(" >"):
+            continue
+        parts = islice(wrap(text, width), most + 1 - len(lines))
+        lines += [[(part, style or "")] for part in parts]
+        if len(lines) > most:
+            return _cut_short(lines[:most], width)
+    return lines
+
+
+def _cut_short(lines: list[Line], width: int) -> list[Line]:
+    if not lines:
+        return lines
+    text, style = lines[-1][0]
+    return [*lines[:-1], [(cut(f"{text} ……", min(width, columns(text) + 2)), style)]]
+
+
+def _draw_marked(message: Message, query: str, width: int, height: int) -> list[Line]:
+    """The lines of a message around its first match, with all its matches marked."""
+    pattern = find_words(message.content, query)
+    content = strip_controls(message.content)
+    found = None if pattern is None else pattern.search(content)
+    if pattern is None or found is None:
+        return _draw_message(message, width, height)
+    first = max(0, found.start() - LONGEST)
+    content = content[first : found.end() + LONGEST]
+    lead = {"user": "> ", "tool": "  "}.get(message.role, "")
+    style = {"user": "user", "tool": "dim"}.get(message.role, "")
+    lines = [
+        part
+        for text in content.split("\n")
+        if text.strip()
+        for part in wrap(f"{lead}{text}", width)
+    ]
+    at = next((index for index, line in enumerate(lines) if pattern.search(line)), 0)
+    start = max(0, min(at - height // 3, len(lines) - height))
+    return [_mark(line, pattern, style) for line in lines[start : start + height]]
+
+
+def _mark(line: str, pattern: re.Pattern[str], style: str) -> Line:
+    pieces: Line = []
+    done = 0
+    for match in pattern.finditer(line):
+        pieces += [(line[done : match.start()], style), (match[0], "match")]
+        done = match.end()
+    pieces.append((line[done:], style))
+    return [piece for piece in pieces if piece[0]]
+
+
+def _join(groups: Iterator[list[Line]] | Sequence[list[Line]]) -> list[Line]:
+    """Messages below each other, with an empty line between them."""
+    lines: list[Line] = []
+    for group in groups:
+        if group:
+            lines += [[]] * bool(lines) + group
+    return lines

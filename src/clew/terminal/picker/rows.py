@@ -1,0 +1,99 @@
+"""A session as the picker knows it: what is shown of it, and what a typed word is looked for in.
+
+Values only. They are made once for each name that is loaded, by the ten thousand, so that a key
+costs no more than looking through them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from clew.core.names import recent_name
+from clew.core.overview import SessionName
+from clew.core.session import Session
+from clew.core.text import fold, strip_controls
+
+LONGEST: Final = 200
+"""Characters of a text that typed words are looked for in."""
+
+
+class Row(msgspec.Struct, frozen=True, gc=False):
+    """A session in the list. `title` and `directory` are clean, for the screen.
+
+    `name_key` is what its name compares as; `key` is that with directory, id and first prompt, and
+    `short_key` the name with the directory's own name, which is what a slip of the keys is forgiven
+    in.
+    """
+
+    id: str
+    title: str
+    directory: str
+    platform: str
+    updated_at: int
+    pinned: bool
+    message_count: int
+    archived: bool
+    name_key: str
+    short_key: str
+    key: str
+
+    @property
+    def place(self) -> tuple[bool, int, str]:
+        """Where it stands in a list: the greatest first."""
+        return (self.pinned, self.updated_at, self.id)
+
+
+def make_row(name: SessionName) -> Row:
+    """The row of a name."""
+    directory = strip_controls(name.cwd or name.project or "", keep_newlines=False)
+    called = name.title or name.short_summary or name.preview or ""
+    name_key = _key(called)
+    directory_key = fold(directory)
+    prompt_key = "" if called is name.preview else _key(name.preview or "")
+    return Row(
+        id=name.id,
+        title=recent_name(name.title, name.short_summary, name.preview, name.id),
+        directory=directory,
+        platform=strip_controls(name.platform, keep_newlines=False),
+        updated_at=name.updated_at,
+        pinned=name.pinned,
+        message_count=name.message_count,
+        archived=name.archived,
+        name_key=name_key,
+        short_key=f" {name_key} {directory_key.rpartition('/')[2]}",
+        key=f"{name_key}\n{directory_key}\n{name.id}\n{prompt_key}",
+    )
+
+
+def make_rows(names: Iterable[SessionName]) -> list[Row]:
+    """The rows of a page."""
+    return [make_row(name) for name in names]
+
+
+def row_of(session: Session) -> Row:
+    """The row of a session that is known whole."""
+    return make_row(
+        SessionName(
+            id=session.id,
+            title=session.title,
+            short_summary=session.short_summary,
+            preview=session.preview,
+            cwd=session.cwd,
+            project=session.project,
+            platform=session.platform,
+            kind=session.kind,
+            person=session.person,
+            updated_at=session.updated_at,
+            pinned=session.pinned,
+            message_count=session.message_count,
+            archived=session.archived_at is not None,
+        )
+    )
+
+
+def _key(text: str) -> str:
+    """How a text compares: in one line, without what can't be seen."""
+    return fold(" ".join(strip_controls(text[:LONGEST]).split()))

@@ -1,0 +1,369 @@
+"""The full-screen chat: a surface of the talk, as line mode is another.
+
+What a message or a command does is the talk's business. Here its events go to the widgets, and
+keys go to it, one after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, ClassVar, Final, TypeVar
+
+import msgspec
+from textual import events
+from textual.app import App
+from textual.binding import BindingType
+from textual.screen import Screen
+
+from clew.core.message import Message
+from clew.core.session import Session
+from clew.core.signals import Event, TextDelta, ThinkingDelta, TurnStarted
+from clew.core.turn import Approval
+from clew.errors import ClewError
+from clew.runtime.commands import parse
+from clew.runtime.commands.desk import Desk
+from clew.runtime.seat import Switched
+from clew.terminal.drawing import one_line
+from clew.terminal.entrance import Entrance, Picked
+from clew.terminal.screen import keys, themes
+from clew.terminal.screen.approvals import SETTLES, ApprovalBar
+from clew.terminal.screen.completion import Choice, Wanted, complete
+from clew.terminal.screen.dialogs import AskScreen, open_picker, show_over
+from clew.terminal.screen.editor import Editor
+from clew.terminal.screen.errands import Errands
+from clew.terminal.screen.history import History
+from clew.terminal.screen.lookout import Lookout
+from clew.terminal.screen.screen import KEYS, ChatScreen
+from clew.terminal.screen.transcript import Transcript
+from clew.terminal.talk import Talk
+
+T = TypeVar("T")
+Note = tuple[str, str | None]
+
+QUIET: Final = 0.7
+"""Seconds without a key after which the person seems to think, and not to type."""
+
+
+class Start(msgspec.Struct, frozen=True, kw_only=True):
+    """How the chat begins: where one sits, and what is said about it."""
+
+    opening: Switched
+    notes: tuple[Note, ...] = ()
+    dark: bool = True
+    settles: float = SETTLES
+
+
+async def _load_markdown() -> None:
+    """What draws answers; a new chat is there before it."""
+    await asyncio.to_thread(importlib.import_module, "clew.terminal.screen.typeset")
+
+
+class ChatApp(App[int], inherit_bindings=False):
+    """One conversation on a whole screen. Its result is the exit code."""
+
+    TITLE = "clew"
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = []
+
+    def __init__(
+        self, desk: Desk, entrance: Entrance, start: Start, history: History, **more: Any
+    ) -> None:
+        keys.teach()
+        super().__init__(**more)
+        themes.wear(self, dark=start.dark)
+        entrance.asker = self
+        self.desk = desk
+        self.talk = Talk(desk, self, entrance)
+        self.failure: BaseException | None = None
+        self.is_there = asyncio.Event()
+        """Set when the screen shows where one sits."""
+        self._start = start
+        self._history = history
+        self._turned = False
+        """Whether tools are shown the other way than the session says."""
+        transcript = Transcript(self._load, verbose=self._is_verbose)
+        self.chat = ChatScreen(transcript, history, ApprovalBar(settles=start.settles))
+        self._work: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
+        self._errands = Errands(self._fail)
+        self._pending: list[str] = []
+        """What was sent while a command, such as /compact, takes its time."""
+        self._lookout = Lookout(desk, self.talk, self.chat, self._pending)
+        self._over = False
+        self._early: list[events.Key] | None = []
+        self._held: list[events.Key] | None = None
+        """Keys for a picker that is on its way."""
+        self._at_work = False
+        self._last_key = time.monotonic()
+
+    def get_default_screen(self) -> ChatScreen:
+        """The chat is all there is."""
+        return self.chat
+
+    async def run_chat(self) -> int:
+        """Talk until the person leaves; the exit code."""
+        try:
+            await self.run_async()
+        finally:
+            await self.wind_up()
+        if self.failure is not None:
+            raise self.failure
+        return self.exit_code
+
+    @property
+    def exit_code(self) -> int:
+        """How it has ended; a picker that was left with Ctrl+C has no result of its own."""
+        return self.return_value if self.return_value is not None else self.return_code or 0
+
+    async def wind_up(self) -> None:
+        """Nothing of this goes on."""
+        self._over = True
+        for text in (*self._pending, self.chat.editor.message):
+            self._history.keep(text)  # Up brings it back in the next chat
+        await self._errands.close()
+        await self.talk.close()
+
+    async def wait_for_quiet(self) -> None:
+        """Wait until nobody types, for what would hold up the echo of keys."""
+        while (left := self._last_key + QUIET - time.monotonic()) > 0:  # noqa: ASYNC110  # keys put it off
+            await asyncio.sleep(left)
+
+    def interrupt(self) -> None:
+        """Ctrl+C: stops what runs; the second one in a row leaves."""
+        self._errands.run(self._heed(self._interrupt))
+
+    def leave(self, code: int = 0) -> None:
+        """Go. What was said is kept."""
+        self._over = True
+        self.exit(code)
+
+    # --- work, one after the other --------------------------------------------------------------
+
+    async def on_event(self, event: events.Event) -> None:
+        """Keys that are pressed while the screen is being made are kept for it."""
+        if isinstance(event, events.Key):
+            self._last_key = time.monotonic()
+        if self._early is not None and isinstance(event, events.Key):
+            self._early.append(event)
+        elif self._held is not None and isinstance(event, events.Key):
+            self._held.append(event)
+        else:
+            if isinstance(event, events.Key) and event.key == "ctrl+r" and self._is_free():
+                self._held = []  # until the picker is there
+            await super().on_event(event)
+
+    def _is_free(self) -> bool:
+        """Whether the chat is in front, and nothing is in hand."""
+        return self.screen is self.chat and not self._at_work and self._work.empty()
+
+    def _release_keys(self) -> None:
+        """What was typed behind Ctrl+R goes where it was meant for."""
+        held, self._held = self._held or [], None
+        for event in held:
+            self.post_message(event)
+
+    def on_chat_screen_shown(self) -> None:
+        """Begin to talk."""
+        early, self._early = self._early or [], None
+        if any(event.key in ("ctrl+c", "ctrl+d") for event in early):
+            self.leave()
+            return
+        self.chat.editor.catch_up(early)
+        self._errands.run(self._converse())
+        self._errands.run(self._lookout.run())
+
+    async def _converse(self) -> None:
+        await asyncio.to_thread(self._history.load)
+        await self._heed(partial(self.talk.sit_down, self._start.opening))
+        for text, style in self._start.notes:
+            self.note(text, style)
+        self.is_there.set()
+        self._errands.run(_load_markdown())
+        while not self.talk.is_leaving:
+            work = await self._work.get()
+            self._at_work = True
+            await self._heed(work)
+            self._at_work = False
+            self._release_keys()
+            self._lookout.wake()
+        self.leave()
+
+    async def _heed(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except ClewError as error:
+            self.note(str(error), "error")
+
+    def _fail(self, error: BaseException) -> None:
+        self.failure = self.failure or error
+        self.leave(1)
+
+    def _handle_exception(self, error: Exception) -> None:
+        """What nobody expected: told by whoever runs this, and not with all it knew."""
+        if self.is_headless:
+            super()._handle_exception(error)
+        else:
+            self._fail(error)
+
+    def _do(self, work: Callable[[], Awaitable[None]]) -> None:
+        self._work.put_nowait(work)
+
+    # --- what the talk shows (`talk.Surface`) ---------------------------------------------------
+
+    @property
+    def is_attended(self) -> bool:
+        """Somebody looks at it."""
+        return True
+
+    def note(self, text: str, style: str | None = "dim") -> None:
+        """A line beside the conversation."""
+        if not self._over:
+            self.chat.transcript.note(text, style)
+
+    def tell(self, text: str) -> None:
+        """What a command answers."""
+        if not self._over:
+            self.chat.transcript.tell(text)
+
+    def show(self, event: Event) -> None:
+        """Something happens in the session."""
+        if self._over:
+            return
+        self.chat.transcript.show(event)
+        if isinstance(event, TurnStarted):
+            self._lookout.begin()
+        if not isinstance(event, TextDelta | ThinkingDelta):
+            self._lookout.wake()
+
+    def sent(self, text: str) -> None:
+        """The person's message is on its way."""
+        if not self._over:
+            self.chat.transcript.sent(text)
+            self._lookout.wake()
+
+    def queued(self, text: str) -> None:
+        """It waits; it is seen above the editor until its turn begins."""
+        del text
+        self._lookout.wake()
+
+    def unsent(self, text: str) -> None:
+        """It is a draft again, unless another one has been begun."""
+        if not self._over and not self.chat.editor.text:
+            self.chat.editor.fetch(text)
+
+    async def redraw(self, session: Session | None) -> None:
+        """Another session. What is being typed stays."""
+        self.chat.approvals.clear()
+        self.chat.editor.look_only(self.desk.seat.read_only)
+        await self.chat.transcript.open(session)
+        self._lookout.wake()
+
+    def put_question(self, approval: Approval) -> None:
+        """A tool wants something."""
+        self.chat.approvals.put(approval)
+        self._lookout.wake()
+
+    def withdraw_question(self, approval: Approval) -> None:
+        """It needs no answer any more."""
+        self.chat.approvals.withdraw(approval)
+        self._lookout.wake()
+
+    def ready(self) -> None:
+        """Nothing runs."""
+        self._lookout.wake()
+
+    async def ask(self, question: str) -> str:
+        """A question over the chat."""
+        return await self._ask_screen(AskScreen(question)) or ""
+
+    async def choose(self, sessions: tuple[Session, ...]) -> Picked | None:
+        """The picker, among these or all."""
+        return await self._ask_screen(open_picker(self.desk, sessions))
+
+    async def _ask_screen(self, screen: Screen[T]) -> T | None:
+        given = await show_over(self, screen, self._release_keys)
+        self.chat.editor.focus()
+        return given
+
+    async def _load(self, before: int | None, limit: int) -> tuple[Message, ...]:
+        session = self.desk.seat.session
+        if session is None:
+            return ()
+        return await self.desk.store.get_messages(session.id, limit, before=before)
+
+    def _is_verbose(self) -> bool:
+        session = self.desk.seat.session
+        asked = session is not None and bool(session.metadata.get("verbose"))
+        return asked != self._turned
+
+    # --- what keys and widgets say --------------------------------------------------------------
+
+    def on_editor_sent(self, event: Editor.Sent) -> None:
+        """A message, or a command."""
+        self._pending.append(event.text)
+        self._do(self._take)
+        self._lookout.wake()
+
+    async def _take(self) -> None:
+        text = self._pending.pop(0)
+        await asyncio.to_thread(self._history.keep, text)
+        if parse(text) is not None:  # so that one sees later what was answered
+            self.note(one_line(text, 400))
+        await self.talk.take(text)
+        if parse(text) == ("help", ""):
+            self.tell(KEYS)
+
+    def on_editor_left(self) -> None:
+        """Ctrl+D."""
+        self.leave()
+
+    def on_approval_bar_decided(self, event: ApprovalBar.Decided) -> None:
+        """An answer; it waits for nothing else that is to be done."""
+        self.chat.editor.focus()
+        answer = partial(self.talk.answer, event.decision, event.scope)
+        self._errands.run(self._heed(answer))
+
+    def on_editor_wanting(self, event: Editor.Wanting) -> None:
+        """A word that could be completed, or not any more."""
+        if event.wanted is None:
+            self.chat.popup.close()
+        else:
+            self._errands.run(self._offer(event.wanted))
+
+    async def _offer(self, wanted: Wanted) -> None:
+        choices: tuple[Choice, ...] = ()
+        with contextlib.suppress(ClewError):
+            choices = await complete(self.desk, wanted)
+        if self.chat.editor.wanted == wanted:  # and nothing else was typed meanwhile
+            self.chat.popup.open(wanted, choices)
+
+    def on_chat_screen_told(self, event: ChatScreen.Told) -> None:
+        """A key of the chat."""
+        match event.what:
+            case "interrupt":
+                self.interrupt()
+            case "pick":
+                self._do(self.talk.pick)
+            case "help":
+                self.on_editor_sent(Editor.Sent("/help"))
+            case "todos" if not self.chat.todos.toggle():
+                self.notify("There are no todos.", timeout=5)
+            case "unfold":
+                self._turned = not self._turned
+                self.chat.transcript.draw()
+            case "theme":
+                dark = not self.current_theme.dark
+                self.theme = themes.theme_name(dark=dark)
+
+    async def _interrupt(self) -> None:
+        draft = "" if self.talk.is_running else self.chat.editor.message.strip()
+        if draft:
+            self._history.keep(self.chat.editor.message)
+            self.chat.editor.empty()
+            self.note("Up brings back what you were typing.")
+        if await self.talk.interrupt(afresh=bool(draft)):
+            self.leave()

@@ -1,0 +1,173 @@
+"""The block of a tool call: one line while it is folded, and all of it when somebody looks."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final, Literal
+
+from rich.segment import Segment
+from textual.strip import Strip
+
+from clew.core.text import cut, strip_controls
+from clew.terminal.drawing import RESULT_LINES, call_line, one_line
+from clew.terminal.screen.blocks import Block
+from clew.terminal.screen.diffs import Difference, find_difference
+from clew.terminal.screen.ink import Ink
+
+ToolState = Literal["running", "done", "failed", "stopped"]
+MARKS: Final[dict[ToolState, tuple[str, str]]] = {
+    "running": ("◌", "warning"),
+    "done": ("✓", "ok"),
+    "failed": ("✗", "error"),
+    "stopped": ("·", "dim"),
+}
+
+UNFOLDED: Final = 400
+"""Lines of a tool's result, or of a difference, that are shown when somebody unfolds it."""
+
+
+class ToolBlock(Block):
+    """A tool call: one line that says what it does, and below it how."""
+
+    is_compact = True
+    folds = True
+
+    def __init__(
+        self,
+        call_id: str,
+        name: str,
+        arguments: dict[str, Any],
+        seq: int | None = None,
+        state: ToolState = "running",
+    ) -> None:
+        super().__init__(seq)
+        self.call_id = call_id
+        self.name = name
+        self.arguments = arguments
+        self.state: ToolState = state
+        self.progress = ""
+        """What it has printed so far, the newest of it."""
+        self.is_waiting = False
+        """Whether the person is asked about it."""
+        self.result: str | None = None
+        self.result_seq: int | None = None
+
+    @property
+    def seqs(self) -> tuple[int, ...]:
+        """The message that asked for it, and that of its result."""
+        return tuple(seq for seq in (self.seq, self.result_seq) if seq is not None)
+
+    @property
+    def text(self) -> str:
+        """The result, or what was asked for while there is none."""
+        return strip_controls(self.result) if self.result else self._request()
+
+    @property
+    def searched(self) -> str:
+        """Call and result."""
+        return f"{self.name} {self._request()}\n{strip_controls(self.result or '')}"
+
+    def draw(self, ink: Ink, width: int, *, folded: bool) -> list[Strip]:
+        """The head, and what is to be seen below it."""
+        change = find_difference(self.name, self.arguments)
+        lines = [self._head(ink, width, change, folded=folded)]
+        if not folded:
+            return lines + self._details(ink, width, change)
+        if self.state == "running" and (now := self._now()):
+            lines += self._below(ink, width, one_line(now, max(1, width - 4)), "dim")
+        elif self.state == "failed" and self.result:
+            lines += self._below(ink, width, one_line(self.result, max(1, width - 4)), "error")
+        return lines
+
+    def _head(self, ink: Ink, width: int, change: Difference | None, *, folded: bool) -> Strip:
+        mark, style = MARKS[self.state]
+        name, _, rest = call_line(self.name, self.arguments).partition(" ")
+        segments = [Segment(f"{mark} ", ink[style]), Segment(name, ink["tool"])]
+        tail: list[Segment] = []
+        if change is not None and self.state != "failed":
+            tail = [
+                Segment(f"  +{change.added}", ink["ok"]),
+                Segment(f" −{change.removed}", ink["error"]),  # noqa: RUF001  # a minus, as wide as the plus
+            ]
+        elif folded and self.state == "done" and self.result:
+            tail = [Segment(f"  {_size(self.result)}", ink["dim"])]
+        room = width - sum(each.cell_length for each in (*segments, *tail)) - 1
+        if room < 8:
+            room, tail = room + sum(each.cell_length for each in tail), []
+        if rest and room > 0:
+            segments.append(Segment(" " + cut(rest, room), ink["dim"] if folded else ink.base))
+        return ink.strip([*segments, *tail], width)
+
+    def _details(self, ink: Ink, width: int, change: Difference | None) -> list[Strip]:
+        # Unfolded because everything is, or because somebody wants to see this one.
+        most = UNFOLDED if self.folded is False else RESULT_LINES
+        if change is not None:
+            lines = _draw_difference(change, ink, width, most)
+        elif self._is_told_by_head(width):
+            lines = []
+        else:
+            lines = self._below(ink, width, _head_of(self._request(), most), None)
+        if self.result is None:
+            printed = strip_controls(self.progress).strip("\n").split("\n")[-RESULT_LINES:]
+            shown = "waits for your word" if self.is_waiting else "\n".join(printed)
+        else:
+            shown = _head_of(strip_controls(self.result), most)
+        if shown and not (change is not None and self.state == "done"):
+            lines += self._below(ink, width, shown, "error" if self.state == "failed" else "dim")
+        return lines
+
+    def _now(self) -> str:
+        """What a running call does: its last line."""
+        if self.is_waiting:
+            return "waits for your word"
+        return strip_controls(self.progress).rstrip().rpartition("\n")[2]
+
+    def _is_told_by_head(self, width: int) -> bool:
+        head = call_line(self.name, self.arguments)
+        values = [str(value) for value in self.arguments.values()]
+        return len(head) + 2 < width and " ".join([self.name, *values]) == head
+
+    def _below(self, ink: Ink, width: int, text: str, style: str | None) -> list[Strip]:
+        edge = Segment("  │ ", ink["dim"])
+        return [ink.strip([edge, *line], width) for line in ink.write(text, width - 4, ink[style])]
+
+    def _request(self) -> str:
+        match self.arguments:
+            case {"command": str(command)}:
+                return strip_controls(f"$ {command}")
+            case _:
+                return strip_controls("\n".join(map(_pair, self.arguments.items())))
+
+
+def _pair(item: tuple[str, Any]) -> str:
+    name, value = item
+    shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return f"{name}: {shown}"
+
+
+def _size(result: str) -> str:
+    lines = strip_controls(result).strip("\n").splitlines()
+    return one_line(lines[0], 40) if len(lines) == 1 else f"{len(lines):,} lines"
+
+
+def _head_of(text: str, most: int) -> str:
+    lines = text.strip("\n").split("\n")
+    more = len(lines) - most
+    return "\n".join([*lines[:most], f"… {more:,} more lines"]) if more > 0 else "\n".join(lines)
+
+
+def _draw_difference(change: Difference, ink: Ink, width: int, most: int) -> list[Strip]:
+    edge = Segment("  │ ", ink["dim"])
+    styles = {"+": "added", "-": "removed", "@": "dim"}
+    drawn: list[Strip] = []
+    for mark, text in change.lines[:most]:
+        style = ink[styles.get(mark)]
+        for line in ink.write(f"{mark} {text}", width - 4, style):
+            filled = line if mark in " @" else line.extend_cell_length(width - 4, style)
+            drawn.append(ink.strip([edge, *filled], width))
+    if len(change.lines) > most:
+        more = f"… {len(change.lines) - most:,} more lines"
+        drawn += [
+            ink.strip([edge, *line], width) for line in ink.write(more, width - 4, ink["dim"])
+        ]
+    return drawn

@@ -1,0 +1,200 @@
+"""What could be meant by what is being typed: commands and their arguments, files, sessions.
+
+Functions over text and what the desk knows; how the choices look, and which keys take one, is the
+editor's and the popup's affair.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, Literal
+
+import msgspec
+
+from clew.core.models import THINKING
+from clew.core.names import recent_name, time_ago
+from clew.core.session import SessionFilter
+from clew.core.text import fold
+from clew.runtime.commands import ALIASES, COMMANDS, find_command
+from clew.runtime.commands.desk import Desk
+from clew.runtime.commands.settings import MODES
+from clew.runtime.projects import here_filter
+from clew.terminal.screen.files import complete_files
+
+SHOWN: Final = 50
+"""Choices that are offered at most; the popup shows some of them at a time."""
+
+SESSIONS: Final = 40
+
+Kind = Literal["command", "argument", "file"]
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """The word before the cursor that could be completed: `text`, from column `start` on."""
+
+    kind: Kind
+    start: int
+    text: str
+    command: str = ""
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """One way to complete it: what is put in, what is shown, and a word about it.
+
+    `goes_on`: more can follow at once, as below a directory.
+    """
+
+    text: str
+    label: str = ""
+    help: str = ""
+    goes_on: bool = False
+
+    @property
+    def shown(self) -> str:
+        """What stands in the list."""
+        return self.label or self.text
+
+
+_COMMAND: Final = re.compile(r"/([a-z_-]*)\Z", re.IGNORECASE)
+_ARGUMENT: Final = re.compile(r"/([a-z_-]+)[ \t]+([^\n]*)\Z", re.IGNORECASE)
+_FILE: Final = re.compile(r"(?:\A|(?<=[\s(\[{\"'`,:]))@(\S*)\Z")
+
+
+def find_wanted(line: str, *, first: bool = True) -> Wanted | None:
+    """What the line before the cursor ends with, if it could be completed; None for words.
+
+    Commands stand in the `first` line of a message only.
+    """
+    if first and (match := _COMMAND.match(line)):
+        return Wanted("command", 0, match[1])
+    if first and (match := _ARGUMENT.match(line)) and find_command(match[1].lower()):
+        return Wanted("argument", match.start(2), match[2], match[1].lower())
+    if match := _FILE.search(line):
+        return Wanted("file", match.start(), match[1])
+    return None
+
+
+async def complete(desk: Desk, wanted: Wanted) -> tuple[Choice, ...]:
+    """The choices, best first."""
+    match wanted.kind:
+        case "command":
+            return complete_command(wanted.text)
+        case "file":
+            found = await complete_files(desk.seat.place.cwd, wanted.text, SHOWN)
+            return tuple(_file_choice(path) for path in found)
+        case _:
+            return await _complete_argument(desk, wanted)
+
+
+def _file_choice(path: str) -> Choice:
+    if " " in path:  # in quotes, so that it is seen where it ends
+        return Choice(f'@"{path}"', path)
+    return Choice(f"@{path}", path, goes_on=path.endswith("/"))
+
+
+def complete_command(typed: str) -> tuple[Choice, ...]:
+    """Commands that begin so, then those that contain it."""
+    known = [
+        Choice(f"/{name}", f"/{name} {command.usage}".strip(), command.help, bool(command.usage))
+        for name, command in COMMANDS.items()
+    ]
+    known += [
+        Choice(f"/{alias}", help=f"The same as /{name}.", goes_on=bool(COMMANDS[name].usage))
+        for alias, name in ALIASES.items()
+    ]
+    return _rank(known, typed, lambda each: each.text[1:])
+
+
+async def _complete_argument(desk: Desk, wanted: Wanted) -> tuple[Choice, ...]:
+    name = ALIASES.get(wanted.command, wanted.command)
+    if name == "resume":
+        return await _complete_session(desk, wanted.text)
+    return _rank(list_arguments(desk, name), wanted.text, lambda each: each.text)
+
+
+def list_arguments(desk: Desk, command: str) -> tuple[Choice, ...]:
+    """What can follow a command, as far as it is known beforehand."""
+    listing = _ARGUMENTS.get(command)
+    if listing is not None:
+        return tuple(listing(desk))
+    return tuple(Choice(word) for word in _words(COMMANDS[command].usage))
+
+
+def _list_models(desk: Desk) -> Iterator[Choice]:
+    known = desk.models.list_models()
+    for each in sorted(known, key=lambda each: each.problem is not None):
+        yield Choice(each.name, help=each.problem or "")
+
+
+def _list_personalities(desk: Desk) -> Iterator[Choice]:
+    for each in desk.personalities.list_personalities():
+        yield Choice(each.id, help=each.description)
+
+
+def _list_modes(_desk: Desk) -> Iterator[Choice]:
+    for name, what in MODES.items():
+        yield Choice(name, help=what)
+
+
+def _list_levels(desk: Desk) -> Iterator[Choice]:
+    can = desk.seat.model.thinking
+    for level in THINKING:
+        yield Choice(level, help="" if level in can else "more than this model can")
+
+
+def _list_tiers(desk: Desk) -> Iterator[Choice]:
+    for tier in (*desk.seat.model.tiers, "none"):
+        yield Choice(tier)
+
+
+def _list_commands(_desk: Desk) -> Iterator[Choice]:
+    for name, each in COMMANDS.items():
+        yield Choice(name, help=each.help)
+
+
+_ARGUMENTS: Final[dict[str, Callable[[Desk], Iterator[Choice]]]] = {
+    "model": _list_models,
+    "personality": _list_personalities,
+    "mode": _list_modes,
+    "thinking": _list_levels,
+    "tier": _list_tiers,
+    "help": _list_commands,
+}
+
+
+def _words(usage: str) -> tuple[str, ...]:
+    """The words that a usage such as `[on|off]` spells out; its names in capitals are none."""
+    words = re.split(r"[\[\]|\s]+", usage)
+    return tuple(word for word in words if word and word == word.lower())
+
+
+async def _complete_session(desk: Desk, typed: str) -> tuple[Choice, ...]:
+    """This directory's sessions, then the others, by what their names contain."""
+    viewer, text = desk.seat.person, typed.strip() or None
+    here = SessionFilter(viewer=viewer, text=text, **here_filter(desk.seat.place))
+    found = list((await desk.store.list_sessions(here, limit=SESSIONS)).sessions)
+    if len(found) < SESSIONS:
+        everywhere = SessionFilter(viewer=viewer, text=text)
+        known = {each.id for each in found}
+        page = await desk.store.list_sessions(everywhere, limit=SESSIONS)
+        found += [each for each in page.sessions if each.id not in known]
+    short = await desk.store.shorten_ids([each.id for each in found])
+    now = desk.seat.session
+    return tuple(
+        Choice(
+            short[each.id],
+            recent_name(each.title, each.short_summary, each.preview, each.id),
+            time_ago(each.updated_at, desk.now, desk.zone(each.updated_at)),
+        )
+        for each in found[:SHOWN]
+        if now is None or each.id != now.id
+    )
+
+
+def _rank(known: Iterable[Choice], typed: str, name: Callable[[Choice], str]) -> tuple[Choice, ...]:
+    """Those that begin with what was typed, then those that contain it."""
+    wanted = fold(typed.strip())
+    fits = [(each, fold(name(each)).find(wanted)) for each in known]
+    first = [each for each, place in fits if place == 0]
+    return tuple((first + [each for each, place in fits if place > 0])[:SHOWN])

@@ -1,0 +1,105 @@
+"""Screens over the chat: a question that names its keys, and the picker.
+
+What an answer means is known to whoever asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable
+from typing import Any, ClassVar, Final, TypeVar
+
+from rich.text import Text
+from textual import events
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen, Screen
+from textual.widgets import Static
+
+from clew.core.session import Session
+from clew.core.text import strip_controls
+from clew.runtime.commands.desk import Desk
+from clew.terminal.entrance import Picked
+
+T = TypeVar("T")
+
+_KEY: Final = re.compile(r"\[([^\]\s]{1,12})\]")
+
+
+def list_keys(question: str) -> tuple[str, ...]:
+    """The keys that a question names: `[f]ork it, [n]o` has f and n, `[y/N]` y and n."""
+    found = [part for match in _KEY.finditer(question) for part in match[1].split("/")]
+    return tuple(dict.fromkeys(part.lower() for part in found if len(part) == 1))
+
+
+class AskScreen(ModalScreen[str]):
+    """A question over the chat; the answer is a key that it names, or nothing."""
+
+    DEFAULT_CSS = """
+    AskScreen { align: center middle; }
+    AskScreen > Vertical {
+        width: 80%; max-width: 90; height: auto; max-height: 80%; padding: 1 2;
+        background: $panel; border: round $primary;
+    }
+    AskScreen .hint { color: $text-muted; margin-top: 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,enter,ctrl+c,ctrl+d", "answer('')", "None of these", priority=True),
+    ]
+
+    def __init__(self, question: str) -> None:
+        super().__init__()
+        self._question = strip_controls(question).strip().removesuffix(":")
+        self._keys = list_keys(question)
+
+    def compose(self) -> ComposeResult:
+        """The question, and which keys answer."""
+        shown = Text(self._question)
+        shown.highlight_regex(_KEY, "bold")
+        keys = " or ".join(", ".join(self._keys).rsplit(", ", 1))
+        with Vertical():
+            yield Static(shown)
+            yield Static(f"Press {keys}; Esc for none of these", classes="hint", markup=False)
+
+    def on_key(self, event: events.Key) -> None:
+        """One of the keys answers at once."""
+        if event.character is not None and event.character.lower() in self._keys:
+            event.stop()
+            self.dismiss(event.character.lower())
+
+    def action_answer(self, answer: str) -> None:
+        """Nothing was chosen."""
+        self.dismiss(answer)
+
+
+async def show_over(
+    app: App[Any], screen: Screen[T], shown: Callable[[], None] = lambda: None
+) -> T | None:
+    """What comes of a screen over the chat. Any task may wait for it, not only Textual's."""
+    answer: asyncio.Future[T | None] = asyncio.get_running_loop().create_future()
+
+    def settle(given: T | None) -> None:
+        if not answer.done():
+            answer.set_result(given)
+
+    await app.push_screen(screen, settle)
+    shown()
+    return await answer
+
+
+def open_picker(desk: Desk, sessions: tuple[Session, ...]) -> Screen[Picked | None]:
+    """The picker, among these sessions or all."""
+    from clew.terminal.picker.screen import PickerScreen  # noqa: PLC0415  # a chat starts faster
+
+    seat = desk.seat
+    return PickerScreen(
+        desk.store,
+        place=seat.place,
+        viewer=seat.person,
+        now=seat.runtime.clock,
+        zone=desk.zone,
+        only=sessions,
+        current=seat.session.id if seat.session is not None else None,
+    )

@@ -1,0 +1,53 @@
+"""The terminal's driver: Textual's own, but on stdout, and calm when the terminal goes away."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from typing import Any
+
+from textual.drivers.linux_driver import LinuxDriver
+
+
+class Outlet:
+    """A terminal that text is written to; it is lost, rather than an error, once nobody is there.
+
+    Textual writes in a thread behind a queue: if that thread died, the queue would fill, and
+    whoever writes next would wait for ever.
+    """
+
+    def __init__(self, fileno: int) -> None:
+        self._fileno = fileno
+
+    def write(self, text: str) -> int:
+        """Write all of it, if it can be."""
+        data = text.encode(errors="replace")
+        with contextlib.suppress(OSError):
+            while data:
+                data = data[os.write(self._fileno, data) :]
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def fileno(self) -> int:
+        """The descriptor."""
+        return self._fileno
+
+
+class TerminalDriver(LinuxDriver):
+    """Draws on stdout: stderr may lead to a file."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        if sys.__stdout__ is not None:
+            self._file: Any = Outlet(sys.__stdout__.fileno())
+
+    def _get_terminal_size(self) -> tuple[int, int]:
+        """Ask the terminal: `COLUMNS`, if somebody has exported it, would be the same for ever."""
+        with contextlib.suppress(OSError):
+            width, height = os.get_terminal_size(self._file.fileno())
+            if width and height:
+                return width, height
+        return super()._get_terminal_size()

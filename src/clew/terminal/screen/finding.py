@@ -1,0 +1,97 @@
+"""Finding words in the transcript, as `core.text.fold` compares them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import Final
+
+from rich.segment import Segment
+from rich.style import Style
+from textual.strip import Strip
+
+from clew.core.text import fold
+from clew.terminal.screen.blocks import Block
+
+PAUSE: Final = 100
+"""Blocks that are searched in one go."""
+
+
+class Search:
+    """What is looked for, the blocks that have it (oldest first), and which is looked at."""
+
+    def __init__(self, words: str) -> None:
+        self.needle = fold(words)
+        self.hits: list[Block] = []
+        self._at = -1
+
+    async def look_through(self, blocks: Sequence[Block]) -> None:
+        """Find the hits, with pauses in which keys are heard."""
+        for index, block in enumerate(blocks):
+            if self.needle in fold(block.searched):
+                self.hits.append(block)
+            if index % PAUSE == 0:
+                await asyncio.sleep(0)
+
+    @property
+    def current(self) -> Block | None:
+        """The hit that is looked at."""
+        return self.hits[self._at] if 0 <= self._at < len(self.hits) else None
+
+    @property
+    def position(self) -> int:
+        """The number of that hit, from 1; 0 before the first step."""
+        return self._at + 1 if self.current is not None else 0
+
+    def step(self, by: int) -> Block | None:
+        """Go to the next hit, round the ends."""
+        if not self.hits:
+            return None
+        start = 0 if self._at < 0 and by < 0 else self._at
+        self._at = (start + by) % len(self.hits)
+        return self.current
+
+
+def find_spans(text: str, needle: str) -> Iterator[tuple[int, int]]:
+    """Where the folded `needle` stands in a line, as indices of characters."""
+    if not needle:
+        return
+    folded, origins = _fold_line(text)
+    start = folded.find(needle)
+    while start >= 0:
+        end = start + len(needle)
+        yield origins[start], origins[end - 1] + 1
+        start = folded.find(needle, end)
+
+
+@lru_cache(maxsize=512)
+def _fold_line(text: str) -> tuple[str, list[int]]:
+    pieces: list[str] = []
+    origins: list[int] = []
+    for index, character in enumerate(text):
+        piece = fold(character)
+        pieces.append(piece)
+        origins += [index] * len(piece)
+    return "".join(pieces), origins
+
+
+def paint(strip: Strip, spans: Iterable[tuple[int, int]], style: Style) -> Strip:
+    """The line with some of its characters in another style."""
+    wanted = [(start, end) for start, end in spans if start < end]
+    if not wanted:
+        return strip
+    segments: list[Segment] = []
+    at = 0
+    for segment in strip:
+        edges = {at, at + len(segment.text)}
+        edges |= {edge for span in wanted for edge in span if at < edge < at + len(segment.text)}
+        points = sorted(edges)
+        for start, end in pairwise(points):
+            inside = any(first <= start < last for first, last in wanted)
+            own = segment.style or Style.null()
+            text = segment.text[start - at : end - at]
+            segments.append(Segment(text, own + style if inside else own))
+        at += len(segment.text)
+    return Strip(segments, strip.cell_length)

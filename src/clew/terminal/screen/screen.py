@@ -1,0 +1,198 @@
+"""The screen of a chat: where everything stands, and which key does what.
+
+What happens then is told to the app, or done by the widget that it is about.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.message import Message
+from textual.screen import Screen
+
+from clew.terminal.screen.approvals import ApprovalBar
+from clew.terminal.screen.editor import Editor
+from clew.terminal.screen.findbar import FindBar
+from clew.terminal.screen.history import History
+from clew.terminal.screen.popup import Popup
+from clew.terminal.screen.statusline import StatusLine
+from clew.terminal.screen.todos import QueueStrip, TodoPanel
+from clew.terminal.screen.transcript import Transcript
+
+KEYS: Final = """\
+Enter       send                   Ctrl+C  stop the turn; twice: leave
+Alt+Enter   new line (or Ctrl+J)   Ctrl+D  leave, at an empty line
+Up, Down    what you sent before   Ctrl+R  another session
+Tab         take a completion      Ctrl+F  find in the conversation
+PgUp, PgDn  scroll                 Ctrl+O  unfold, fold the tools
+Shift+Tab   read: Up and Down go,  Ctrl+T  show, hide the todos
+            Enter folds, c copies  F2      light or dark"""
+
+
+READING: Final = frozenset(
+    key.strip()
+    for binding in Transcript.BINDINGS
+    if isinstance(binding, Binding)
+    for key in binding.key.split(",")
+)
+"""Keys that mean something in the conversation."""
+
+
+class ChatScreen(Screen[None]):
+    """A conversation above, a message below."""
+
+    DEFAULT_CSS = """
+    ChatScreen { layout: vertical; background: $background; overflow: hidden; }
+    ChatScreen Transcript { height: 1fr; }
+    ChatScreen > #foot { dock: bottom; height: auto; }
+    ChatScreen ToastRack { dock: top; align: right top; margin: 0; }
+    ChatScreen.-low TodoPanel { max-height: 1; border: none; }
+    ChatScreen.-low QueueStrip { max-height: 1; }
+    ChatScreen.-low Popup { max-height: 3; }
+    ChatScreen.-low Editor { max-height: 4; }
+    ChatScreen.-low ApprovalBar { max-height: 4; }
+    ChatScreen.-low ApprovalBar.-aside { max-height: 1; border: none; }
+    """
+    # Where there are few lines, everything takes fewer.
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (18, "-high")]  # noqa: RUF012  # as Textual declares it
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+c", "tell('interrupt')", "Stop", priority=True),
+        Binding("ctrl+r", "tell('pick')", "Sessions", priority=True),
+        Binding("ctrl+f", "find", "Find", priority=True),  # the next key is for the find bar
+        Binding("ctrl+o", "tell('unfold')", "Tools", priority=True),
+        Binding("ctrl+t", "tell('todos')", "Todos", priority=True),
+        Binding("f1", "tell('help')", "Help"),
+        Binding("f2", "tell('theme')", "Light or dark"),
+        Binding("pageup", "scroll_by(-1)", "Up", priority=True),
+        Binding("pagedown", "scroll_by(1)", "Down", priority=True),
+        Binding("tab", "forward", "Answer", show=False),
+        Binding("shift+tab", "back", "Conversation", show=False),
+        Binding("escape", "home", "Back to the message", show=False),
+        Binding("ctrl+d", "leave", "Leave", show=False),
+    ]
+
+    class Shown(Message):
+        """There is something to type into."""
+
+    class Told(Message):
+        """A key that is the app's affair."""
+
+        def __init__(self, what: str) -> None:
+            super().__init__()
+            self.what = what
+
+    def __init__(self, transcript: Transcript, history: History, approvals: ApprovalBar) -> None:
+        super().__init__()
+        self.transcript = transcript
+        self.todos = TodoPanel()
+        self.queue = QueueStrip()
+        self.approvals = approvals
+        self.popup = Popup()
+        self.find_bar = FindBar()
+        self.editor = Editor(self.popup, history)
+        self.editor.answers = approvals.answer_from_editor
+        self.status = StatusLine()
+
+    def compose(self) -> ComposeResult:
+        """From top to bottom."""
+        yield self.transcript
+        yield self.todos
+        yield self.queue
+        yield self.approvals
+        yield self.popup
+        yield self.find_bar
+        with Vertical(id="foot"):  # docked: in however few lines, it is seen
+            yield self.editor
+            yield self.status
+
+    def on_mount(self) -> None:
+        """One types at once."""
+        self.editor.focus()
+        self.post_message(self.Shown())
+
+    # --- keys -----------------------------------------------------------------------------------
+
+    def action_tell(self, what: str) -> None:
+        """Let the app do it."""
+        self.post_message(self.Told(what))
+
+    def action_scroll_by(self, pages: int) -> None:
+        """Scroll the conversation, wherever one types."""
+        self.transcript.action_page(pages)
+
+    def action_forward(self) -> None:
+        """To the question that waits, or to the message."""
+        if self.approvals.waiting and self.focused is not self.approvals:
+            self.approvals.take_up()
+        else:
+            self.editor.focus()
+
+    def action_back(self) -> None:
+        """Into the conversation, and back."""
+        (self.editor if self.focused is self.transcript else self.transcript).focus()
+
+    def action_home(self) -> None:
+        """To the message."""
+        self.editor.focus()
+
+    def action_leave(self) -> None:
+        """Leave from anywhere, as at an empty line; a draft stays."""
+        if not self.editor.text:
+            self.editor.post_message(Editor.Left())
+
+    def action_find(self) -> None:
+        """Look for something in the conversation; again, for the hit before."""
+        if self.focused is not None and self.find_bar in self.focused.ancestors:
+            self.find_bar.action_go(-1)
+        else:
+            self.find_bar.open()
+
+    def on_key(self, event: events.Key) -> None:
+        """Who types while reading means the message."""
+        typed = event.character
+        reads = self.focused is None or self.focused is self.transcript
+        if reads and typed and event.is_printable and event.key not in READING:
+            event.stop()
+            self.editor.focus()
+            self.editor.insert(typed)
+
+    # --- what its widgets say -------------------------------------------------------------------
+
+    def on_approval_bar_put_aside(self) -> None:
+        """The question waits; back to the message."""
+        self.editor.focus()
+
+    def on_transcript_copied(self, event: Transcript.Copied) -> None:
+        """A block, for the clipboard."""
+        self.app.copy_to_clipboard(event.text)
+        self.notify("Copied", timeout=2)
+
+    def on_text_selected(self) -> None:
+        """What was marked with the mouse is copied at once: Ctrl+C stops a turn."""
+        text = self.get_selected_text() or ""
+        if text.strip():
+            self.app.copy_to_clipboard(text)
+            self.notify("Copied", timeout=2)
+
+    def on_find_bar_find(self, event: FindBar.Find) -> None:
+        """Look for it, in what is not loaded yet too."""
+        self.run_worker(self._find(event.text), exclusive=True)
+
+    async def _find(self, text: str) -> None:
+        found = await self.transcript.find(text)
+        self.find_bar.tell(f"{found:,} found" if found else "not found")
+
+    def on_find_bar_go(self, event: FindBar.Go) -> None:
+        """Another hit."""
+        if event.by > 0:
+            self.transcript.find_next()
+        else:
+            self.transcript.find_previous()
+
+    def on_find_bar_closed(self) -> None:
+        """No more looking."""
+        self.editor.focus()

@@ -1,0 +1,249 @@
+"""The story: what happens in a session, as changes of the pile.
+
+Messages become blocks; signals make blocks that stream or run until their message comes. It
+decides nothing about drawing: `Transcript` does that when it likes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, Final
+
+from clew.core.message import Message
+from clew.core.signals import (
+    ApprovalAsked,
+    ApprovalDecided,
+    Committed,
+    Event,
+    Notice,
+    Retrying,
+    TextDelta,
+    ThinkingDelta,
+    ToolEnded,
+    ToolProgress,
+    ToolStarted,
+    TurnEnded,
+)
+from clew.core.turn import Turn
+from clew.terminal.drawing import read_arguments
+from clew.terminal.screen.blocks import (
+    AnswerBlock,
+    Block,
+    NoteBlock,
+    ThinkingBlock,
+    UserBlock,
+)
+from clew.terminal.screen.calls import ToolBlock
+from clew.terminal.screen.messages import (
+    find_thoughts,
+    give_result,
+    make_orphan,
+    make_user,
+)
+from clew.terminal.screen.pile import Pile
+from clew.terminal.screen.prose import Prose
+
+PROGRESS: Final = 4_000
+"""Characters of a running tool's progress that are kept."""
+
+
+class Story:
+    """What is going on in the session, from when it was opened."""
+
+    def __init__(self, pile: Pile, last_seq: int = 0, before: Iterable[Block] = ()) -> None:
+        self._pile = pile
+        self._last_seq = last_seq
+        self._said: deque[UserBlock] = deque()
+        self._answer: AnswerBlock | None = None
+        self._thinking: ThinkingBlock | None = None
+        self._retry: NoteBlock | None = None
+        self._tools: dict[str, ToolBlock] = {}
+        for block in before:
+            if isinstance(block, UserBlock):
+                self._tools.clear()
+            elif isinstance(block, ToolBlock) and block.result is None:
+                self._tools[block.call_id] = block
+
+    def sent(self, text: str) -> None:
+        """The person's message is on its way."""
+        block = UserBlock(text)
+        self._said.append(block)
+        self._pile.add(block)
+
+    def show(self, event: Event) -> bool:
+        """Take an event in; False if there is time to draw it."""
+        match event:
+            case TextDelta(text):
+                self._stream(text)
+                return False
+            case ThinkingDelta(text):
+                self._think(text)
+                return False
+            case ToolProgress(call_id, text):
+                self._progress(call_id, text)
+                return False
+            case Committed(message):
+                self._commit(message)
+            case ToolStarted(call_id, name, arguments):
+                self._start_tool(call_id, name, arguments)
+            case ToolEnded(call_id, _, is_error):
+                self._set_state(call_id, is_error=is_error)
+            case ApprovalAsked(approval):
+                self._wait(approval.tool_call_id, is_waiting=True)
+            case ApprovalDecided(approval):
+                self._wait(approval.tool_call_id, is_waiting=False)
+            case Retrying():
+                self._show_retry(event)
+            case Notice(text):
+                self._pile.add(NoteBlock(text, "warning"))
+            case TurnEnded(turn):
+                self._end(turn)
+            case _:
+                pass
+        return True
+
+    # --- what streams ---------------------------------------------------------------------------
+
+    def _stream(self, text: str) -> None:
+        self._forget_retry()
+        self._stop_thinking()
+        if self._answer is None:
+            self._answer = AnswerBlock(Prose())
+            self._pile.add(self._answer)
+        self._answer.prose.feed(text)
+        self._pile.change(self._answer)
+
+    def _think(self, text: str) -> None:
+        self._forget_retry()
+        if self._thinking is None:
+            self._thinking = ThinkingBlock(Prose(), running=True)
+            self._pile.add(self._thinking, before=self._answer)
+        self._thinking.prose.feed(text)
+        self._pile.change(self._thinking)
+
+    def _stop_thinking(self) -> None:
+        if self._thinking is not None and self._thinking.running:
+            self._thinking.running = False
+            self._pile.change(self._thinking)
+
+    def _forget_retry(self) -> None:
+        if self._retry is not None:
+            self._pile.drop(self._retry)
+            self._retry = None
+
+    def _show_retry(self, event: Retrying) -> None:
+        """A countdown in one place. What the failed attempt has said is said again."""
+        self._forget_retry()
+        for block in (self._answer, self._thinking):
+            if block is not None:
+                self._pile.drop(block)
+        self._answer = self._thinking = None
+        self._retry = NoteBlock(
+            f"{event.reason} Trying again in {max(1, round(event.seconds))} s "
+            f"({event.attempt} of {event.attempts})",
+            "warning",
+        )
+        self._pile.add(self._retry)
+
+    # --- messages -------------------------------------------------------------------------------
+
+    def _commit(self, message: Message) -> None:
+        if message.seq <= self._last_seq:
+            return
+        self._last_seq = message.seq
+        match message.role:
+            case "user":
+                self._commit_user(message)
+            case "assistant":
+                self._commit_answer(message)
+            case _:
+                self._commit_result(message)
+
+    def _commit_user(self, message: Message) -> None:
+        said = UserBlock(message.content).content
+        if any(block.content == said for block in self._said):
+            while (block := self._said.popleft()).content != said:
+                pass  # one that was never sent
+            block.seq = message.seq
+        else:
+            self._pile.add(make_user(message))
+
+    def _commit_answer(self, message: Message) -> None:
+        self._forget_retry()
+        thoughts = find_thoughts(message)
+        thinking, answer = self._thinking, self._answer
+        self._thinking = self._answer = None
+        if thinking is None and thoughts:
+            self._pile.add(ThinkingBlock(Prose(thoughts), message.seq), before=answer)
+        elif thinking is not None:
+            thinking.running, thinking.seq = False, message.seq
+            thinking.prose.finish(thoughts or None)
+            self._pile.change(thinking)
+        if answer is not None:
+            answer.seq = message.seq
+            answer.prose.finish(message.content)
+            self._pile.change(answer)
+        elif message.content.strip():
+            self._pile.add(AnswerBlock(Prose(message.content), message.seq))
+        for call in message.tool_calls:
+            self._start_tool(call.id, call.name, read_arguments(call.arguments), message.seq)
+
+    def _commit_result(self, message: Message) -> None:
+        block = self._tools.pop(message.tool_call_id or "", None)
+        if block is None:
+            self._pile.add(make_orphan(message))
+        else:
+            give_result(block, message)
+            self._pile.change(block)
+
+    # --- tools ----------------------------------------------------------------------------------
+
+    def _start_tool(
+        self, call_id: str, name: str, arguments: dict[str, Any], seq: int | None = None
+    ) -> None:
+        block = self._tools.get(call_id)
+        if block is None:
+            self._tools[call_id] = block = ToolBlock(call_id, name, arguments, seq)
+            self._pile.add(block)
+        block.state = "running"
+        block.seq = block.seq or seq
+        self._pile.change(block)
+
+    def _progress(self, call_id: str, text: str) -> None:
+        if (block := self._tools.get(call_id)) is not None:
+            block.progress = (block.progress + text)[-PROGRESS:]
+            self._pile.change(block)
+
+    def _wait(self, call_id: str, *, is_waiting: bool) -> None:
+        if (block := self._tools.get(call_id)) is not None:
+            block.is_waiting = is_waiting
+            self._pile.change(block)
+
+    def _set_state(self, call_id: str, *, is_error: bool) -> None:
+        if (block := self._tools.get(call_id)) is not None:
+            block.state = "failed" if is_error else "done"
+            self._pile.change(block)
+
+    # --- the end --------------------------------------------------------------------------------
+
+    def _end(self, turn: Turn) -> None:
+        self._forget_retry()
+        self._stop_thinking()
+        for block in (self._thinking, self._answer):
+            if block is not None:
+                block.prose.finish()
+                self._pile.change(block)
+        self._thinking = self._answer = None
+        for tool in self._tools.values():
+            if tool.state == "running":
+                tool.state = "stopped"
+                self._pile.change(tool)
+        self._tools.clear()
+        if turn.status == "failed":
+            error = turn.error or "The turn failed."
+            self._pile.add(NoteBlock(error, "error"))
+            again = "" if "/retry" in error else " /retry tries again."
+            self._pile.add(NoteBlock(f"Your message is kept.{again}"))
+        elif turn.status in ("aborted", "interrupted"):
+            self._pile.add(NoteBlock("Stopped. /retry goes on, /undo takes it back."))

@@ -1,0 +1,299 @@
+"""The transcript: the conversation as it scrolls by, and what keys and mouse do with it.
+
+Its messages come through `load` and its news through `show`; it knows neither the store nor the
+runtime. How blocks get onto the screen is in `canvas`, what an event changes in `story`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import ClassVar, Final
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message as Posted
+
+from clew.core.message import Message
+from clew.core.session import Session
+from clew.core.signals import Event
+from clew.errors import ClewError
+from clew.terminal.screen.blocks import Block, NoteBlock, ReplyBlock
+from clew.terminal.screen.canvas import STEP, Canvas
+from clew.terminal.screen.finding import Search, find_spans
+from clew.terminal.screen.messages import list_blocks
+from clew.terminal.screen.pile import Pile, Spot
+from clew.terminal.screen.story import Story
+
+Load = Callable[[int | None, int], Awaitable[tuple[Message, ...]]]
+"""The newest messages before a seq (None: of all), so many at most, in their order."""
+
+PAGE: Final = 60
+"""Messages that are loaded in one go."""
+
+SEARCHED: Final = 20_000
+"""Messages that a search goes back, in pages of `SEARCH_PAGE`."""
+
+SEARCH_PAGE: Final = 500
+
+
+class Transcript(Canvas):
+    """A session's messages, from the newest back, and what happens now."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up", "select(-1)", "Block above", show=False),
+        Binding("down", "select(1)", "Block below", show=False),
+        Binding("enter,space", "fold", "Fold"),
+        Binding("c,y", "copy", "Copy the block"),
+        Binding("n", "find(1)", "Next hit", show=False),
+        Binding("N", "find(-1)", "Hit before", show=False),
+        Binding("pageup", "page(-1)", "Page up", show=False),
+        Binding("pagedown", "page(1)", "Page down", show=False),
+        Binding("home", "first", "Oldest that is loaded", show=False),
+        Binding("end", "follow", "Newest"),
+    ]
+
+    class Copied(Posted):
+        """A block's text, for the clipboard."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    def __init__(
+        self,
+        load: Load,
+        *,
+        verbose: Callable[[], bool],
+        id: str | None = None,  # noqa: A002  # Textual's name for it
+        classes: str | None = None,
+    ) -> None:
+        super().__init__(verbose=verbose, id=id, classes=classes)
+        self._load = load
+        self._story = Story(self._pile)
+        self._opened = 0
+        self._oldest: int | None = None
+        self._is_whole = True
+        self._loading = asyncio.Lock()
+
+    # --- what is shown --------------------------------------------------------------------------
+
+    async def open(self, session: Session | None) -> None:
+        """Show a session's newest messages in place of everything else."""
+        self._opened += 1
+        opened = self._opened
+        messages = () if session is None else await self._load(None, PAGE)
+        if opened != self._opened:
+            return  # another one was opened meanwhile
+        self._pile = Pile()
+        self._search = self._selected = None
+        self._has_news, self._follows = False, True
+        self._oldest = None
+        self.unloaded = 0 if session is None else session.message_count
+        self._take_page(messages, PAGE)
+        last = messages[-1].seq if messages else 0
+        self._story = Story(self._pile, last, self._pile.earlier)
+        self.draw()
+        self.refresh()
+
+    def show(self, event: Event) -> None:
+        """Something happens in the session."""
+        if self._story.show(event):
+            self.draw()
+        else:
+            self.draw_soon()
+
+    def sent(self, text: str) -> None:
+        """The person's message, before it is committed."""
+        self._story.sent(text)
+        self.action_follow()
+
+    def note(self, text: str, style: str | None = "dim") -> None:
+        """A line beside the conversation; style is dim, warning, error or None."""
+        self._pile.add(NoteBlock(text, style))
+        self.draw()
+
+    def tell(self, text: str) -> None:
+        """What a command answers, laid out already."""
+        self._pile.add(ReplyBlock(text))
+        self.action_follow()
+
+    # --- what is earlier ------------------------------------------------------------------------
+
+    def _take_page(self, messages: tuple[Message, ...], limit: int) -> None:
+        """Messages before those that are there already: they wait above them, undrawn."""
+        self._is_whole = len(messages) < limit
+        if not self._is_whole:
+            # Results whose calls are on the page before come with that page.
+            start = next((at for at, each in enumerate(messages) if each.role != "tool"), 0)
+            messages = messages[start:]
+        if messages:
+            self._oldest = messages[0].seq
+        self.unloaded = 0 if self._is_whole else max(0, self.unloaded - len(messages))
+        self._pile.put_earlier(list_blocks(messages))
+
+    async def _load_earlier(self, limit: int = PAGE) -> bool:
+        """Get one more page; False if there is none."""
+        opened = self._opened
+        async with self._loading:
+            if self._is_whole or opened != self._opened:
+                return False
+            try:
+                messages = await self._load(self._oldest, limit)
+            except ClewError as error:
+                self._is_whole = True
+                self.note(f"Earlier messages can't be shown: {error}", "error")
+                return False
+            if opened != self._opened:
+                return False
+            self._take_page(messages, limit)
+            return True
+
+    def near_top(self) -> None:
+        """Bring what is above."""
+        if self._pile.earlier or not self._is_whole:
+            self.run_worker(self._look_back(), group="earlier")
+
+    async def _look_back(self) -> None:
+        if not self._pile.earlier and not await self._load_earlier():
+            return
+        if self.scroll_offset.y < self.size.height:
+            place = self.get_place()
+            self._pile.pull(STEP)
+            self.screen.clear_selection()  # its lines have moved
+            self.draw(place)
+
+    def near_end(self) -> None:
+        """Bring what is below."""
+        if self._pile.later:
+            self._pile.pull_later(STEP)
+            self.draw(self.get_place())
+
+    # --- finding --------------------------------------------------------------------------------
+
+    async def find(self, text: str) -> int:
+        """Look for words, in older messages too, and go to the newest hit. Returns how many.
+
+        Hits are blocks; an empty text ends the search.
+        """
+        self._search = None
+        if text.strip():
+            while self._pile.count_messages() < SEARCHED:
+                if not await self._load_earlier(SEARCH_PAGE):
+                    break
+            self._search = Search(text)
+            await self._search.look_through(self._pile.list_all())
+            self.find_previous()
+        self.draw()
+        self.refresh()
+        return len(self._search.hits) if self._search is not None else 0
+
+    def find_next(self) -> None:
+        """Go to the hit below; after the last comes the first."""
+        self.action_find(1)
+
+    def find_previous(self) -> None:
+        """Go to the hit above; after the first comes the last."""
+        self.action_find(-1)
+
+    def action_find(self, by: int) -> None:
+        """Go to another hit."""
+        hit = self._search.step(by) if self._search is not None else None
+        if hit is None or self._search is None:
+            return
+        if hit.folds and hit.is_folded(verbose=self._verbose()):
+            hit.folded = False
+            self._pile.change(hit)
+        self._bring(hit)
+        self._selected = hit
+        lines = self._pile.find_lines(hit) or range(0)
+        for at, y in enumerate(lines):
+            strip = self._pile.get_strip(y)
+            if strip is not None and any(find_spans(strip.text, self._search.needle)):
+                self.show_line(lines.start + at)
+                break
+        else:
+            self.reveal(hit)
+        self.refresh()
+
+    def _bring(self, block: Block) -> None:
+        """Lay a block out, wherever it is."""
+        self._follows = False
+        if self._pile.find_index(block) is None:
+            self._pile.open_at(block, STEP)
+            self.draw(Spot(block, 0, 1))
+        else:
+            self.draw(self.get_place())
+
+    # --- keys and mouse -------------------------------------------------------------------------
+
+    def action_select(self, by: int) -> None:
+        """Select the block above or below."""
+        blocks = self._pile.blocks
+        index = None if self._selected is None else self._pile.find_index(self._selected)
+        if index is None:
+            edge = self.scroll_offset.y + (self.size.height - 1 if by < 0 else 0)
+            spot = self._pile.find_nearest(edge)
+            chosen = None if spot is None else spot.block
+        else:
+            chosen = blocks[min(max(0, index + by), len(blocks) - 1)]
+        if chosen is not None:
+            self._selected = chosen
+            self.reveal(chosen)
+            self.refresh()
+
+    def action_fold(self) -> None:
+        """Fold or unfold the selected block."""
+        self.toggle_block()
+
+    def toggle_block(self) -> None:
+        """Fold or unfold the selected block, or the last one that is seen."""
+        block = self._get_selected()
+        if block is None or not block.folds:
+            return
+        block.folded = not block.is_folded(verbose=self._verbose())
+        self._pile.change(block)
+        self.draw(self.get_place())
+        self._follows = self.scroll_offset.y >= self.max_scroll_y and not self._pile.later
+
+    def action_copy(self) -> None:
+        """Hand the text of the selected block out, or of the last one that is seen."""
+        block = self._get_selected()
+        if block is not None and block.text:
+            self.post_message(self.Copied(block.text))
+
+    def _get_selected(self) -> Block | None:
+        if self._selected is None:
+            self.action_select(-1)
+        return self._selected
+
+    def action_page(self, by: int) -> None:
+        """A page up or down, at once."""
+        step = max(1, self.size.height - 2)
+        self.scroll_to(y=self.scroll_offset.y + by * step, animate=False, force=True)
+
+    def action_first(self) -> None:
+        """To the top of what is loaded."""
+        self.scroll_to(y=0, animate=False, force=True)
+
+    def action_follow(self) -> None:
+        """To the end, and stay there."""
+        self._follows, self._has_news = True, False
+        if self._pile.later:
+            self._pile.open_at(None, STEP)
+        self.draw()
+        self.move_to(self.max_scroll_y)
+        self.refresh()
+
+    def on_click(self, event: events.Click) -> None:
+        """Select a block; its head folds it."""
+        if self._has_hint and event.y == self.size.height - 1:
+            self.action_follow()
+            return
+        spot = self._pile.find(event.y + self.scroll_offset.y)
+        if spot is None or self.text_selection is not None:
+            return
+        self._selected = spot.block
+        if spot.line == 0:
+            self.toggle_block()
+        self.refresh()

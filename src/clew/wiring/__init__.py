@@ -1,0 +1,74 @@
+"""The only place that builds things: what the configuration says becomes living parts.
+
+Everything above takes what is built here through the ports; nothing below knows how it was chosen.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clew.wiring.gateway import (
+    Errands,
+    Gateway,
+    list_hooks,
+    local,
+    open_calls,
+    open_channels,
+    open_cron_file,
+    open_gateway,
+    open_reception,
+    run_errands,
+)
+from clew.wiring.house import House, open_catalogue, open_house, open_memory, open_personalities
+from clew.wiring.rules import model_names, reset_rules, routing_rules
+from clew.wiring.stores import (
+    StoreFacts,
+    back_up_store,
+    copy_source,
+    copy_store,
+    copy_target,
+    describe_store,
+    examine_store,
+    mend_store,
+    open_configured_store,
+    restore_store,
+    retention_policy,
+)
+
+if TYPE_CHECKING:
+    from clew.store.findings import Diagnosis, Finding, Mended
+
+__all__ = [
+    "Diagnosis",
+    "Errands",
+    "Finding",
+    "Gateway",
+    "House",
+    "Mended",
+    "StoreFacts",
+    "back_up_store",
+    "copy_source",
+    "copy_store",
+    "copy_target",
+    "describe_store",
+    "examine_store",
+    "list_hooks",
+    "local",
+    "mend_store",
+    "model_names",
+    "open_calls",
+    "open_catalogue",
+    "open_channels",
+    "open_configured_store",
+    "open_cron_file",
+    "open_gateway",
+    "open_house",
+    "open_memory",
+    "open_personalities",
+    "open_reception",
+    "reset_rules",
+    "restore_store",
+    "retention_policy",
+    "routing_rules",
+    "run_errands",
+]

@@ -1,0 +1,50 @@
+"""What the configuration says about messages of channels, as values that core decides by."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clew.config import (
+    Config,
+)
+from clew.core.resets import ResetRules
+from clew.core.routing import RoutingRules
+from clew.core.triggers import ModelNames
+
+if TYPE_CHECKING:
+    from clew.store.findings import Diagnosis as Diagnosis  # noqa: PLC0414  # given on
+    from clew.store.findings import Finding as Finding  # noqa: PLC0414  # likewise
+    from clew.store.findings import Mended as Mended  # noqa: PLC0414  # likewise
+
+
+def routing_rules(config: Config) -> RoutingRules:
+    """What the configuration says about whose session a message is for."""
+    session = config.session
+    return RoutingRules(
+        agents=config.agents,
+        bindings=config.bindings,
+        dm_scope=session.dm_scope,
+        guest_dm_scope=session.guest_dm_scope,
+        main_key=session.main_key,
+        identity_links=session.identity_links,
+    )
+
+
+def reset_rules(config: Config) -> ResetRules:
+    """What it says about when a conversation begins afresh."""
+    session = config.session
+    return ResetRules(
+        reset=session.reset,
+        by_type=session.reset_by_type,
+        by_channel=session.reset_by_channel,
+        idle_minutes=session.idle_minutes,
+    )
+
+
+def model_names(config: Config) -> ModelNames:
+    """The models that `/new` may name: those that are allowed, else all that are configured."""
+    configured = [config.model] if config.model else []
+    for name, provider in config.providers.items():
+        configured += [f"{name}/{model}" for model in provider.models]
+    allowed = config.models.allowed or tuple(dict.fromkeys(configured))
+    return ModelNames(allowed=allowed, aliases=config.models.aliases)

@@ -1,0 +1,83 @@
+"""A gateway as a process of its own, over a scratch home."""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+
+from tests.cli.conftest import Home
+
+DEADLINE = 60.0
+
+
+def wait_for(path: Path) -> None:
+    """Until the file is there."""
+    end = time.monotonic() + DEADLINE
+    while not path.exists():
+        assert time.monotonic() < end, f"{path} did not come"
+        time.sleep(0.02)
+
+
+class GatewayProcess:
+    """`clew serve`, with what it has said of itself."""
+
+    def __init__(self, home: Home, process: subprocess.Popen[bytes], told: dict[str, str]) -> None:
+        self.home = home
+        self.process = process
+        self.url = told["url"]
+        self.link = told["link"]
+        self.token_file = told["token_file"]
+        self.complaints = ""
+        """What it has said beside its answer, when it has ended."""
+
+    @property
+    def token(self) -> str:
+        return (self.home.path / "gateway.token").read_text("ascii").strip()
+
+    def ask(self, method: str, path: str, token: str | None = None, **more: Any) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {token or self.token}"}
+        return httpx.request(method, self.url + path, headers=headers, timeout=DEADLINE, **more)
+
+    def end(self, number: int) -> int:
+        """Send a signal, and wait for the end."""
+        self.process.send_signal(number)
+        return self.process.wait(DEADLINE)
+
+
+@contextmanager
+def run_gateway(home: Home, *args: str) -> Iterator[GatewayProcess]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "clew", "serve", "--port", "0", "--json", *args],
+        env={**os.environ, "CLEW_HOME": str(home.path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    gateway = GatewayProcess(home, process, read_line(process))
+    try:
+        yield gateway
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        gateway.complaints = process.communicate(timeout=DEADLINE)[1].decode()
+
+
+def read_line(process: subprocess.Popen[bytes]) -> dict[str, str]:
+    assert process.stdout is not None
+    assert process.stderr is not None
+    ready, _, _ = select.select([process.stdout], [], [], DEADLINE)
+    line = process.stdout.readline() if ready else b""
+    if not line:
+        process.kill()
+        raise AssertionError(process.stderr.read().decode())
+    told: dict[str, str] = msgspec.json.decode(line)
+    return told

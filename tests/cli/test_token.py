@@ -1,0 +1,78 @@
+"""`clew token`."""
+
+from __future__ import annotations
+
+import pytest
+
+from clew.core.tokens import Token, digest_of
+from clew.ports import Store
+from tests.cli.conftest import DAY, Home
+
+
+def find(home: Home, secret: str) -> Token:
+    async def look(store: Store) -> Token | None:
+        return await store.find_token(digest_of(secret))
+
+    found = home.store(look)
+    assert found is not None
+    return found
+
+
+def test_a_token_is_shown_once_and_only_its_digest_is_kept(home: Home) -> None:
+    made = home.clew("token", "create", "--name", "laptop", "--scope", "write", "--expires", "30d")
+    assert made.exit_code == 0, made.stderr
+    secret = made.stdout.strip()
+    assert "shown once" in made.stderr
+    token = find(home, secret)
+    assert (token.name, token.scope, token.person) == ("laptop", "write", "owner")
+    assert token.expires_at == pytest.approx(token.created_at + 30 * DAY, abs=60_000)
+    assert secret not in home.clew("token", "list").stdout
+    assert secret.encode() not in (home.path / "sessions.db").read_bytes()
+
+
+def test_a_token_without_an_end_is_good_until_it_is_revoked(home: Home) -> None:
+    made = home.json("token", "create", "--name", "forever", "--scope", "read")
+    assert "expires_at" not in made["token"]
+    revoked = home.clew("token", "revoke", made["token"]["id"])
+    assert revoked.exit_code == 0
+    assert "opens nothing any more" in revoked.stdout
+    assert find(home, made["secret"]).revoked_at is not None
+    assert "revoked" in home.clew("token", "list").stdout
+
+
+def test_a_token_can_be_somebody_else_s(home: Home) -> None:
+    made = home.json("token", "create", "--name", "a", "--scope", "chat", "--person", "alice")
+    assert made["token"]["person"] == "alice"
+
+
+def test_an_admin_s_token_is_the_owner_s(home: Home) -> None:
+    result = home.clew("token", "create", "--name", "a", "--scope", "admin", "--person", "alice")
+    assert result.exit_code == 2
+    assert "owner" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["create", "--name", "a"],
+        ["create", "--scope", "read"],
+        ["create", "--name", "a", "--scope", "root"],
+        ["create", "--name", "a", "--scope", "read", "--expires", "soon"],
+        ["create", "--name", "", "--scope", "read"],
+        ["create", "--name", "a" * 500, "--scope", "read"],
+        ["revoke"],
+        ["revoke", "../x"],
+    ],
+)
+def test_what_is_no_token_is_wrong_usage(home: Home, args: list[str]) -> None:
+    assert home.clew("token", *args).exit_code == 2
+
+
+def test_a_token_that_is_not_there_can_t_be_revoked(home: Home) -> None:
+    result = home.clew("token", "revoke", "nothing")
+    assert result.exit_code == 1
+    assert "nothing" in result.stderr
+
+
+def test_without_tokens_the_list_says_how_to_make_one(home: Home) -> None:
+    assert "clew token create" in home.clew("token", "list").stdout

@@ -1,0 +1,172 @@
+"""One clew, reached in both ways: in this process, and over HTTP through a real server.
+
+Every test that takes `place` runs once for each way, with the same words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew import config as configuration
+from clew.agent.personalities import Wardrobe
+from clew.client.calls import Calls
+from clew.client.client import Client
+from clew.client.local import LocalTransport
+from clew.client.parts import Caller, Parts
+from clew.core.frames import EventFrame, LiveFrame
+from clew.core.message import Message
+from clew.core.session import OWNER, NewSession, Session
+from clew.core.signals import Committed
+from clew.core.tokens import SCOPES, Scope, Token, digest_of
+from clew.memory import MarkdownMemory
+from clew.ports import Store
+from clew.runtime.cron import CronFile
+from clew.runtime.hooks import Hooks
+from clew.runtime.reception import Reception
+from clew.runtime.runtime import Runtime, host_clock
+from clew.store import open_store
+from clew.transfer import export_session
+from clew.wiring import open_catalogue
+from tests.client.serving import serving
+from tests.runtime.conftest import CONFIG, WAIT, Actor, soon
+from tests.runtime.receiving import RULES, make_orders
+
+WAYS = ("local", "http")
+
+
+class Place:
+    """A clew with an actor in the model's place, and the owner's client of it."""
+
+    def __init__(self, way: str, store: Store, actor: Actor, calls: Calls, url: str) -> None:
+        self.way = way
+        self.store = store
+        self.actor = actor
+        self.calls = calls
+        self.url = url
+        self.secrets: dict[tuple[str, Scope], str] = {}
+        self._clients: list[Client] = []
+
+    @property
+    def runtime(self) -> Runtime:
+        return self.calls.parts.runtime
+
+    async def client(self, person: str = OWNER, scope: Scope = "admin") -> Client:
+        """Somebody's client of it."""
+        if self.way == "local":
+            return Client(transport=LocalTransport(self.calls, Caller(person, scope)))
+        if (person, scope) not in self.secrets:
+            self.secrets[person, scope] = await self.add_token(person, scope)
+        client = Client(self.url, self.secrets[person, scope])
+        self._clients.append(client)
+        return client
+
+    async def add_token(self, person: str, scope: Scope) -> str:
+        secret = secrets.token_urlsafe(32)
+        token = Token(secrets.token_hex(8), "test", person, scope, host_clock())
+        await self.store.add_token(token, digest_of(secret))
+        return secret
+
+    async def session(self, key: str = "cli:test", **facts: Any) -> Session:
+        return await self.store.create_session(NewSession(key=key, **facts))
+
+    async def talked(self, client: Client, *texts: str, **where: Any) -> str:
+        """A session in which this was said and answered."""
+        session = where.pop("session", None)
+        for text in texts:
+            sending = client.chat.send(text, session=session, **where)
+            await soon(drain(sending))
+            assert sending.accepted is not None
+            session = sending.accepted.session
+        assert session is not None
+        await soon(self.runtime.join(session))
+        return str(session)
+
+    async def close(self) -> None:
+        for client in self._clients:
+            await client.close()
+
+
+async def drain(frames: Any) -> list[EventFrame]:
+    return [frame async for frame in frames]
+
+
+def outline(messages: tuple[Message, ...]) -> list[str]:
+    return [f"{each.role}: {each.content}" for each in messages]
+
+
+def said(frames: list[EventFrame]) -> list[str]:
+    found = [each.event.message for each in frames if isinstance(each.event, Committed)]
+    return outline(tuple(found))
+
+
+async def next_of(live: AsyncIterator[LiveFrame], *kinds: type[LiveFrame]) -> Any:
+    """The next frame of these kinds."""
+    async with asyncio.timeout(WAIT):
+        async for frame in live:
+            if isinstance(frame, kinds):
+                return frame
+    raise AssertionError("the frames came to an end")
+
+
+@pytest.fixture(params=WAYS)
+async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "config.toml").write_text(CONFIG, encoding="utf-8")
+    config = configuration.load(home=str(home), environ={})
+    async with AsyncExitStack() as stack:
+        url = f"sqlite://{tmp_path}/store/sessions.db"
+        store: Store = await open_store(url, durability="normal")
+        stack.push_async_callback(store.close)
+        actor = Actor()
+
+        async def remember(_rule: str) -> None:
+            """Nobody says "always" here."""
+
+        runtime = Runtime(store, actor, hooks=Hooks({}, clock=host_clock), remember_rule=remember)
+        stack.push_async_callback(runtime.close)
+        models = open_catalogue(config)
+        orders = make_orders(runtime, models, home, home)
+        reception = Reception(runtime, RULES, orders, settle_s=0.0)
+        stack.push_async_callback(reception.close)
+        calls = Calls(
+            Parts(
+                runtime=runtime,
+                models=models,
+                personalities=Wardrobe(home / "personalities"),
+                memory=MarkdownMemory(home),
+                export=lambda session, kind, masked: export_session(
+                    store, session, kind, masked=masked
+                ),
+                zone=UTC,
+                timezone="UTC",
+                jobs=CronFile(home / "cron.json"),
+                reception=reception,
+                context=orders.context,
+            )
+        )
+        address = ""
+        if request.param == "http":
+            address = await stack.enter_async_context(serving(calls))
+        made = Place(request.param, store, actor, calls, address)
+        stack.push_async_callback(made.close)
+        yield made
+
+
+@pytest.fixture
+async def client(place: Place) -> Client:
+    return await place.client()
+
+
+@pytest.fixture(params=SCOPES)
+def scope(request: pytest.FixtureRequest) -> Scope:
+    chosen: Scope = request.param
+    return chosen

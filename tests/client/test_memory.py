@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import pytest
+
+from clew.client.client import Client
+from clew.core.changes import AddUsage, EndTurn, Send, StartTurn
+from clew.core.delivery import NewOutbound
+from clew.core.usage import Usage
+from clew.errors import Conflict, InvalidInput, PersonalityNotFound, RecordNotFound, StaleMemory
+from clew.runtime.holding import hold
+from clew.version import __version__
+from tests.client.conftest import Place
+
+
+async def test_memory_is_written_whole_and_read_back(client: Client) -> None:
+    empty = await client.memory.get("user")
+    assert empty.content == ""
+    written = await client.memory.write("user", content="Likes tea.\n")
+    assert written == await client.memory.get("user")
+    assert written.content == "Likes tea.\n"
+    assert written.scope == "global"
+    assert written.etag != empty.etag
+
+
+async def test_a_stale_write_is_refused_and_one_without_an_etag_is_not(client: Client) -> None:
+    first = await client.memory.write(content="one\n")
+    second = await client.memory.write(content="two\n", if_match=first.etag)
+    with pytest.raises(StaleMemory):
+        await client.memory.write(content="three\n", if_match=first.etag)
+    assert (await client.memory.get()).content == "two\n"
+    await client.memory.write(content="four\n")
+    assert (await client.memory.get()).etag != second.etag
+
+
+async def test_the_history_has_what_was_written_before(client: Client) -> None:
+    for content in ("one\n", "two\n"):
+        await client.memory.write(content=content)
+    history = await client.memory.history()
+    assert [each.number for each in history.versions] == [1, 2]
+    assert all(each.by.startswith("api") for each in history.versions)
+
+
+async def test_an_unknown_personality_is_refused(client: Client) -> None:
+    with pytest.raises(PersonalityNotFound):
+        await client.memory.get(personality="nobody")
+    with pytest.raises(PersonalityNotFound):
+        await client.memory.get(personality="../../etc")
+
+
+async def test_an_unknown_file_is_refused(client: Client) -> None:
+    with pytest.raises(InvalidInput):
+        await client.call("memory.get", {"store": "../passwd"})
+
+
+async def test_the_personalities_begin_with_the_default(client: Client) -> None:
+    assert (await client.personalities())[0].id == "default"
+
+
+async def test_the_status_has_versions_counts_and_what_goes_on(
+    place: Place, client: Client
+) -> None:
+    await place.talked(client, "hello")
+    status = await client.status()
+    assert status.version == __version__
+    assert status.stats is not None
+    assert status.stats.messages == 2
+    assert (status.queued, status.waiting, status.leases) == (0, 0, ())
+
+
+async def test_usage_is_summed_up_by_day_model_session_and_platform(
+    place: Place, client: Client
+) -> None:
+    session = await place.session()
+    usage = Usage(input_tokens=10, output_tokens=5, cost=7, api_calls=1)
+    async with hold(place.store, session.id, "test") as lease:
+        await place.store.record(
+            session.id,
+            lease.epoch,
+            StartTurn(turn_id="t1", model="script/one"),
+            AddUsage(usage=usage, turn_id="t1"),
+            EndTurn(turn_id="t1", status="done"),
+        )
+    for by, name in (("model", "script/one"), ("session", session.id), ("platform", "cli")):
+        report = await client.usage(by=by)  # type: ignore[arg-type]
+        assert [(row.name, row.usage) for row in report.rows] == [(name, usage)]
+    (day,) = (await client.usage()).rows
+    assert len(day.name) == len("2026-01-01")
+    assert (await client.usage(since=2**52)).rows == ()
+
+
+async def test_a_reply_that_failed_is_sent_again_and_one_that_arrived_is_not(
+    place: Place, client: Client
+) -> None:
+    session = await place.session()
+    async with hold(place.store, session.id, "test") as lease:
+        for name in ("failed", "sent"):
+            outbound = NewOutbound(id=name, key=session.key, channel="test", content="hi")
+            await place.store.record(session.id, lease.epoch, Send(outbound))
+    await place.store.settle_outbound("failed", "failed", error="no route")
+    await place.store.settle_outbound("sent", "sent")
+    (listed,) = await client.outbox.list(state="failed")
+    assert (listed.id, listed.error) == ("failed", "no route")
+    assert (await client.outbox.retry("failed")).status == "pending"
+    with pytest.raises(Conflict):
+        await client.outbox.retry("sent")
+    with pytest.raises(RecordNotFound):
+        await client.outbox.retry("nothing")
+    assert len(await client.outbox.list(session.id)) == 2

@@ -1,0 +1,252 @@
+"""What a terminal asks of a gateway: sitting down, going elsewhere, commands, looking around."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from clew.client.client import Client
+from clew.core.overview import NamePage
+from clew.core.params import NoParams, OneSession
+from clew.core.search import SearchPage
+from clew.core.terminals import (
+    BeginSession,
+    CommandReply,
+    FindSessions,
+    Found,
+    LeaveSeat,
+    Left,
+    ListNames,
+    ListStates,
+    Located,
+    LocateSeat,
+    ModelList,
+    RunCommand,
+    SearchMessages,
+    Seated,
+    Standing,
+    StateList,
+    SwitchSeat,
+    TodoList,
+)
+from clew.core.views import SessionView
+from clew.errors import Forbidden, InvalidInput, SessionNotFound
+from clew.ports import LiveTurn
+from tests.client.conftest import Place, outline
+from tests.runtime.conftest import soon
+
+GUEST = "person:ann"
+HERE = Standing(cwd="/home/me/api", project="/home/me/api", basename="api", device=1, inode=2)
+
+
+async def begin(client: Client, **wanted: str) -> SessionView:
+    params = BeginSession(where=HERE, key="cli:api", **wanted)  # type: ignore[arg-type]
+    return await client.do("seats.begin", params, SessionView)
+
+
+async def run(client: Client, line: str, session: str | None = None) -> CommandReply:
+    params = RunCommand(line=line, session=session, key="cli:api", where=HERE)
+    return await client.do("commands.run", params, CommandReply)
+
+
+async def switch(client: Client, session: str | None, **how: object) -> Seated:
+    params = SwitchSeat(where=HERE, key="cli:api", session=session, **how)  # type: ignore[arg-type]
+    return await client.do("seats.switch", params, Seated)
+
+
+# --- sitting down -----------------------------------------------------------------------------
+
+
+async def test_a_directory_leads_to_its_session_once_it_has_one(client: Client) -> None:
+    params = LocateSeat(where=HERE, continues=True)
+    before = await client.do("seats.locate", params, Located)
+    made = await begin(client, title="Plans", thinking="low")
+    after = await client.do("seats.locate", params, Located)
+    assert (before.key, before.session) == ("cli:api", None)
+    assert (made.title, made.title_by, made.thinking, made.cwd, made.platform) == (
+        "Plans", "user", "low", "/home/me/api", "cli",
+    )  # fmt: skip
+    assert after.session is not None
+    assert after.session.id == made.id
+    assert after.continued is None, "nothing was said in it yet"
+
+
+async def test_a_switch_goes_there_and_takes_the_key_along(place: Place, client: Client) -> None:
+    first, second = await begin(client), await begin(client)
+    seated = await switch(client, first.id, previous=second.id)
+    assert seated.session is not None
+    assert (seated.session.id, seated.previous_id) == (first.id, second.id)
+    led = await place.store.find_route("cli:api")
+    assert led is not None
+    assert led.id == first.id
+    nothing = await switch(client, None, previous=first.id, reason="new")
+    assert nothing.session is None
+    assert await place.store.find_route("cli:api") is None
+
+
+async def test_a_fork_is_gone_to_with_its_title(place: Place, client: Client) -> None:
+    source = await place.talked(client, "hello", session=(await begin(client)).id)
+    seated = await switch(client, source, forks=True, title="A branch", previous=source)
+    assert seated.session is not None
+    assert (seated.session.parent_id, seated.session.title) == (source, "A branch")
+    assert seated.reason == "fork"
+
+
+@pytest.mark.parametrize("others_wait", [False, True], ids=["alone", "others wait"])
+async def test_leaving_stops_a_turn_that_is_ours_and_strands_nobody(
+    place: Place, client: Client, others_wait: bool
+) -> None:
+    endless, went_on = asyncio.Event(), asyncio.Event()
+
+    async def wait(_turn: LiveTurn) -> None:
+        endless.set()
+        await asyncio.Event().wait()
+
+    async def answer(turn: LiveTurn) -> None:
+        went_on.set()
+        await turn.finish()
+
+    place.actor.scenes = [wait, answer]
+    session = await begin(client)
+    await client.chat.send("on and on", session=session.id)
+    await soon(endless.wait())
+    waiting = await client.chat.send("and then", session=session.id)
+    mine = () if others_wait else (waiting.inbound,)
+    params = LeaveSeat(where=HERE, session=session.id, stops=True, waiting=mine)
+    assert (await client.do("seats.leave", params, Left)).stopped
+    if others_wait:
+        await soon(went_on.wait())
+    else:
+        await soon(place.runtime.join(session.id))
+        assert [each.text for each in await client.queue.list(session.id)] == ["and then"]
+        seated = await switch(client, session.id, reason="startup")
+        assert [each.id for each in seated.unanswered] == [waiting.inbound]
+        assert await client.queue.drop(session.id) == (waiting.inbound,)
+
+
+async def test_only_the_owner_has_terminals_here(place: Place, client: Client) -> None:
+    session = await begin(client)
+    guest = await place.client(GUEST, "write")
+    for attempt in (
+        guest.do("seats.locate", LocateSeat(where=HERE), Located),
+        begin(guest),
+        switch(guest, session.id),
+        guest.do("seats.leave", LeaveSeat(where=HERE, session=session.id), Left),
+        guest.do("models.list", NoParams(), ModelList),
+    ):
+        with pytest.raises(Forbidden):
+            await attempt
+
+
+# --- commands ---------------------------------------------------------------------------------
+
+
+async def test_a_command_answers_and_shows_the_session_as_it_is_now(client: Client) -> None:
+    session = await begin(client)
+    reply = await run(client, "/title Plans", session.id)
+    assert reply.text == "The title is now: Plans"
+    assert reply.session is not None
+    assert (reply.session.id, reply.session.title) == (session.id, "Plans")
+    refused = await run(client, "/mode sideways", session.id)
+    assert refused.is_error
+
+
+async def test_a_command_that_begins_a_turn_says_so(place: Place, client: Client) -> None:
+    session = await place.talked(client, "hello", session=(await begin(client)).id)
+    reply = await run(client, "/retry", session)
+    assert reply.begins
+    await soon(place.runtime.join(session))
+    messages = (await client.sessions.messages(session)).messages
+    assert outline(messages) == ["user: hello", "assistant: ok"]
+
+
+async def test_commands_that_go_elsewhere_tell_where_to(place: Place, client: Client) -> None:
+    session = await place.talked(client, "hello", session=(await begin(client)).id)
+    await run(client, "/title First", session)
+    forked = await run(client, "/fork Second", session)
+    assert forked.switched
+    assert forked.session is not None
+    assert forked.session.parent_id == session
+    meant = await run(client, "/resume First", forked.session.id)
+    assert meant.open is not None
+    assert meant.open.id == session
+    anything = await run(client, "/resume", forked.session.id)
+    assert anything.pick == ()
+    new = await run(client, "/new", session)
+    assert new.switched
+    assert new.session is None
+
+
+async def test_what_is_no_command_or_not_for_here_is_refused(client: Client) -> None:
+    session = await begin(client)
+    for line in ("hello", "/export x.md", "/exit"):
+        with pytest.raises(InvalidInput):
+            await run(client, line, session.id)
+    with pytest.raises(InvalidInput):
+        await client.do("commands.run", RunCommand(line="/status"), CommandReply)
+    assert (await run(client, "/nonsense", session.id)).is_error
+
+
+async def test_a_guest_may_what_guests_may_and_in_their_own_sessions(
+    place: Place, client: Client
+) -> None:
+    guest = await place.client(GUEST, "chat")
+    own = await place.talked(guest, "hello")
+    params = RunCommand(line="/status", session=own)
+    assert own in (await guest.do("commands.run", params, CommandReply)).text
+    with pytest.raises(Forbidden):
+        await run(guest, "/memory", own)
+    with pytest.raises(SessionNotFound):
+        await run(guest, "/status", (await begin(client)).id)
+
+
+# --- looking ----------------------------------------------------------------------------------
+
+
+async def test_names_states_todos_and_searches_are_what_one_may_see(
+    place: Place, client: Client
+) -> None:
+    guest = await place.client(GUEST, "chat")
+    theirs = await place.talked(guest, "hello zebra")
+    mine = await place.talked(client, "hello zebra", session=(await begin(client)).id)
+    ids = ListStates(ids=f"{mine},{theirs}")
+    for who, seen in ((client, {mine, theirs}), (guest, {theirs})):
+        names = await who.do("sessions.names", ListNames(), NamePage)
+        assert {each.id for each in names.names} == seen
+        found = await who.do("sessions.search", SearchMessages(q="zeb", typing=True), SearchPage)
+        assert {each.session_id for each in found.hits} == seen
+        assert (await who.do("sessions.states", ids, StateList)).states.keys() == seen
+    here = await client.do("sessions.names", ListNames(cwd="/home/me/api"), NamePage)
+    assert [each.id for each in here.names] == [mine]
+    todos = await client.do("sessions.todos", OneSession(id=mine), TodoList)
+    assert todos.todos == ()
+    with pytest.raises(SessionNotFound):
+        await guest.do("sessions.todos", OneSession(id=mine), TodoList)
+
+
+async def test_all_that_may_be_meant_is_found(client: Client) -> None:
+    first, second = await begin(client, title="Login bug"), await begin(client, title="Login page")
+    both = await client.do("sessions.find", FindSessions(value="login"), Found)
+    assert {each.id for each in both.sessions} == {first.id, second.id}
+    with pytest.raises(SessionNotFound):
+        await client.do("sessions.find", FindSessions(value="nothing of the kind"), Found)
+
+
+async def test_a_stop_may_leave_what_waits(place: Place, client: Client) -> None:
+    endless = asyncio.Event()
+
+    async def wait(_turn: LiveTurn) -> None:
+        endless.set()
+        await asyncio.Event().wait()
+
+    place.actor.scenes = [wait]
+    session = await begin(client)
+    await client.chat.send("on and on", session=session.id)
+    await soon(endless.wait())
+    await client.chat.send("and then", session=session.id)
+    stopped = await client.sessions.stop(session.id, queue=False)
+    assert (stopped.stopped, stopped.dropped) == (True, ())
+    await soon(place.runtime.join(session.id))
+    messages = (await client.sessions.messages(session.id)).messages
+    assert outline(messages)[-2:] == ["user: and then", "assistant: ok"]

@@ -1,0 +1,252 @@
+from __future__ import annotations
+
+import pytest
+
+from clew.client.client import Client
+from clew.core.changes import AddMessage
+from clew.core.message import Draft
+from clew.errors import (
+    InvalidCursor,
+    InvalidInput,
+    ModelNotFound,
+    PersonalityNotFound,
+    SessionNotFound,
+    StaleRevision,
+)
+from clew.runtime.holding import hold
+from tests.client.conftest import Place, outline
+
+NOBODY = "00000000-0000-4000-8000-000000000000"
+
+
+async def say(place: Place, session_id: str, *texts: str) -> None:
+    """Messages that were said before, as by an import."""
+    async with hold(place.store, session_id, "test") as lease:
+        for text in texts:
+            draft = Draft(role="user", content=text)
+            await place.store.record(session_id, lease.epoch, AddMessage(draft))
+
+
+async def test_sessions_are_listed_newest_first_page_by_page(place: Place, client: Client) -> None:
+    made = [await place.session(f"cli:{number}") for number in range(5)]
+    first = await client.sessions.list(limit=3)
+    rest = await client.sessions.list(limit=3, cursor=first.cursor)
+    shown = [*first.sessions, *rest.sessions]
+    assert {each.id for each in shown} == {each.id for each in made}
+    assert shown == sorted(shown, key=lambda each: -each.updated_at)
+    assert len(first.sessions) == 3
+    assert rest.cursor is None
+
+
+async def test_a_listed_session_has_a_short_id_its_status_and_its_tokens(
+    place: Place, client: Client
+) -> None:
+    session = await place.session()
+    (listed,) = (await client.sessions.list()).sessions
+    assert listed.short_id == session.id[:8]
+    assert listed.status is None
+    assert listed.total_tokens == 0
+    assert listed.hit is None
+
+
+async def test_a_search_shows_the_best_message_of_each_session(
+    place: Place, client: Client
+) -> None:
+    one, other = await place.session("cli:1"), await place.session("cli:2")
+    await say(place, one.id, "the login redirect fails", "the login redirect again")
+    await say(place, other.id, "nothing to see", "a redirect of another kind")
+    page = await client.sessions.list(q="redirect")
+    assert {each.id for each in page.sessions} == {one.id, other.id}
+    for each in page.sessions:
+        assert each.hit is not None
+        snippet = each.hit.snippet
+        assert snippet.text[snippet.start : snippet.end] == "redirect"
+
+
+async def test_a_search_goes_on_with_its_cursor(place: Place, client: Client) -> None:
+    for number in range(5):
+        session = await place.session(f"cli:{number}")
+        await say(place, session.id, f"needle {number}")
+    found, cursor = [], None
+    for _ in range(3):
+        page = await client.sessions.list(q="needle", limit=2, cursor=cursor)
+        found += [each.id for each in page.sessions]
+        cursor = page.cursor
+    assert cursor is None
+    assert len(found) == len(set(found)) == 5
+
+
+async def test_a_search_can_be_narrowed_to_what_is_archived(place: Place, client: Client) -> None:
+    kept, away = await place.session("cli:1"), await place.session("cli:2")
+    for session in (kept, away):
+        await say(place, session.id, "needle")
+    await client.sessions.update(away.id, archived=True)
+    ids = {
+        wanted: {
+            each.id for each in (await client.sessions.list(q="needle", archived=wanted)).sessions
+        }
+        for wanted in (None, True, False)
+    }
+    assert ids == {None: {kept.id, away.id}, True: {away.id}, False: {kept.id}}
+
+
+async def test_lists_leave_archived_sessions_out_and_show_the_trash_when_asked(
+    place: Place, client: Client
+) -> None:
+    kept, archived, trashed = [await place.session(f"cli:{number}") for number in range(3)]
+    await client.sessions.update(archived.id, archived=True)
+    await client.sessions.delete(trashed.id)
+    assert [each.id for each in (await client.sessions.list()).sessions] == [kept.id]
+    away = (await client.sessions.list(archived=True)).sessions
+    assert [each.id for each in away] == [archived.id]
+    trash = (await client.sessions.list(trashed=True)).sessions
+    assert [each.id for each in trash] == [trashed.id]
+
+
+async def test_a_cursor_of_another_list_is_refused(client: Client) -> None:
+    with pytest.raises(InvalidCursor):
+        await client.sessions.list(cursor="nonsense")
+
+
+async def test_get_has_the_newest_messages_and_says_if_there_are_more(
+    place: Place, client: Client
+) -> None:
+    session = await place.session()
+    await say(place, session.id, "one", "two", "three")
+    detail = await client.sessions.get(session.id, messages=2)
+    assert outline(detail.messages) == ["user: two", "user: three"]
+    assert detail.more
+    assert detail.session.message_count == 3
+    everything = await client.sessions.get(session.id)
+    assert len(everything.messages) == 3
+    assert not everything.more
+    assert (await client.sessions.get(session.id, messages=0)).messages == ()
+
+
+async def test_messages_come_in_pages_between_two_numbers(place: Place, client: Client) -> None:
+    session = await place.session()
+    await say(place, session.id, *"abcdef")
+    page = await client.sessions.messages(session.id, limit=2, after=1, before=6)
+    assert outline(page.messages) == ["user: d", "user: e"]
+    assert page.more
+    assert page.head == 6
+    earlier = await client.sessions.messages(
+        session.id, limit=2, after=1, before=page.messages[0].seq
+    )
+    assert outline(earlier.messages) == ["user: b", "user: c"]
+    assert not earlier.more
+
+
+async def test_an_update_changes_what_is_given_and_null_clears(
+    place: Place, client: Client
+) -> None:
+    session = await place.session()
+    changed = await client.sessions.update(
+        session.id, title="A title", pinned=True, model="script/two", thinking="high"
+    )
+    assert (changed.title, changed.pinned) == ("A title", True)
+    assert (changed.model, changed.provider) == ("script/two", "script")
+    cleared = await client.sessions.update(session.id, title=None, model=None)
+    assert (cleared.title, cleared.model, cleared.provider) == (None, None, None)
+    assert (cleared.pinned, cleared.thinking) == (True, "high")
+
+
+async def test_an_update_of_a_stale_revision_is_refused_and_changes_nothing(
+    place: Place, client: Client
+) -> None:
+    session = await place.session()
+    fresh = await client.sessions.update(session.id, title="first")
+    with pytest.raises(StaleRevision) as refused:
+        await client.sessions.update(session.id, title="second", if_match=session.revision)
+    assert refused.value.actual == fresh.revision
+    assert (await client.sessions.get(session.id)).session.title == "first"
+    again = await client.sessions.update(session.id, title="second", if_match=fresh.revision)
+    assert again.title == "second"
+
+
+async def test_unknown_models_and_personalities_are_refused(place: Place, client: Client) -> None:
+    session = await place.session()
+    with pytest.raises(ModelNotFound):
+        await client.sessions.update(session.id, model="nobody/knows")
+    with pytest.raises(PersonalityNotFound):
+        await client.sessions.update(session.id, personality="nobody")
+
+
+async def test_unknown_fields_are_an_error(place: Place, client: Client) -> None:
+    session = await place.session()
+    with pytest.raises(InvalidInput):
+        await client.call("sessions.update", {"id": session.id, "colour": "red"})
+
+
+async def test_a_deleted_session_is_gone_until_it_is_restored(place: Place, client: Client) -> None:
+    session = await place.session()
+    assert (await client.sessions.delete(session.id)).deleted_at is not None
+    with pytest.raises(SessionNotFound):
+        await client.sessions.get(session.id)
+    with pytest.raises(SessionNotFound):
+        await client.sessions.delete(session.id)
+    assert (await client.sessions.restore(session.id)).deleted_at is None
+    assert (await client.sessions.get(session.id)).session.id == session.id
+    with pytest.raises(SessionNotFound):
+        await client.sessions.restore(session.id)
+
+
+async def test_a_fork_shares_the_beginning(place: Place, client: Client) -> None:
+    session = await place.session()
+    await say(place, session.id, "one", "two", "three")
+    fork = await client.sessions.fork(session.id, at=2)
+    assert fork.parent_id == session.id
+    assert outline((await client.sessions.get(fork.id)).messages) == ["user: one", "user: two"]
+    with pytest.raises(InvalidInput):
+        await client.sessions.fork(session.id, at=99)
+
+
+async def test_an_export_is_a_file_with_a_name(place: Place, client: Client) -> None:
+    session = await place.session()
+    await say(place, session.id, "ünïcode and a line\u2028separator")
+    file = await client.sessions.export(session.id)
+    assert file.name == f"session-{session.id}.md"
+    assert file.media_type == "text/markdown; charset=utf-8"
+    assert "ünïcode" in file.content
+    lines = (await client.sessions.export(session.id, format="jsonl")).content
+    assert session.id in lines
+
+
+async def test_resolving_takes_a_part_of_an_id_a_title_or_a_key_but_no_file(
+    place: Place, client: Client
+) -> None:
+    session = await place.session(title="Fix the login")
+    for typed in (session.id, session.id[:8], "fix the LOGIN", "login", "cli:test"):
+        assert (await client.sessions.resolve(typed)).id == session.id
+    for typed in ("nothing like it", "/etc/passwd", "../../etc/passwd", "./x.jsonl"):
+        with pytest.raises(SessionNotFound):
+            await client.sessions.resolve(typed)
+
+
+async def test_a_preview_is_a_line_for_each_of_the_last_messages(
+    place: Place, client: Client
+) -> None:
+    session = await place.session()
+    await say(place, session.id, "one", "two\nlines", "x" * 500)
+    preview = await client.sessions.preview(session.id, limit=2, characters=20)
+    assert [each.text for each in preview.lines] == ["two lines", "x" * 19 + "…"]
+
+
+@pytest.mark.parametrize("bad", ["../../etc", "x", NOBODY + "\n", NOBODY.upper() + "A", "'; --"])
+async def test_what_is_no_id_is_refused_before_anything_is_looked_up(
+    client: Client, bad: str
+) -> None:
+    with pytest.raises(InvalidInput):
+        await client.sessions.get(bad)
+
+
+async def test_a_session_that_is_not_there_is_not_found_with_its_id(client: Client) -> None:
+    with pytest.raises(SessionNotFound) as missing:
+        await client.sessions.get(NOBODY)
+    assert missing.value.session_id == NOBODY
+
+
+@pytest.mark.parametrize("limit", [0, -1, 201, 10**30])
+async def test_numbers_out_of_range_are_refused(client: Client, limit: int) -> None:
+    with pytest.raises(InvalidInput):
+        await client.sessions.list(limit=limit)

@@ -1,0 +1,228 @@
+"""The client's end of the wire, against peers that misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from websockets.asyncio.server import ServerConnection, serve
+
+from clew.client.client import Client
+from clew.client.http import check_url, is_here, read_events
+from clew.client.transport import Live
+from clew.core.frames import (
+    DoneFrame,
+    EventFrame,
+    Frame,
+    StateFrame,
+    Subscribe,
+    SubscribedFrame,
+    event_frame,
+    read_client_frame,
+    read_frame,
+    to_sse,
+    to_wire,
+)
+from clew.core.message import Draft, number
+from clew.core.signals import Committed, TextDelta
+from clew.errors import GatewayUnavailable, InvalidInput, Unauthorized
+from tests.runtime.conftest import WAIT
+
+SESSION = "00000000-0000-4000-8000-000000000001"
+OTHER = "00000000-0000-4000-8000-000000000002"
+
+
+def message(session: str, seq: int) -> EventFrame:
+    draft = Draft(role="user", content=f"message {seq}")
+    said = number(draft, row_id=seq, session_id=session, seq=seq, turn_id=None, at=seq)
+    return event_frame(session, Committed(said))
+
+
+class Peer:
+    """A gateway that hangs up in the middle of everything, and repeats itself."""
+
+    def __init__(self, seed: int, *, last: int) -> None:
+        self.chance = random.Random(seed)
+        self.last = last
+        self.connections = 0
+        self.code = 1011
+
+    async def __call__(self, socket: ServerConnection) -> None:
+        self.connections += 1
+        left = self.chance.randrange(0, 12)
+        await self._say(socket, StateFrame("0", 0, "owner", "read"))
+        async for data in socket:
+            wanted = read_client_frame(data)
+            if not isinstance(wanted, Subscribe) or wanted.session is None:
+                continue
+            after = wanted.after or 0
+            await self._say(socket, SubscribedFrame(wanted.session, after))
+            # A careless one, who begins too early.
+            for seq in range(max(1, after - 2), self.last + 1):
+                if left == 0:
+                    await socket.close(self.code, "as it happens")
+                    return
+                left -= 1
+                await self._say(socket, message(wanted.session, seq))
+                await self._say(socket, event_frame(wanted.session, TextDelta("…")))
+
+    async def _say(self, socket: ServerConnection, frame: Frame) -> None:
+        await socket.send(to_wire(frame).decode())
+
+
+@asynccontextmanager
+async def serving(peer: Any) -> AsyncIterator[str]:
+    async with serve(peer, "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}"
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_over_a_line_that_breaks_every_message_comes_exactly_once_and_in_order(
+    seed: int,
+) -> None:
+    peer = Peer(seed, last=25)
+    seen: dict[str, list[int]] = {SESSION: [], OTHER: []}
+    async with serving(peer) as url, Client(url, "t") as client, client.live() as live:
+        await live.subscribe(SESSION, after=0)
+        await live.subscribe(OTHER, after=10)
+        async with asyncio.timeout(WAIT * 3):
+            async for frame in live:
+                if isinstance(frame, EventFrame) and frame.seq is not None:
+                    seen[frame.session].append(frame.seq)
+                if [each[-1:] for each in seen.values()] == [[25], [25]]:
+                    break
+    assert seen == {SESSION: [*range(1, 26)], OTHER: [*range(11, 26)]}
+    assert peer.connections > 1
+
+
+async def read_on(live: Live) -> None:
+    async for _ in live:
+        pass
+
+
+async def test_a_token_that_was_revoked_ends_it_for_good() -> None:
+    peer = Peer(0, last=100)
+    peer.code = 4401
+    async with serving(peer) as url, Client(url, "t") as client, client.live() as live:
+        await live.subscribe(SESSION, after=0)
+        with pytest.raises(Unauthorized):
+            await asyncio.wait_for(read_on(live), WAIT)
+    assert peer.connections == 1
+
+
+async def test_where_nobody_answers_that_is_said() -> None:
+    async with serving(Peer(0, last=1)) as url:
+        pass  # a port that was free a moment ago
+    async with Client(url, "t") as client:
+        with pytest.raises(GatewayUnavailable, match="clew serve"):
+            await client.status()
+        with pytest.raises(GatewayUnavailable):
+            await anext(aiter(client.chat.send("hello")))
+        with pytest.raises(GatewayUnavailable):
+            async with client.live():
+                pass
+
+
+async def test_what_answers_and_is_no_gateway_is_called_so() -> None:
+    async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    async with server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with Client(url, "t") as client:
+            with pytest.raises(GatewayUnavailable):
+                await client.status()
+
+
+@pytest.mark.parametrize("url", ["", "ftp://x", "127.0.0.1:7717", "http://", "file:///etc/passwd"])
+def test_what_is_no_address_of_a_gateway_is_refused(url: str) -> None:
+    with pytest.raises(InvalidInput):
+        Client(url, "t")
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://127.0.0.1:7717", True),
+        ("http://[::1]:7717", True),
+        ("http://localhost", True),
+        ("http://localhost.example.org", False),
+        ("https://example.org", False),
+    ],
+)
+def test_only_this_machine_is_reached_without_a_proxy(url: str, *, expected: bool) -> None:
+    assert is_here(url) is expected
+
+
+def test_an_address_may_have_a_path_before_the_api() -> None:
+    assert check_url("https://example.org/clew/") == "https://example.org/clew"
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+frames = st.lists(
+    st.one_of(
+        st.builds(lambda text: event_frame(SESSION, TextDelta(text)), texts),
+        st.builds(lambda text: DoneFrame(text, text), texts),
+        st.builds(lambda seq: message(SESSION, seq), st.integers(1, 10**9)),
+    ),
+    max_size=6,
+)
+
+
+@given(sent=frames, size=st.integers(1, 50), heartbeat=st.booleans())
+def test_frames_come_out_of_an_event_stream_however_it_is_cut(
+    sent: list[Any], size: int, heartbeat: bool
+) -> None:
+    beat = b": heartbeat\r\n\r\n" if heartbeat else b""
+    data = b"".join(beat + to_sse(frame) for frame in sent)
+
+    async def chunks() -> AsyncIterator[bytes]:
+        for start in range(0, len(data), size):
+            yield data[start : start + size]
+
+    async def read() -> list[Frame]:
+        return [frame async for frame in read_events(chunks())]
+
+    assert asyncio.run(read()) == sent
+
+
+def test_an_event_of_a_stream_has_the_sessions_number_for_its_id() -> None:
+    assert to_sse(message(SESSION, 7)).startswith(b"id: 7\nevent: event\ndata: {")
+    assert not to_sse(event_frame(SESSION, TextDelta("x"))).startswith(b"id:")
+
+
+@given(st.text())
+def test_any_text_can_go_over_the_wire(text: str) -> None:
+    frame = event_frame(SESSION, TextDelta(text))
+    back = read_frame(to_wire(frame))
+    assert isinstance(back, EventFrame)
+    shown = "".join("\ufffd" if "\ud800" <= each <= "\udfff" else each for each in text)
+    assert back.event == TextDelta(shown)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        "",
+        "null",
+        "[]",
+        '{"type":"shutdown"}',
+        '{"type":"subscribe","session":"../x"}',
+        '{"type":"subscribe","after":-1}',
+        '{"type":"subscribe","extra":1}',
+        b"\xff\xfe",
+        "[" * 100_000,
+    ],
+)
+def test_a_frame_that_makes_no_sense_is_refused(data: str | bytes) -> None:
+    with pytest.raises(InvalidInput):
+        read_client_frame(data)

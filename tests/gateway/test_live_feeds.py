@@ -1,0 +1,115 @@
+"""Feeds and outlets without a network: followers that take as little as they like."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from benchmarks.streams import Size, run
+from clew.client.parts import Caller
+from clew.core.frames import EventFrame, GapFrame, HintFrame
+from clew.core.signals import TurnEnded
+from clew.gateway.hub import Hub
+from clew.gateway.outlet import Item, Outlet
+from tests.gateway.conftest import House, open_gatehouse
+from tests.gateway.streaming import Place, recording
+from tests.runtime.conftest import WAIT, soon
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    async with open_gatehouse(tmp_path) as made:
+        yield made
+
+
+async def take(outlet: Outlet) -> AsyncIterator[Item]:
+    """What goes out, as the socket takes it."""
+    async with asyncio.timeout(WAIT):
+        while True:
+            await outlet.wait()
+            while (item := outlet.take()) is not None:
+                yield item
+            if (follower := outlet.find_behind()) is not None:
+                for each in await follower.catch_up():
+                    yield each
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_followers_of_every_pace_have_every_message_once_and_the_end(
+    house: House, seed: int
+) -> None:
+    rolling = random.Random(seed)
+    session = await house.session()
+    hub = Hub(house.calls.parts)
+    place = Place(house, "")
+
+    async def read(pace: float, after: int) -> tuple[list[int], int]:
+        outlet = Outlet(max_frames=rolling.randint(1, 5), max_bytes=rolling.randint(1, 60_000))
+        follower = hub.follow(session.id, 0, outlet, after)
+        seqs: list[int] = []
+        gaps = 0
+        async for item in take(outlet):
+            assert outlet.size[0] <= 5
+            await asyncio.sleep(pace * rolling.random())
+            gaps += isinstance(item.frame, GapFrame)
+            seqs += [] if item.seq is None else [item.seq]
+            is_end = isinstance(item.frame, EventFrame) and isinstance(item.frame.event, TurnEnded)
+            if is_end and seqs and seqs[-1] == 32:
+                break
+        await hub.leave(follower, outlet)
+        return seqs, gaps
+
+    readers = [
+        asyncio.create_task(read(pace, after))
+        for pace, after in ((0.0, 0), (0.003, 0), (0.02, 0), (0.02, 7))
+    ]
+    await asyncio.sleep(0)
+    await place.say(session, "go", recording(30, signals=3))
+    found = await soon(asyncio.gather(*readers))
+    assert [each[0] for each in found] == [
+        *(list(range(1, 33)) for _ in range(3)),
+        list(range(8, 33)),
+    ]
+    assert found[2][1]
+
+
+async def test_hints_about_the_list_that_did_not_fit_are_told_later(house: House) -> None:
+    hub = Hub(house.calls.parts)
+    outlet = Outlet(max_frames=1)
+    first = await house.session("cli:first")
+    follower = hub.follow_list(Caller(), outlet, ())
+    told: set[str] = set()
+    more: set[str] = set()
+    async for item in take(outlet):
+        assert isinstance(item.frame, HintFrame)
+        told.add(item.frame.session)
+        if told == {first.id} and not more:
+            more = {(await house.session(f"cli:{each}")).id for each in range(5)}
+        if more and told >= more:
+            break
+    await hub.leave(follower, outlet)
+    assert told == {first.id, *more}
+
+
+async def test_a_session_that_is_purged_ends_with_a_problem(house: House) -> None:
+    hub = Hub(house.calls.parts)
+    outlet = Outlet()
+    session = await house.session()
+    follower = hub.follow(session.id, 0, outlet, 0)
+    taking = take(outlet)
+    await house.store.delete_sessions([session.id])
+    await house.store.purge_sessions([session.id])
+    await house.session("cli:other")
+    item = await soon(anext(taking))
+    assert '"code":"session_not_found"' in item.text
+    await hub.leave(follower, outlet)
+
+
+async def test_a_crowd_of_which_some_stop_reading_misses_nothing(tmp_path: Path) -> None:
+    """The whole thing is `benchmarks.streams`."""
+    size = Size(clients=20, stuck=3, rounds=1, words=40, is_timed=False)
+    assert await run(size, tmp_path) == []

@@ -1,0 +1,249 @@
+"""A full-screen chat over a real store, a real runtime and a scripted model, driven by a pilot."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from textual import events
+from textual.pilot import Pilot
+
+from clew import config as configuration
+from clew.cli.talking import export_to
+from clew.core.session import Session
+from clew.ports import Store
+from clew.runtime.commands.desk import Desk
+from clew.runtime.projects import find_cli_key, locate
+from clew.runtime.resuming import resolve_resume
+from clew.runtime.seat import Seat
+from clew.store import open_store
+from clew.terminal.entrance import Asker, Entrance
+from clew.terminal.screen.app import ChatApp, Note, Start
+from clew.terminal.screen.history import History, history_file
+from clew.wiring import House, open_house
+
+WAIT = 20.0
+"""Seconds after which a test gives up."""
+
+NAMES = {" ": "space", "/": "slash", "@": "at", ".": "full_stop"}
+ECHO = {"text": "You said: ", "echo": "user"}
+
+
+class Stage:
+    """A home with a configuration, a directory to work in, and what the model says."""
+
+    def __init__(self, path: Path) -> None:
+        self.home = path / "home"
+        self.work = path / "work"
+        self.files = path
+        for each in (self.home, self.work):
+            each.mkdir()
+        self.script(ECHO)
+
+    @property
+    def url(self) -> str:
+        return f"sqlite://{self.home}/sessions.db"
+
+    def script(self, *answers: Any, rules: Sequence[Any] = (), more: str = "", **told: Any) -> None:
+        """What the model says."""
+        path = self.home / "script.json"
+        path.write_bytes(msgspec.json.encode({"answers": answers, "rules": rules, **told}))
+        (self.home / "config.toml").write_text(
+            f"""model = "script/x"
+[providers.script]
+kind = "python"
+factory = "clew.testing.scripted:open_model"
+base_url = "{path}"
+models = ["x", "other"]
+{more}
+""",
+            encoding="utf-8",
+        )
+
+    def hold(self, text: str, name: str = "go on", **more: Any) -> dict[str, Any]:
+        """An answer that waits, after its first words, until `release`."""
+        return {"text": text, "hold": str(self.files / name), **more}
+
+    def release(self, name: str = "go on") -> None:
+        (self.files / name).touch()
+
+    def config(self) -> configuration.Config:
+        return configuration.load(home=str(self.home), environ={})
+
+
+def rule(when: str, *answers: Any) -> dict[str, Any]:
+    """What is answered to a message that ends with this."""
+    return {"when": rf"\b{when}\Z", "answers": answers}
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"tool_calls": [{"name": name, "arguments": arguments}]}
+
+
+class Chat:
+    """The app, and hands on its keys."""
+
+    def __init__(self, app: ChatApp, pilot: Pilot[int], store: Store, house: House) -> None:
+        self.app = app
+        self.pilot = pilot
+        self.store = store
+        self.house = house
+
+    @property
+    def seat(self) -> Seat:
+        return self.app.desk.seat
+
+    @property
+    def session(self) -> Session:
+        session = self.seat.session
+        assert session is not None
+        return session
+
+    @property
+    def lines(self) -> list[str]:
+        """What stands on the screen."""
+        strips = self.app.screen._compositor.render_strips(self.app.size)
+        return [strip.text.rstrip() for strip in strips]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+    @property
+    def status(self) -> str:
+        return self.lines[-1]
+
+    @property
+    def draft(self) -> str:
+        return self.app.chat.editor.text
+
+    async def press(self, *keys: str) -> None:
+        await self.pilot.press(*keys)
+
+    async def type(self, text: str) -> None:
+        """Type letters."""
+        await type_letters(self.pilot, text)
+
+    async def say(self, text: str) -> None:
+        """Type a message, and send it. A command is there at once: choices could get in between."""
+        if text.startswith("/"):
+            self.app.chat.editor.fetch(text)
+        else:
+            await self.type(text)
+        await self.until(lambda: self.draft == text, f"{text} in the editor")
+        await self.press("enter")
+
+    async def sees(self, *texts: str) -> None:
+        """Wait until all of these stand on the screen."""
+        await self.until(lambda: all(text in self.text for text in texts), *texts)
+
+    async def misses(self, text: str) -> None:
+        """Wait until this stands there no longer."""
+        await self.until(lambda: text not in self.text, f"no {text}")
+
+    async def until(self, is_so: Callable[[], bool], *what: str) -> None:
+        try:
+            async with asyncio.timeout(WAIT):
+                while not is_so():
+                    await self.pilot.pause(0.01)
+        except TimeoutError:
+            raise AssertionError(f"{what} did not come:\n{self.text}") from None
+
+    async def is_idle(self) -> None:
+        """Wait until nothing runs, and the status line says so."""
+        await self.until(lambda: not self.app.talk.is_running and "working" not in self.status)
+
+
+async def type_letters(pilot: Pilot[Any], text: str) -> None:
+    """Press keys one right after the other; a pilot would wait a while for each."""
+    for letter in text:
+        pilot.app.post_message(events.Key(NAMES.get(letter, letter), letter))
+    await pilot.pause()
+    await pilot.pause()
+
+
+class Nobody:
+    """Asks nobody: what happens before the screen is somebody else's test."""
+
+    is_attended = False
+
+    def note(self, text: str, style: str | None = "dim") -> None: ...
+
+    async def ask(self, question: str) -> str:
+        raise AssertionError(question)
+
+    async def choose(self, sessions: tuple[Session, ...]) -> None:
+        raise AssertionError(sessions)
+
+
+def make_desk(
+    house: House, store: Store, seat: Seat, export: Callable[[Session, str | None], Any]
+) -> Desk:
+    return Desk(
+        seat=seat,
+        models=house.models,
+        personalities=house.personalities,
+        memory=house.memory,
+        context=house.context,
+        resolve=lambda value: resolve_resume(store, value, seat.place, viewer=seat.person),
+        export=export,
+        zone=lambda _at: UTC,
+    )
+
+
+@asynccontextmanager
+async def open_desk(stage: Stage) -> AsyncIterator[tuple[Desk, House, Store]]:
+    """Everything below a surface, built as the command line builds it."""
+    async with await open_store(stage.url, durability="normal") as store:
+        house = open_house(stage.config(), store)
+        place = locate(stage.work)
+        key = (await find_cli_key(store, place)).key
+        seat = Seat(house.runtime, house.models, place=place, key=key)
+
+        async def export(session: Session, file: str | None) -> str:
+            return await export_to(store, session, str(stage.files / (file or "session.md")))
+
+        try:
+            yield make_desk(house, store, seat, export), house, store
+        finally:
+            await seat.leave()
+            await house.close()
+
+
+@asynccontextmanager
+async def open_chat(
+    stage: Stage,
+    *,
+    session: str | None = None,
+    read_only: bool = False,
+    notes: tuple[Note, ...] = (),
+    size: tuple[int, int] = (80, 24),
+    settles: float = 0.0,
+    **more: Any,
+) -> AsyncIterator[Chat]:
+    """A chat, ready for keys; `session` is the id to sit down at."""
+    async with open_desk(stage) as (desk, house, store):
+        nobody: Asker = Nobody()
+        entrance = Entrance(desk, nobody)
+        target = await store.get_session(session) if session is not None else None
+        opening = await desk.seat.switch(target, "startup", read_only=read_only)
+        start = Start(opening=opening, notes=notes, settles=settles, **more)
+        history = History(history_file(stage.home, desk.seat.person))
+        app = ChatApp(desk, entrance, start, history)
+        try:
+            async with app.run_test(size=size, notifications=True) as pilot:
+                chat = Chat(app, pilot, store, house)
+                await asyncio.wait_for(app.is_there.wait(), WAIT)
+                await pilot.pause()
+                yield chat
+        finally:
+            with contextlib.suppress(asyncio.CancelledError):
+                await app.wind_up()
+        if app.failure is not None:
+            raise app.failure
