@@ -127,6 +127,7 @@ class _Watch:
             case TurnEnded(turn):
                 return turn.id == self._turn_id
             case ApprovalAsked(approval) | ApprovalDecided(approval):
+                await self._learn()  # a question that waits already may come before its message
                 return approval.turn_id == self._turn_id
             case _:
                 pass
