@@ -7,6 +7,7 @@ for it. Whether it may run is asked with `Job.permit`, which is the only way to 
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal
@@ -172,6 +173,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """What a model gives to a tool."""
 
 
+@functools.cache  # every turn asks for all of them, and making them is most of what it would cost
 def make_schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
     """The JSON schema of a tool's arguments, in one piece: some providers follow no references."""
     whole = msgspec.json.schema(arguments)
