@@ -74,7 +74,12 @@ class Client:
                 break
         if self.start is None:
             self.start = int(START.findall(text)[0])
-        self._task = asyncio.create_task(self._read()) if is_reading else None
+        if is_reading:
+            self.read()
+
+    def read(self) -> None:
+        """Read on, from where it stopped."""
+        self._task = asyncio.create_task(self._read())
 
     async def _read(self) -> None:
         assert self._socket is not None
@@ -106,6 +111,7 @@ class Client:
             await self._socket.wait_closed()
         if self._task is not None:
             await self._task
+            self._task = None
 
     def find_fault(self, last: int) -> str | None:
         """What is wrong with what it got, if anything."""
@@ -139,14 +145,19 @@ class Crowd:
         """All of a group come back, each from where it was, and read."""
         await asyncio.gather(*(each.join(is_reading=True) for each in self._groups[group]))
 
+    async def read(self, group: str) -> None:
+        """All of a group that stopped reading go on."""
+        for each in self._groups[group]:
+            each.read()
+
     async def wait(self, group: str, last: int) -> None:
         """Until all of a group have this message."""
         await asyncio.gather(*(each.wait(last) for each in self._groups[group]))
 
     async def check(self, group: str, last: int) -> dict[str, Any]:
-        """What is wrong with what they got; and how many gaps were announced."""
+        """What is wrong with what they got; and how many were told of a gap."""
         found = [each.find_fault(last) for each in self._groups[group]]
-        gaps = sum(each.gaps for each in self._groups[group])
+        gaps = sum(each.gaps > 0 for each in self._groups[group])
         return {"faults": [each for each in found if each], "gaps": gaps}
 
 

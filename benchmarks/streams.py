@@ -1,61 +1,37 @@
-"""Live clients that stop reading: they slow no turn, cost little memory, and miss nothing.
+"""Live clients, some of which stop reading: they slow no turn, cost little memory, miss nothing.
 
     python -m benchmarks.streams            200 clients, 20 of which stop, ten times
     python -m benchmarks.streams --quick    40, 4 of which stop, three times; times have no bar
 
-A turn speaks like a fast model and uses tools. It is timed with all clients reading and with a
-tenth of them stuck, in turns; stuck means that before the turn more was sent to them than the
-network and their queue hold. Afterwards those come back from their last message, and all clients
-break off in the middle of a turn and come back. Ends with 1 if a bar is missed.
+A turn speaks like a fast model and uses tools. It is timed in three ways, one after the other in
+every round: without any client, with all of them reading, and with a tenth of them stuck. Stuck
+means that before the turn more was sent to them than the network and their queue hold. Afterwards
+those read on where they are, with a gap that was announced, or come back from their last message;
+and in the end all clients break off in the middle of a turn and come back. The gateway's CPU is
+that of its whole process, from the message to the last frame that a reader waits for. Ends with 1
+if a bar is missed.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import secrets
+import os
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from clew.client.calls import Calls
-from clew.client.parts import Parts
-from clew.client.tokens import make_token
-from clew.config import load
-from clew.core.changes import AddMessage
-from clew.core.delivery import NewInbound
-from clew.core.message import Draft, Message
-from clew.core.session import NewSession, Session
-from clew.core.signals import TextDelta
-from clew.core.titles import Title
-from clew.core.tokens import digest_of
-from clew.gateway.app import build_app
-from clew.gateway.auth import Gate
+from benchmarks.stage import Stage, open_stage
 from clew.gateway.outlet import MAX_BYTES
-from clew.gateway.serving import Address, listen, serving
-from clew.gateway.streams import Streams
-from clew.ports import LiveTurn, Store
-from clew.runtime.hooks import Hooks
-from clew.runtime.runtime import Runtime, host_clock
-from clew.store import open_store
-from clew.wiring import open_catalogue, open_memory, open_personalities
 
-PATIENCE = 120.0
-PACE = 0.005
-"""Seconds between two words: two hundred a second."""
-EVERY = 15
-"""Words between two messages of the turn."""
-WORD = "word " * 8
-FLOOD = 8_000_000
-PIECE = "x" * 40_000
+Way: TypeAlias = Literal["without", "reading", "stuck"]
+WAYS: Final[tuple[Way, ...]] = ("without", "reading", "stuck")
+GROUPS = ("always", "changing")
 SLACK = 1.10
 SPARE = 24_000_000
 """Bytes that the process may grow by beyond the queues of those who are stuck."""
@@ -76,213 +52,137 @@ FULL = Size(clients=200, stuck=20, rounds=10, words=300)
 QUICK = Size(clients=40, stuck=4, rounds=3, words=100, is_timed=False)
 
 
-class Speaker:
-    """`ports.Agent`: speaks at the pace of a model, or as fast as it can."""
-
-    def __init__(self, words: int) -> None:
-        self._words = words
-
-    async def warm(self, model: str | None = None) -> None:
-        """There is nothing to load."""
-
-    async def run(self, turn: LiveTurn) -> None:
-        """Speak. A session named flood gets one."""
-        if turn.session.key == "cli:flood":
-            for _ in range(FLOOD // len(PIECE)):
-                turn.signal(TextDelta(PIECE))
-                # Slowly enough that it goes out, and is not put aside at once.
-                await asyncio.sleep(PACE)
-        else:
-            for number in range(1, self._words):
-                turn.signal(TextDelta(WORD))
-                await asyncio.sleep(PACE)
-                if number % EVERY == 0:
-                    draft = Draft(role="assistant", content=f"step {number}")
-                    await turn.record(AddMessage(draft, turn.id, from_person=False))
-        draft = Draft(role="assistant", content="done")
-        await turn.finish(AddMessage(draft, turn.id, from_person=False))
-
-    async def make_title(self, _model: str | None, _thread: Sequence[Message], /) -> Title:
-        """None."""
-        return Title(None)
-
-
-class Stage(msgspec.Struct, frozen=True):
-    """A gateway, its clients, and what they follow."""
-
-    runtime: Runtime
-    streams: Streams
-    main: Session
-    flood: Session
-    crowd: asyncio.subprocess.Process
-
-    async def tell(self, do: str, **what: Any) -> dict[str, Any]:
-        """Let the clients do something."""
-        assert self.crowd.stdin is not None
-        assert self.crowd.stdout is not None
-        self.crowd.stdin.write(json.dumps({"do": do, **what}).encode() + b"\n")
-        line = await asyncio.wait_for(self.crowd.stdout.readline(), PATIENCE)
-        if not line:
-            raise RuntimeError("the clients are gone")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
-
-    async def say(self, session: Session) -> float:
-        """One turn; the seconds it took."""
-        new = NewInbound(
-            id=secrets.token_hex(8),
-            channel="benchmark",
-            key=session.key,
-            session_id=session.id,
-            payload={"text": "go"},
-        )
-        began = time.perf_counter()
-        ticket = await self.runtime.accept(new)
-        await asyncio.wait_for(ticket.turn, PATIENCE)
-        return time.perf_counter() - began
-
-    async def head(self, session: Session) -> int:
-        """The newest message's number."""
-        return (await self.runtime.store.get_session(session.id)).head
-
-
-@asynccontextmanager
-async def open_stage(folder: Path, size: Size) -> AsyncIterator[Stage]:
-    """A gateway behind a real server, and a process of clients."""
-    config = load(home=str(folder), environ={})
-    async with AsyncExitStack() as stack:
-        url = f"sqlite://{folder}/sessions.db"
-        store: Store = await open_store(url, durability="normal")
-        stack.push_async_callback(store.close)
-
-        async def remember(_rule: str) -> None:
-            """Nobody says "always" here."""
-
-        hooks = Hooks({}, clock=host_clock)
-        runtime = Runtime(store, Speaker(size.words), hooks=hooks, remember_rule=remember)
-        stack.push_async_callback(runtime.close)
-        parts = Parts(
-            runtime=runtime,
-            models=open_catalogue(config),
-            personalities=open_personalities(config),
-            memory=open_memory(config),
-        )
-        calls, gate = Calls(parts), Gate(store, host_clock)
-        token, secret = make_token("benchmark", "read", host_clock())
-        await store.add_token(token, digest_of(secret))
-        streams = Streams(calls, gate)
-        app = build_app(calls, gate, doors=streams.doors, stream_chat=streams.stream_chat)
-        address = Address(port=0)
-        listener = stack.enter_context(listen(address))
-        place = await stack.enter_async_context(serving(app, gate, address, listener, grace=1))
-        main = await store.create_session(NewSession(key="cli:main"))
-        flood = await store.create_session(NewSession(key="cli:flood"))
-        crowd = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "benchmarks.listeners", place, secret),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-        )
-        try:
-            yield Stage(runtime, streams, main, flood, crowd)
-        finally:
-            if crowd.stdin is not None:
-                crowd.stdin.close()
-            await crowd.wait()
-
-
 class Found(msgspec.Struct):
-    """What was measured."""
+    """What was measured, of the times and the CPU in seconds."""
 
-    reading: list[float] = msgspec.field(default_factory=list)
-    stuck: list[float] = msgspec.field(default_factory=list)
+    times: dict[Way, list[float]] = msgspec.field(default_factory=lambda: {w: [] for w in WAYS})
+    cpu: dict[Way, list[float]] = msgspec.field(default_factory=lambda: {w: [] for w in WAYS})
     memory: list[int] = msgspec.field(default_factory=list)
     faults: list[str] = msgspec.field(default_factory=list)
-    gaps: int = 0
 
 
 async def run(size: Size, folder: Path) -> list[str]:
     """All of it; what is wrong in the end."""
     found = Found()
-    async with open_stage(folder, size) as stage:
-        alone = [await stage.say(stage.main) for _ in range(3)]
-        await _join(stage, "always", size.clients - size.stuck, reading=True)
+    async with open_stage(folder, size.words) as stage:
+        await _join(stage, size, is_reading=True)
         await stage.say(stage.main)
         found.memory.append(_resident())
+        await _leave(stage)
         for number in range(size.rounds):
-            # Each comes first as often as second.
-            for reading in (True, False) if number % 2 else (False, True):
-                await _round(stage, size, found, reading=reading)
+            # Each comes first, second and last about as often.
+            for each in range(len(WAYS)):
+                way = WAYS[(number + each) % len(WAYS)]
+                await _round(stage, size, found, way, is_staying=bool(number % 2))
             print(
-                f"round {number + 1}: all read {found.reading[-1]:.3f} s, "
-                f"{size.stuck} stuck {found.stuck[-1]:.3f} s, {found.memory[-1] / 1e6:.0f} MB",
+                f"round {number + 1}: "
+                + ", ".join(f"{way} {found.times[way][-1]:.3f} s" for way in WAYS)
+                + f", {found.memory[-1] / 1e6:.0f} MB, load {os.getloadavg()[0]:.1f}",
                 flush=True,
             )
         await _break_off(stage, size, found)
-    return _judge(size, found, statistics.median(alone))
+    return _judge(size, found)
 
 
-async def _join(stage: Stage, group: str, count: int, *, reading: bool) -> None:
-    more = [] if group == "always" else [stage.flood.id]
+async def _join(stage: Stage, size: Size, *, is_reading: bool) -> None:
+    """All clients come; those that change read or not, and follow what floods them, too."""
+    main, more = stage.main.id, [stage.flood.id]
+    always = size.clients - size.stuck
+    await stage.tell("join", group="always", count=always, main=main, more=[], reading=True)
     await stage.tell(
-        "join", group=group, count=count, main=stage.main.id, more=more, reading=reading
+        "join", group="changing", count=size.stuck, main=main, more=more, reading=is_reading
     )
 
 
-async def _round(stage: Stage, size: Size, found: Found, *, reading: bool) -> None:
-    """A turn with the changing clients reading, or stuck; then all of them have everything."""
-    await _join(stage, "changing", size.stuck, reading=reading)
+async def _leave(stage: Stage) -> None:
+    for group in GROUPS:
+        await stage.tell("leave", group=group)
+
+
+async def _round(stage: Stage, size: Size, found: Found, way: Way, *, is_staying: bool) -> None:
+    """A turn; then all who follow it have everything."""
+    if way != "without":
+        await _join(stage, size, is_reading=way == "reading")
     await stage.say(stage.flood)
     is_stuck = stage.streams.sentry.count_stuck(0.1)
+    began = time.process_time()
     took = await stage.say(stage.main)
-    if not reading and min(is_stuck, stage.streams.sentry.count_stuck(took)) < size.stuck:
-        found.faults.append(f"only {is_stuck} were stuck")
-    (found.reading if reading else found.stuck).append(took)
-    found.memory.append(_resident())
+    stuck = min(is_stuck, stage.streams.sentry.count_stuck(took))
     last = await stage.head(stage.main)
-    if not reading:
+    if way != "without":
+        await stage.tell("wait", group="always", last=last)
+    found.cpu[way].append(time.process_time() - began)
+    found.times[way].append(took)
+    found.memory.append(_resident())
+    if way == "without":
+        return
+    if way == "stuck":
+        if stuck < size.stuck:
+            found.faults.append(f"only {stuck} were stuck")
+        await _unblock(stage, is_staying=is_staying)
+    gaps = await _check(stage, found, last)
+    if way == "stuck" and is_staying and gaps < size.stuck:
+        found.faults.append(f"only {gaps} of those who were stuck were told of a gap")
+    await _leave(stage)
+
+
+async def _unblock(stage: Stage, *, is_staying: bool) -> None:
+    """Those who are stuck read on, or come back from the last message that they have."""
+    if is_staying:
+        await stage.tell("read", group="changing")
+    else:
         await stage.tell("leave", group="changing")
         await stage.tell("again", group="changing")
-    await _check(stage, found, "changing", last)
-    await stage.tell("leave", group="changing")
 
 
-async def _check(stage: Stage, found: Found, group: str, last: int) -> None:
-    await stage.tell("wait", group=group, last=last)
-    told = await stage.tell("check", group=group, last=last)
-    found.faults += told["faults"]
-    found.gaps += told["gaps"]
+async def _check(stage: Stage, found: Found, last: int) -> int:
+    """Everybody has every message once; how many of those that change were told of a gap."""
+    gaps = 0
+    for group in GROUPS:
+        await stage.tell("wait", group=group, last=last)
+        told = await stage.tell("check", group=group, last=last)
+        found.faults += told["faults"]
+        gaps = told["gaps"]
+    return gaps
 
 
 async def _break_off(stage: Stage, size: Size, found: Found) -> None:
-    """All at once, in the middle of a turn; and those who are stuck read on where they are."""
-    await _join(stage, "changing", size.stuck, reading=True)
+    """All at once, in the middle of a turn."""
+    await _join(stage, size, is_reading=True)
     saying = asyncio.create_task(stage.say(stage.main))
-    for group in ("always", "changing"):
-        await stage.tell("leave", group=group)
-    for group in ("always", "changing"):
+    await _leave(stage)
+    for group in GROUPS:
         await stage.tell("again", group=group)
     await saying
-    last = await stage.head(stage.main)
-    for group in ("always", "changing"):
-        await _check(stage, found, group, last)
-        await stage.tell("leave", group=group)
+    await _check(stage, found, await stage.head(stage.main))
+    await _leave(stage)
 
 
-def _judge(size: Size, found: Found, alone: float) -> list[str]:
-    reading, stuck = statistics.median(found.reading), statistics.median(found.stuck)
+def _judge(size: Size, found: Found) -> list[str]:
     grown = max(found.memory) - found.memory[0]
     bound = size.stuck * MAX_BYTES + SPARE
+    took = {way: statistics.median(found.times[way]) for way in WAYS}
+    ratios = {
+        f"{size.clients} clients, {size.stuck} stuck, against none": took["stuck"]
+        / took["without"],
+        f"{size.clients} clients reading, against none": took["reading"] / took["without"],
+        f"{size.stuck} stuck, against all reading": took["stuck"] / took["reading"],
+    }
+    print(f"{size.rounds} rounds, medians:")
+    for way in WAYS:
+        cpu = statistics.median(found.cpu[way])
+        print(f"  {way:8} {took[way]:.3f} s, {cpu * 1000:.0f} ms of the gateway's CPU")
+    for name, ratio in ratios.items():
+        print(f"  {name}: {ratio:.3f}x (bar {SLACK:.2f}x)")
     print(
-        f"{size.clients} clients, {size.rounds} rounds, medians: all read {reading:.3f} s, "
-        f"{size.stuck} stuck {stuck:.3f} s ({stuck / reading:.3f}x, bar {SLACK}x); "
-        f"without a client {alone:.3f} s\n"
         f"memory: grew by {grown / 1e6:.1f} MB from before to the largest "
         f"(bar {bound / 1e6:.0f} MB)\n"
-        f"messages: {len(found.faults)} clients without every message once"
+        f"messages and gaps: {len(found.faults)} faults"
     )
-    wrong = [f"a client has not every message once: {each}" for each in found.faults[:5]]
-    if size.is_timed and stuck > reading * SLACK:
-        wrong.append(f"the turn is slowed: {stuck / reading:.3f}x")
+    wrong = [f"a client missed something: {each}" for each in found.faults[:5]]
+    if size.is_timed:
+        slow = [(name, ratio) for name, ratio in ratios.items() if ratio > SLACK]
+        wrong += [f"the turn is slowed: {name} {ratio:.3f}x" for name, ratio in slow]
     if grown > bound:
         wrong.append(f"memory grew by {grown:,} bytes")
     return wrong

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 from clew.client.client import Client
 from clew.core.frames import (
     ErrorFrame,
     EventFrame,
+    GapFrame,
     HintFrame,
     LiveFrame,
     StateFrame,
@@ -13,6 +15,7 @@ from clew.core.frames import (
 )
 from clew.core.signals import Committed, TurnEnded
 from tests.client.conftest import Place, next_of, said
+from tests.gateway.streaming import recording
 from tests.runtime.conftest import WAIT, saying
 
 NOBODY = "00000000-0000-4000-8000-000000000000"
@@ -63,6 +66,44 @@ async def test_a_session_is_followed_from_a_number_on(place: Place, client: Clie
         await live.subscribe(session, after=1)
         found = [await next_of(frames, EventFrame) for _ in range(3)]
     assert [each.seq for each in found] == [2, 3, 4]
+
+
+async def test_who_does_not_read_is_told_of_a_gap_and_has_every_message_once_and_the_end(
+    place: Place, client: Client
+) -> None:
+    session = await place.talked(client, "before")
+    async with client.live() as live:
+        frames = aiter(live)
+        await live.subscribe(session)
+        await next_of(frames, SubscribedFrame)
+        # 32 MB in pieces of 20 kB: more than waits anywhere for who does not read.
+        place.actor.scenes = [recording(40, signals=40)]
+        await place.talked(client, "go", session=session)
+        seqs, gaps, last = await _drain(frames, 43)
+    assert seqs == list(range(3, 45))
+    assert gaps
+    assert all(each in range(2, 45) for each in gaps)
+    assert last.turn.status == "done"
+
+
+async def _drain(
+    frames: AsyncIterator[LiveFrame], last: int
+) -> tuple[list[int], list[int], TurnEnded]:
+    """Numbers and gaps up to an end of the turn behind the last message."""
+    seqs: list[int] = []
+    gaps: list[int] = []
+    async with asyncio.timeout(WAIT):
+        async for frame in frames:
+            match frame:
+                case GapFrame(after=after):
+                    gaps.append(after)
+                case EventFrame(seq=int(seq)):
+                    seqs.append(seq)
+                case EventFrame(event=TurnEnded() as end) if seqs and seqs[-1] > last:
+                    return seqs, gaps, end
+                case _:
+                    pass
+    raise AssertionError("it ended before the turn did")
 
 
 async def test_two_sessions_come_over_one_connection(place: Place, client: Client) -> None:

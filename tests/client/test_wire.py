@@ -16,6 +16,8 @@ from websockets.asyncio.server import ServerConnection, serve
 from clew.client.client import Client
 from clew.client.http import check_url, is_here, read_events
 from clew.client.transport import Live
+from clew.core import endings
+from clew.core.endings import Ending
 from clew.core.frames import (
     DoneFrame,
     EventFrame,
@@ -31,7 +33,13 @@ from clew.core.frames import (
 )
 from clew.core.message import Draft, number
 from clew.core.signals import Committed, TextDelta
-from clew.errors import GatewayUnavailable, InvalidInput, Unauthorized
+from clew.errors import (
+    ClewError,
+    GatewayUnavailable,
+    InvalidInput,
+    TooManyRequests,
+    Unauthorized,
+)
 from tests.runtime.conftest import WAIT
 
 SESSION = "00000000-0000-4000-8000-000000000001"
@@ -51,7 +59,7 @@ class Peer:
         self.chance = random.Random(seed)
         self.last = last
         self.connections = 0
-        self.code = 1011
+        self.ending = Ending(1011, "as it happens")
 
     async def __call__(self, socket: ServerConnection) -> None:
         self.connections += 1
@@ -66,7 +74,7 @@ class Peer:
             # A careless one, who begins too early.
             for seq in range(max(1, after - 2), self.last + 1):
                 if left == 0:
-                    await socket.close(self.code, "as it happens")
+                    await socket.close(*self.ending)
                     return
                 left -= 1
                 await self._say(socket, message(wanted.session, seq))
@@ -106,14 +114,39 @@ async def read_on(live: Live) -> None:
         pass
 
 
-async def test_a_token_that_was_revoked_ends_it_for_good() -> None:
+@pytest.mark.parametrize(
+    ("ending", "expected"),
+    [
+        (endings.FLOOD, TooManyRequests),
+        (endings.UNREADABLE, InvalidInput),
+        (endings.TOO_LONG, InvalidInput),
+        (Ending(1008, "of a proxy"), InvalidInput),
+        (Ending(endings.UNAUTHORIZED, "revoked"), Unauthorized),
+    ],
+)
+async def test_an_ending_for_good_is_an_error_that_says_why(
+    ending: Ending, expected: type[ClewError]
+) -> None:
     peer = Peer(0, last=100)
-    peer.code = 4401
+    peer.ending = ending
     async with serving(peer) as url, Client(url, "t") as client, client.live() as live:
         await live.subscribe(SESSION, after=0)
-        with pytest.raises(Unauthorized):
+        with pytest.raises(expected, match=ending.reason):
             await asyncio.wait_for(read_on(live), WAIT)
     assert peer.connections == 1
+
+
+@pytest.mark.parametrize("ending", [endings.CLOSING, endings.STALLED])
+async def test_after_an_ending_that_passes_it_comes_back(ending: Ending) -> None:
+    peer = Peer(0, last=25)
+    peer.ending = ending
+    async with serving(peer) as url, Client(url, "t") as client, client.live() as live:
+        await live.subscribe(SESSION, after=0)
+        async with asyncio.timeout(WAIT):
+            async for frame in live:
+                if isinstance(frame, EventFrame) and frame.seq == 25:
+                    break
+    assert peer.connections > 1
 
 
 async def test_where_nobody_answers_that_is_said() -> None:

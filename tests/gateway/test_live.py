@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import sys
 import tracemalloc
 from collections.abc import AsyncIterator
@@ -263,11 +264,11 @@ async def test_who_does_not_read_for_long_is_let_go(tmp_path: Path) -> None:
 def test_an_outlet_takes_no_more_than_it_holds_but_one_of_any_size() -> None:
     outlet = Outlet()
     item = item_of(EventFrame("s", Notice("x")))
-    taken = sum(outlet.offer(item) for _ in range(2 * MAX_FRAMES))
+    taken = outlet.offer([item] * 2 * MAX_FRAMES)
     assert taken == MAX_FRAMES
     outlet = Outlet()
-    assert outlet.offer(item_of(EventFrame("s", Notice("x" * 3 * MAX_BYTES))))
-    assert not outlet.offer(item)
+    huge = item_of(EventFrame("s", Notice("x" * 3 * MAX_BYTES)))
+    assert outlet.offer([huge, item]) == 1
 
 
 _EVENTS: st.SearchStrategy[list[Event]] = st.lists(
@@ -339,6 +340,17 @@ async def test_a_stranger_is_refused_at_the_handshake(
             pass
     assert refused.value.response.status_code == status
     assert b'"code"' in bytes(refused.value.response.body or b"")
+
+
+async def test_a_refusal_is_nothing_that_went_wrong_here(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    for headers in ({"Authorization": "Bearer wrong"}, {}, {"Origin": "http://evil.example"}):
+        with pytest.raises(InvalidStatus):
+            async with place.socket(None, headers=headers):
+                pass
+    place.house.gate.closed.set()
+    assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
 
 
 async def test_a_page_of_its_own_comes_in_with_a_cookie(place: Place, admin: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from benchmarks.streams import Size, run
 from clew.client.parts import Caller
 from clew.core.frames import EventFrame, GapFrame, HintFrame
 from clew.core.signals import TurnEnded
+from clew.gateway.feeds import SLICE
 from clew.gateway.hub import Hub
 from clew.gateway.outlet import Item, Outlet
 from tests.gateway.conftest import House, open_gatehouse
@@ -31,8 +33,9 @@ async def take(outlet: Outlet) -> AsyncIterator[Item]:
     async with asyncio.timeout(WAIT):
         while True:
             await outlet.wait()
-            while (item := outlet.take()) is not None:
-                yield item
+            while items := outlet.take():
+                for each in items:
+                    yield each
             if (follower := outlet.find_behind()) is not None:
                 for each in await follower.catch_up():
                     yield each
@@ -75,6 +78,52 @@ async def test_followers_of_every_pace_have_every_message_once_and_the_end(
         list(range(8, 33)),
     ]
     assert found[2][1]
+
+
+async def test_a_crowd_is_told_a_few_at_a_time_so_that_others_come_in_between(
+    house: House,
+) -> None:
+    session = await house.session()
+    hub = Hub(house.calls.parts)
+    outlets = [Outlet() for _ in range(5 * SLICE)]
+    followers = [hub.follow(session.id, 0, outlet, 0) for outlet in outlets]
+    for follower in followers:
+        await follower.catch_up()
+    saying = asyncio.create_task(Place(house, "").say(session, "go"))
+    told = [0]
+    async with asyncio.timeout(WAIT):
+        while told[-1] < len(outlets):
+            await asyncio.sleep(0)
+            told.append(sum(outlet.size[0] > 0 for outlet in outlets))
+    await soon(saying)
+    for follower, outlet in zip(followers, outlets, strict=True):
+        await hub.leave(follower, outlet)
+    assert max(after - before for before, after in pairwise(told)) == SLICE
+
+
+async def test_who_comes_while_others_are_told_has_every_message_once(house: House) -> None:
+    session = await house.session()
+    hub = Hub(house.calls.parts)
+
+    async def read() -> list[int]:
+        outlet = Outlet()
+        follower = hub.follow(session.id, 0, outlet, 0)
+        seqs: list[int] = []
+        async for item in take(outlet):
+            seqs += [] if item.seq is None else [item.seq]
+            if seqs and seqs[-1] == 22:
+                break
+        await hub.leave(follower, outlet)
+        return seqs
+
+    readers = [asyncio.create_task(read()) for _ in range(3 * SLICE)]
+    await asyncio.sleep(0)
+    saying = asyncio.create_task(Place(house, "").say(session, "go", recording(20, signals=3)))
+    while not saying.done():
+        await asyncio.sleep(0.002)
+        readers += [asyncio.create_task(read()) for _ in range(2)]
+    assert all(each == list(range(1, 23)) for each in await soon(asyncio.gather(*readers)))
+    await saying
 
 
 async def test_hints_about_the_list_that_did_not_fit_are_told_later(house: House) -> None:

@@ -21,6 +21,7 @@ from websockets.exceptions import (
 )
 
 from clew.client.http import is_here, read_problem, unreachable
+from clew.core.endings import FLOOD, TOO_LONG, UNAUTHORIZED, UNREADABLE, Ending
 from clew.core.frames import (
     EventFrame,
     LiveFrame,
@@ -42,8 +43,6 @@ from clew.errors import (
 
 PAUSES: Final = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0)
 """Seconds before each attempt to come back; the last of them for all that follow."""
-REFUSED: Final = (4401, 4403)
-"""Close codes after which it is of no use to come back."""
 PASSING: Final = (GatewayUnavailable, TooManyRequests, StoreUnusable, Locked)
 """What another attempt may find better."""
 MAX_FRAME: Final = 64_000_000
@@ -92,7 +91,8 @@ class HttpLive:
             try:
                 data = await socket.recv()
             except ConnectionClosed as error:
-                self._refuse_if_told(error)
+                if error.rcvd is not None:
+                    _refuse(Ending(error.rcvd.code, error.rcvd.reason))
                 self._socket = None
                 self._tell_lost()
                 continue
@@ -156,11 +156,6 @@ class HttpLive:
                 await asyncio.sleep(PAUSES[min(attempt, len(PAUSES) - 1)])
                 attempt += 1
 
-    def _refuse_if_told(self, error: ConnectionClosed) -> None:
-        if error.rcvd is not None and error.rcvd.code in REFUSED:
-            reason = (error.rcvd.reason or "the token opens nothing any more").rstrip(".")
-            raise Unauthorized(f"The gateway closed the connection: {reason}.") from error
-
     async def _send(self, frame: Subscribe | Unsubscribe) -> None:
         if self._socket is not None:
             # One that is broken is found out by whoever reads, who says all this again.
@@ -172,3 +167,16 @@ class HttpLive:
         if self._socket is not None:
             await self._socket.close()
             self._socket = None
+
+
+def _refuse(ending: Ending) -> None:
+    """The error that an ending tells of, where it would be of no use to come back."""
+    words = (
+        f"The gateway closed the connection: {ending.reason.rstrip('.') or 'it said no reason'}."
+    )
+    if ending.code == UNAUTHORIZED:
+        raise Unauthorized(words)
+    if ending == FLOOD:
+        raise TooManyRequests(f"{words} Follow fewer sessions, or change them less often.")
+    if ending.code in (UNREADABLE.code, TOO_LONG.code):
+        raise InvalidInput(f"{words} Is it a clew of another version?")

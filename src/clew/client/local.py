@@ -13,6 +13,7 @@ from clew.client.parts import Caller, get_visible
 from clew.client.transport import Live
 from clew.core.frames import (
     ErrorFrame,
+    GapFrame,
     LiveFrame,
     StateFrame,
     StreamFrame,
@@ -21,13 +22,14 @@ from clew.core.frames import (
 )
 from clew.core.params import Params, SendChat
 from clew.core.problems import problem_of
+from clew.core.signals import Event, TurnEnded, TurnStarted
 from clew.core.views import ListedSession
 from clew.errors import ClewError
 from clew.operations import Operation
 
 BACKLOG: Final = 256
-"""Frames that wait for a slow reader; behind them the session's own mailbox fills, and then the
-store has what counts."""
+"""Frames that wait for a slow reader. What does not fit is a gap: hints are lost, and messages are
+found in the store."""
 
 
 class LocalTransport:
@@ -104,13 +106,56 @@ class LocalLive:
     async def _follow(self, session_id: str, after: int | None) -> None:
         try:
             session = await get_visible(self._parts, session_id, self._caller)
-            start = session.head if after is None else after
-            with self._parts.runtime.watch(session_id, start) as events:
-                await self._frames.put(SubscribedFrame(session_id, start))
-                async for event in events:
-                    await self._frames.put(event_frame(session_id, event))
+            cursor = session.head if after is None else after
+            with self._parts.runtime.watch(session_id, cursor) as events:
+                await self._frames.put(SubscribedFrame(session_id, cursor))
+                cursor = await self._pass_on(events, session_id, cursor, session.head, None)
+            while True:
+                await self._frames.put(GapFrame(session_id, cursor))
+                with self._parts.runtime.watch(session_id, cursor) as events:
+                    turn = await self._find_turn(session_id)
+                    head = (await self._parts.store.get_session(session_id)).head
+                    cursor = await self._pass_on(events, session_id, cursor, head, turn)
         except ClewError as error:
             await self._frames.put(ErrorFrame(problem_of(error), session_id))
+
+    async def _pass_on(
+        self,
+        events: AsyncIterator[Event],
+        session_id: str,
+        cursor: int,
+        head: int,
+        turn: TurnStarted | TurnEnded | None,
+    ) -> int:
+        """Pass on what comes until the reader is too slow for it; the last message's number.
+
+        Messages up to `head` were there before, and wait for the reader; then it is told how the
+        turn stands, if that may have been lost.
+        """
+        untold = turn
+        while True:
+            if untold is not None and cursor >= head:
+                await self._frames.put(event_frame(session_id, untold))
+                untold = None
+            event = await anext(events)
+            if isinstance(event, TurnStarted | TurnEnded):
+                if turn is not None and _is_old(event, turn):
+                    continue
+                untold = None
+            frame = event_frame(session_id, event)
+            if frame.seq is not None and frame.seq <= head:
+                await self._frames.put(frame)
+            elif self._frames.full():
+                return cursor
+            else:
+                self._frames.put_nowait(frame)
+            cursor = frame.seq or cursor
+
+    async def _find_turn(self, session_id: str) -> TurnStarted | TurnEnded | None:
+        for newest in await self._parts.store.list_turns(session_id, limit=1):
+            is_open = newest.ended_at is None
+            return TurnStarted(newest.id, newest.model) if is_open else TurnEnded(newest)
+        return None
 
     async def _follow_list(self) -> None:
         shown = self._shown
@@ -120,3 +165,16 @@ class LocalLive:
         with suppress(ClewError):
             async for hint in follow_list(self._parts, self._caller, shown):
                 await self._frames.put(hint)
+
+
+def _is_old(event: TurnStarted | TurnEnded, turn: TurnStarted | TurnEnded) -> bool:
+    """Whether it tells of a turn what the store has told already."""
+    match turn, event:
+        case TurnStarted(mine), TurnStarted(theirs):
+            return mine == theirs
+        case TurnEnded(mine), TurnStarted(theirs):
+            return mine.id == theirs
+        case TurnEnded(mine), TurnEnded(theirs):
+            return mine.id == theirs.id
+        case _:
+            return False

@@ -1,8 +1,9 @@
 """Feeds: one watch of a session for everybody here who follows it.
 
 However many follow, the store is looked at once and every frame is made once. Deltas of a stream
-are put together, since each of them goes out once for each who follows. Feeds come and go with
-their followers in `hub`; how slow a client may be is `outlet`'s business.
+are put together, since each of them goes out once for each who follows; and all is told to a few at
+a time, so that a turn which has something to do in between never waits for all of them. Feeds come
+and go with their followers in `hub`; how slow a client may be is `outlet`'s business.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ BEAT: Final = 1 / 30
 """Seconds in which what comes together goes out together; what comes after a pause goes at once."""
 SHARE: Final = 0.001
 """Seconds of it for each who follows, if those are more: who looks on should not slow a turn."""
+SLICE: Final = 4
+"""Followers that are told something before the loop does what else is due."""
 MAX_DELTA: Final = 32_000
 """Characters up to which deltas are put together."""
 PAGE: Final = 32
@@ -68,7 +71,10 @@ class SessionFeed:
         self._asked: dict[str, Item] = {}
         self._turn: Item | None = None
         self._pending: list[Event] = []
-        self._timer: asyncio.TimerHandle | None = None
+        self._items: list[Item] = []
+        self._due: list[SessionFollower] = []
+        """Who is still to be told of `_items`; what comes meanwhile is pending."""
+        self._timer: asyncio.Handle | None = None
         self._last = 0.0
         self._task = asyncio.create_task(self._run(), name=f"feed {session_id}")
         self._task.add_done_callback(self._end)
@@ -106,41 +112,71 @@ class SessionFeed:
                 async for event in events:
                     self._take(event)
         except NotFound as error:
-            self._flush()
+            self._tell_all()
             self.error = error
             for follower in tuple(self.followers):
                 follower.end(error)
         except ClewError:
             # It has a position, so nothing is lost by looking again.
-            self._flush()
+            self._tell_all()
             await asyncio.sleep(AGAIN)
 
     def _take(self, event: Event) -> None:
         self._pending.append(event)
-        if self._timer is not None:
-            return
-        loop = asyncio.get_running_loop()
-        wait = self._last + max(BEAT, SHARE * len(self.followers)) - loop.time()
-        if wait <= 0:
-            self._flush()
-        else:
-            self._timer = loop.call_later(wait, self._flush)
+        if self._timer is None:
+            self._tell_later()
 
-    def _flush(self) -> None:
+    def _tell_later(self) -> None:
+        """Begin to tell what is pending, now or as soon as the beat allows."""
+        loop = asyncio.get_running_loop()
+        when = self._last + max(BEAT, SHARE * len(self.followers))
+        if when > loop.time():
+            self._timer = loop.call_at(when, self._tell_later)
+            return
+        self._last = loop.time()
+        self._publish()
+        self._tell_some()
+
+    def _tell_some(self) -> None:
+        """Tell the next few, until everybody knows; then begin with what came meanwhile."""
+        self._timer = None
+        self._tell(SLICE)
+        if self._due:
+            # After whatever else is due, but without a pause: that would wake the loop while others
+            # sleep, and what is left of their time is then rounded up to whole milliseconds.
+            self._timer = asyncio.get_running_loop().call_soon(self._tell_some)
+        elif self._pending:
+            self._tell_later()
+
+    def _tell_all(self) -> None:
+        """Tell everything now, as it is the last for a while."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._last = asyncio.get_running_loop().time()
-        events, self._pending = merge(self._pending), []
-        for event in events:
-            self._publish(event)
+        self._tell(len(self._due))
+        self._publish()
+        self._tell(len(self._due))
 
-    def _publish(self, event: Event) -> None:
+    def _tell(self, count: int) -> None:
+        for follower in self._due[:count]:
+            if follower in self.followers:
+                follower.offer(self._items)
+        del self._due[:count]
+        if not self._due:
+            self._items = []  # not kept for as long as nothing else happens
+
+    def _publish(self) -> None:
+        """Make frames of what is pending, for those who are not behind: the others find it."""
+        events, self._pending = merge(self._pending), []
+        self._items = [item for event in events if (item := self._note(event)) is not None]
+        self._due = [each for each in self.followers if not each.is_behind]
+
+    def _note(self, event: Event) -> Item | None:
         item = item_of(event_frame(self.session_id, event))
         match event:
             case Committed(message):
                 if message.seq <= self.position:
-                    return  # seen before the store failed
+                    return None  # seen before the store failed
                 self.position = message.seq
             case ApprovalAsked(approval):
                 self._asked[approval.id] = item
@@ -150,8 +186,7 @@ class SessionFeed:
                 self._turn = item
             case _:
                 pass
-        for follower in tuple(self.followers):
-            follower.offer(item)
+        return item
 
 
 class SessionFollower:
@@ -161,24 +196,25 @@ class SessionFollower:
         self.feed = feed
         self.cursor = after
         self._outlet = outlet
-        self._is_behind = True
+        self.is_behind = True
         self._has_gap = False
         self._had_gap = False
         outlet.fall_behind(self)
 
-    def offer(self, item: Item) -> None:
+    def offer(self, items: Sequence[Item]) -> None:
         """Something new. Whoever is behind loses it, or finds it in the store."""
-        if self._is_behind or (item.seq is not None and item.seq <= self.cursor):
+        if self.is_behind:
             return
-        if not self._outlet.offer(item):
-            self._is_behind = self._has_gap = True
+        new = [each for each in items if each.seq is None or each.seq > self.cursor]
+        count = self._outlet.offer(new)
+        if count < len(new):
+            self.is_behind = self._has_gap = True
             self._outlet.fall_behind(self)
-        elif item.seq is not None:
-            self.cursor = item.seq
+        self.cursor = max((each.seq or 0 for each in new[:count]), default=0) or self.cursor
 
     def end(self, error: ClewError) -> None:
         """There is nothing to follow any more."""
-        self._is_behind = True
+        self.is_behind = True
         self._outlet.forget(self)
         self._outlet.put(item_of(ErrorFrame(problem_of(error), self.feed.session_id)))
 
@@ -189,7 +225,7 @@ class SessionFollower:
             self._has_gap, self._had_gap = False, True
             return [item_of(GapFrame(feed.session_id, self.cursor))]
         if self.cursor >= feed.position:
-            self._is_behind = False
+            self.is_behind = False
             self._outlet.forget(self)
             had_gap, self._had_gap = self._had_gap, False
             return feed.list_open(with_turn=had_gap)

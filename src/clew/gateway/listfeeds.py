@@ -67,7 +67,7 @@ class ListFollower:
         """What is different now. For who is behind, the difference is told later, as a whole."""
         if self._is_behind:
             return
-        if not all(self._outlet.offer(each) for each in items):
+        if self._outlet.offer(items) < len(items):
             self._is_behind = True
             self._outlet.fall_behind(self)
         elif self.feed.present is not None:

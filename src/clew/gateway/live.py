@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from typing import Any, Final
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from clew.client.following import make_state
 from clew.client.parts import Caller, get_visible
+from clew.core.endings import FLOOD, TOO_LONG, UNREADABLE, Ending
 from clew.core.frames import (
     ClientFrame,
     ErrorFrame,
@@ -33,7 +35,8 @@ from clew.gateway.feeds import SessionFollower
 from clew.gateway.hub import Hub
 from clew.gateway.listfeeds import ListFollower
 from clew.gateway.outlet import Item, Outlet, item_of
-from clew.gateway.sentry import Ending, Guest, Sentry
+from clew.gateway.sentry import Guest, Sentry
+from clew.gateway.sockets import send_together
 from clew.operations import Operation
 
 MAX_FRAME: Final = 4_000
@@ -56,10 +59,6 @@ LIVE: Final = Operation(
     gives=None,
     help="Live events of sessions and of the list, over a WebSocket.",
 )
-
-UNREADABLE: Final = Ending(1008, "too many frames that can't be read")
-FLOOD: Final = Ending(1008, "too many frames at once")
-TOO_LONG: Final = Ending(1009, "a frame that is too long")
 
 
 def make_live_door(hub: Hub, sentry: Sentry) -> Door:
@@ -125,17 +124,17 @@ class _Line:
         with contextlib.suppress(WebSocketDisconnect):
             while True:
                 await self._outlet.wait()
-                while (item := self._outlet.take()) is not None:
-                    await self._send(item)
+                while items := self._outlet.take():
+                    await self._send(items)
                 follower = self._outlet.find_behind()
                 if follower is not None:
                     for each in await follower.catch_up():
-                        await self._send(each)
+                        await self._send([each])
 
-    async def _send(self, item: Item) -> None:
+    async def _send(self, items: Sequence[Item]) -> None:
         try:
             with self._guest.sending():
-                await self._socket.send_text(item.text)
+                await send_together(self._socket, items)
         except RuntimeError as error:
             # What the server says when it has closed the socket by itself.
             raise WebSocketDisconnect(1006) from error

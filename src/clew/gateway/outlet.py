@@ -13,25 +13,35 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
+from websockets.frames import Frame, Opcode
+
 from clew.core.frames import EventFrame, LiveFrame, StreamFrame, to_wire
 
 MAX_FRAMES: Final = 512
 MAX_BYTES: Final = 1_000_000
 """One frame may go beyond it, however long: a message has to fit."""
 
+TOGETHER: Final = 16_000
+"""Bytes after which no more frames go out together."""
+
 
 class Item(NamedTuple):
-    """A frame and its JSON, made once for all who get it. `seq` is a message's number."""
+    """A frame, and as a socket sends it, made once for all who get it. `seq` is a message's."""
 
     frame: LiveFrame | StreamFrame
-    text: str
+    wire: bytes
     seq: int | None = None
+
+    @property
+    def text(self) -> str:
+        """Its JSON."""
+        return to_wire(self.frame).decode()
 
 
 def item_of(frame: LiveFrame | StreamFrame) -> Item:
     """A frame, ready to go out."""
     seq = frame.seq if isinstance(frame, EventFrame) else None
-    return Item(frame, to_wire(frame).decode(), seq)
+    return Item(frame, Frame(Opcode.TEXT, to_wire(frame)).serialize(mask=False), seq)
 
 
 class Follower(Protocol):
@@ -65,17 +75,25 @@ class Outlet:
         """Frames and bytes that wait."""
         return len(self._waiting), self._bytes
 
-    def offer(self, item: Item) -> bool:
-        """Put it in; False if it is full."""
-        if self.is_full:
-            return False
-        self.put(item)
-        return True
+    def offer(self, items: Sequence[Item]) -> int:
+        """Put in as many as it takes before it is full; how many those are."""
+        count = 0
+        for item in items:
+            if self.is_full:
+                break
+            self._waiting.append(item)
+            self._bytes += len(item.wire)
+            count += 1
+        self._tell()
+        return count
 
     def put(self, item: Item) -> None:
         """Put it in, full or not: for answers to a client who is then not listened to (`room`)."""
         self._waiting.append(item)
-        self._bytes += len(item.text)
+        self._bytes += len(item.wire)
+        self._tell()
+
+    def _tell(self) -> None:
         self._something.set()
         if self.is_full:
             self._room.clear()
@@ -97,17 +115,20 @@ class Outlet:
         """Wait until there is something to take, or somebody who is behind."""
         await self._something.wait()
 
-    def take(self) -> Item | None:
-        """The next that goes out; None if nothing waits."""
-        if not self._waiting:
-            if not self._behind:
-                self._something.clear()
-            return None
-        item = self._waiting.popleft()
-        self._bytes -= len(item.text)
+    def take(self) -> list[Item]:
+        """The next that go out together, not too many of them; none if nothing waits."""
+        items: list[Item] = []
+        size = 0
+        while self._waiting and size < TOGETHER:
+            item = self._waiting.popleft()
+            items.append(item)
+            size += len(item.wire)
+        self._bytes -= size
         if not self.is_full:
             self._room.set()
-        return item
+        if not items and not self._behind:
+            self._something.clear()
+        return items
 
     def find_behind(self) -> Follower | None:
         """Who has to catch up next; the last one that did comes last."""

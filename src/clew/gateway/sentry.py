@@ -10,8 +10,9 @@ import asyncio
 import contextlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final, NamedTuple
+from typing import Final
 
+from clew.core.endings import CLOSING, STALLED, UNAUTHORIZED, Ending
 from clew.errors import ClewError, TooManyRequests, Unauthorized
 from clew.gateway.auth import Gate, Pass
 
@@ -22,18 +23,6 @@ STALL: Final = 30.0
 MAX_GUESTS: Final = 1_000
 MAX_OF_ONE: Final = 256
 """Streams that one credential may have open."""
-
-
-class Ending(NamedTuple):
-    """Why it is over, as a WebSocket says it."""
-
-    code: int
-    reason: str
-
-
-UNAUTHORIZED: Final = 4401
-CLOSING: Final = Ending(1012, "clew is closing; come back in a moment")
-STALLED: Final = Ending(1013, "what was sent here was not read; come back when you can")
 
 
 class Guest:
@@ -95,7 +84,8 @@ class Sentry:
         """Until nobody listens any more."""
         while self._guests:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._gate.closed.wait(), LOOK)
+                async with asyncio.timeout(LOOK):
+                    await self._gate.closed.wait()
                 for guest in tuple(self._guests):
                     guest.end(CLOSING)
                 return

@@ -23,6 +23,7 @@ from starlette.types import ASGIApp
 from clew.errors import ClewError, InvalidInput
 from clew.gateway.auth import Gate
 from clew.gateway.guard import LOOPBACK, split_host
+from clew.gateway.sockets import Socket
 from clew.runtime.runtime import Runtime
 
 PORT: Final = 7717
@@ -173,6 +174,7 @@ async def serving(
             access_log=False,
             proxy_headers=False,
             server_header=False,
+            ws=Socket,
             ws_max_size=MAX_FRAME,
             ws_per_message_deflate=False,
             timeout_graceful_shutdown=max(1, round(grace)),

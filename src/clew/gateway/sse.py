@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from clew.client.calls import Calls
 from clew.client.parts import Caller, get_visible
+from clew.core.endings import UNAUTHORIZED
 from clew.core.frames import DoneFrame, ErrorFrame, EventFrame, GapFrame, StreamFrame, to_sse
 from clew.core.params import Params, SendChat, Seq, SessionId
 from clew.core.problems import problem_of
@@ -28,7 +29,7 @@ from clew.gateway.auth import Pass
 from clew.gateway.doors import Door
 from clew.gateway.hub import Hub
 from clew.gateway.outlet import Item, Outlet, item_of
-from clew.gateway.sentry import UNAUTHORIZED, Guest, Sentry
+from clew.gateway.sentry import Guest, Sentry
 from clew.operations import Operation
 
 HEARTBEAT: Final = 15.0
@@ -99,7 +100,7 @@ def _read_last_id(request: Request) -> int | None:
             raise InvalidInput("Last-Event-ID has to be a message's number.")
         number: int = msgspec.convert(given[0], Seq, strict=False)
     except msgspec.ValidationError as error:
-        raise InvalidInput(f"Last-Event-ID: {error}.") from error
+        raise InvalidInput("Last-Event-ID has to be a message's number.") from error
     return number
 
 
@@ -120,9 +121,9 @@ async def _follow(
         while True:
             if not await _within(outlet, heartbeat):
                 yield ALIVE
-            while (item := outlet.take()) is not None:
-                yield to_sse(item.frame)
-                if isinstance(item.frame, ErrorFrame):
+            while items := outlet.take():
+                yield b"".join([to_sse(each.frame) for each in items])
+                if isinstance(items[-1].frame, ErrorFrame):
                     return
             if outlet.find_behind() is not None:
                 for each in await follower.catch_up():
@@ -141,9 +142,9 @@ async def _answer(frames: AsyncGenerator[StreamFrame], heartbeat: float) -> Chun
             while True:
                 if not await _within(outlet, heartbeat):
                     yield ALIVE
-                while (item := outlet.take()) is not None:
-                    yield to_sse(item.frame)
-                    if isinstance(item.frame, DoneFrame | ErrorFrame):
+                while items := outlet.take():
+                    yield b"".join([to_sse(each.frame) for each in items])
+                    if isinstance(items[-1].frame, DoneFrame | ErrorFrame):
                         return
                 if pump.done() and not pump.cancelled() and pump.exception() is not None:
                     pump.result()
