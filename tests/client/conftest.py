@@ -9,35 +9,25 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from datetime import UTC
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from clew import config as configuration
-from clew.agent.personalities import Wardrobe
 from clew.client.calls import Calls
 from clew.client.client import Client
 from clew.client.local import LocalTransport
-from clew.client.parts import Caller, Parts
+from clew.client.parts import Caller
 from clew.core.frames import EventFrame, LiveFrame
 from clew.core.message import Message
 from clew.core.session import OWNER, NewSession, Session
 from clew.core.signals import Committed
 from clew.core.tokens import SCOPES, Scope, Token, digest_of
-from clew.memory import MarkdownMemory
 from clew.ports import Store
-from clew.runtime.cron import CronFile
-from clew.runtime.hooks import Hooks
-from clew.runtime.reception import Reception
 from clew.runtime.runtime import Runtime, host_clock
-from clew.store import open_store
-from clew.transfer import export_session
-from clew.wiring import open_catalogue
+from tests.client.calling import open_calls
 from tests.client.serving import serving
-from tests.runtime.conftest import CONFIG, WAIT, Actor, soon
-from tests.runtime.receiving import RULES, make_orders
+from tests.runtime.conftest import WAIT, soon
 
 WAYS = ("local", "http")
 
@@ -45,10 +35,10 @@ WAYS = ("local", "http")
 class Place:
     """A clew with an actor in the model's place, and the owner's client of it."""
 
-    def __init__(self, way: str, store: Store, actor: Actor, calls: Calls, url: str) -> None:
+    def __init__(self, way: str, calls: Calls, url: str) -> None:
         self.way = way
-        self.store = store
-        self.actor = actor
+        self.store: Store = calls.parts.store
+        self.actor: Any = calls.parts.runtime.agent
         self.calls = calls
         self.url = url
         self.secrets: dict[tuple[str, Scope], str] = {}
@@ -118,45 +108,12 @@ async def next_of(live: AsyncIterator[LiveFrame], *kinds: type[LiveFrame]) -> An
 
 @pytest.fixture(params=WAYS)
 async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Place]:
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / "config.toml").write_text(CONFIG, encoding="utf-8")
-    config = configuration.load(home=str(home), environ={})
     async with AsyncExitStack() as stack:
-        url = f"sqlite://{tmp_path}/store/sessions.db"
-        store: Store = await open_store(url, durability="normal")
-        stack.push_async_callback(store.close)
-        actor = Actor()
-
-        async def remember(_rule: str) -> None:
-            """Nobody says "always" here."""
-
-        runtime = Runtime(store, actor, hooks=Hooks({}, clock=host_clock), remember_rule=remember)
-        stack.push_async_callback(runtime.close)
-        models = open_catalogue(config)
-        orders = make_orders(runtime, models, home, home)
-        reception = Reception(runtime, RULES, orders, settle_s=0.0)
-        stack.push_async_callback(reception.close)
-        calls = Calls(
-            Parts(
-                runtime=runtime,
-                models=models,
-                personalities=Wardrobe(home / "personalities"),
-                memory=MarkdownMemory(home),
-                export=lambda session, kind, masked: export_session(
-                    store, session, kind, masked=masked
-                ),
-                zone=UTC,
-                timezone="UTC",
-                jobs=CronFile(home / "cron.json"),
-                reception=reception,
-                context=orders.context,
-            )
-        )
+        calls = await stack.enter_async_context(open_calls(tmp_path))
         address = ""
         if request.param == "http":
             address = await stack.enter_async_context(serving(calls))
-        made = Place(request.param, store, actor, calls, address)
+        made = Place(request.param, calls, address)
         stack.push_async_callback(made.close)
         yield made
 

@@ -40,10 +40,14 @@ async def test_a_whole_clew_answers_in_this_process(home: Path) -> None:
             session = frames[0].session
             status = await client.status()
         async with clew.local(str(home)) as client:
-            again = await client.sessions.get(session)
+            again = await client.sessions.get(session, render="html")
     said = [each.event.message for each in frames if isinstance(each.event, Committed)]
     assert [each.content for each in said] == ["How are you?", "Quite well."]
     assert tuple(said) == again.messages
+    assert [each.html for each in again.html or ()] == [
+        "<p>How are you?</p>\n",
+        "<p>Quite well.</p>\n",
+    ]
     assert again.session.total_tokens > 0
     assert status.store is not None
     assert status.store.engine.startswith("SQLite")

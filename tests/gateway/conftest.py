@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,7 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-from clew import config as configuration
-from clew.agent.personalities import Wardrobe
 from clew.client.calls import Calls
-from clew.client.parts import Parts
 from clew.client.tokens import make_token
 from clew.core.problems import MEDIA_TYPE
 from clew.core.session import OWNER, NewSession, Session
@@ -24,17 +20,9 @@ from clew.gateway.app import build_app
 from clew.gateway.auth import Gate, Setup
 from clew.gateway.doors import Door
 from clew.gateway.streams import Streams
-from clew.memory import MarkdownMemory
 from clew.ports import Store
-from clew.runtime.cron import CronFile
-from clew.runtime.hooks import Hooks
-from clew.runtime.reception import Reception
-from clew.runtime.runtime import Runtime, host_clock
-from clew.store import open_store
-from clew.transfer import export_session
-from clew.wiring import open_catalogue
-from tests.runtime.conftest import CONFIG, Actor
-from tests.runtime.receiving import RULES, make_orders
+from clew.runtime.runtime import host_clock
+from tests.client.calling import open_calls
 
 HOME = "http://localhost:7717"
 HOUR = 3_600_000
@@ -120,40 +108,10 @@ def check_problem(response: httpx.Response, status: int, code: str | None = None
 async def open_gatehouse(
     path: Path, setup: Setup | None = None, doors: Sequence[Door] = ()
 ) -> AsyncIterator[House]:
-    home = path / "home"
-    home.mkdir()
-    (home / "config.toml").write_text(CONFIG, encoding="utf-8")
-    config = configuration.load(home=str(home), environ={})
     async with AsyncExitStack() as stack:
-        url = f"sqlite://{path}/store/sessions.db"
-        store: Store = await open_store(url, durability="normal")
-        stack.push_async_callback(store.close)
-
-        async def remember(_rule: str) -> None:
-            """Nobody says "always" here."""
-
-        runtime = Runtime(store, Actor(), hooks=Hooks({}, clock=host_clock), remember_rule=remember)
-        stack.push_async_callback(runtime.close)
-        models = open_catalogue(config)
-        orders = make_orders(runtime, models, home, home)
-        reception = Reception(runtime, RULES, orders, settle_s=0.0)
-        stack.push_async_callback(reception.close)
-        calls = Calls(
-            Parts(
-                runtime=runtime,
-                models=models,
-                personalities=Wardrobe(home / "personalities"),
-                memory=MarkdownMemory(home),
-                export=lambda session, kind, masked: export_session(
-                    store, session, kind, masked=masked
-                ),
-                zone=UTC,
-                jobs=CronFile(home / "cron.json"),
-                reception=reception,
-            )
-        )
+        calls = await stack.enter_async_context(open_calls(path))
         watch = Watch()
-        gate = Gate(store, watch, setup)
+        gate = Gate(calls.parts.store, watch, setup)
         streams = Streams(calls, gate)
         app = build_app(
             calls, gate, doors=(*streams.doors, *doors), stream_chat=streams.stream_chat

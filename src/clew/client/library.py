@@ -71,11 +71,12 @@ class Sessions:
         )
         return await self._do("sessions.list", params, SessionList)
 
-    async def get(self, session: str, *, messages: int = 200) -> SessionDetail:
-        """A session and its newest messages."""
-        return await self._do(
-            "sessions.get", GetSession(id=session, messages=messages), SessionDetail
-        )
+    async def get(
+        self, session: str, *, messages: int = 200, render: Literal["html"] | None = None
+    ) -> SessionDetail:
+        """A session and its newest messages; with `render`, with safe HTML."""
+        params = GetSession(id=session, messages=messages, render=render)
+        return await self._do("sessions.get", params, SessionDetail)
 
     async def messages(
         self,
@@ -85,9 +86,12 @@ class Sessions:
         before: int | None = None,
         after: int | None = None,
         undone: bool = False,
+        render: Literal["html"] | None = None,
     ) -> MessagePage:
-        """The newest messages between two numbers, in order."""
-        params = GetMessages(id=session, limit=limit, before=before, after=after, undone=undone)
+        """The newest messages between two numbers, in order; with `render`, with safe HTML."""
+        params = GetMessages(
+            id=session, limit=limit, before=before, after=after, undone=undone, render=render
+        )
         return await self._do("sessions.messages", params, MessagePage)
 
     async def update(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC, tzinfo
 from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from clew.core.message import Message
 from clew.core.session import OWNER, Session, may_see
 from clew.core.tokens import Scope, covers
-from clew.core.views import ChannelView, SessionView, StoreView, view_session
+from clew.core.views import ChannelView, MessageHtml, SessionView, StoreView, view_session
 from clew.errors import Forbidden, SessionNotFound
 from clew.operations import Operation
 from clew.ports import Context, Memory, Models, Personalities, Store
@@ -21,6 +22,10 @@ from clew.runtime.runtime import Runtime
 Format: TypeAlias = Literal["md", "html", "jsonl"]
 Exporter: TypeAlias = Callable[[Session, Format, bool | None], AsyncIterator[str]]
 """A session as a file of that kind, piece by piece; `masked` or not, or as usual."""
+
+
+Renderer: TypeAlias = Callable[[Sequence[Message]], Awaitable[tuple[MessageHtml, ...]]]
+"""The HTML of messages, one for each."""
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -59,6 +64,7 @@ class Parts(NamedTuple):
     export: Exporter | None = None
     describe: Callable[[], Awaitable[StoreView]] | None = None
     channels: Callable[[], tuple[ChannelView, ...]] = tuple
+    render: Renderer | None = None
     zone: tzinfo = UTC
     timezone: str | None = None
     jobs: CronFile | None = None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 from msgspec import UNSET
 
 from clew.client.parts import Caller, Parts, get_visible, view
 from clew.core.compaction import Compacted
+from clew.core.message import Message
 from clew.core.params import (
     CompactSession,
     ExportSession,
@@ -29,6 +30,7 @@ from clew.core.views import (
     Exported,
     Hit,
     ListedSession,
+    MessageHtml,
     MessagePage,
     PreviewLine,
     SessionDetail,
@@ -132,7 +134,9 @@ async def get_session(parts: Parts, params: GetSession, caller: Caller) -> Sessi
     session = await get_visible(parts, params.id, caller)
     messages = await parts.store.get_messages(session.id, params.messages + 1)
     more = len(messages) > params.messages
-    return SessionDetail(await view(parts, session), messages[1:] if more else messages, more)
+    shown = messages[1:] if more else messages
+    html = await _render(parts, shown, params.render)
+    return SessionDetail(await view(parts, session), shown, more, html)
 
 
 async def get_messages(parts: Parts, params: GetMessages, caller: Caller) -> MessagePage:
@@ -146,7 +150,19 @@ async def get_messages(parts: Parts, params: GetMessages, caller: Caller) -> Mes
         undone=params.undone,
     )
     more = len(messages) > params.limit
-    return MessagePage(messages[1:] if more else messages, session.head, more)
+    shown = messages[1:] if more else messages
+    html = await _render(parts, shown, params.render)
+    return MessagePage(shown, session.head, more, html)
+
+
+async def _render(
+    parts: Parts, messages: Sequence[Message], form: Literal["html"] | None
+) -> tuple[MessageHtml, ...] | None:
+    if form is None:
+        return None
+    if parts.render is None:
+        raise InvalidInput("Nobody here can make HTML of messages. Leave out `render`.")
+    return await parts.render(messages)
 
 
 async def update_session(parts: Parts, params: UpdateSession, caller: Caller) -> SessionView:

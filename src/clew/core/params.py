@@ -79,20 +79,22 @@ class ListSessions(Params, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class GetSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A session, and so many of its newest messages."""
+    """A session, and so many of its newest messages; with `render`, as HTML too."""
 
     id: SessionId
     messages: Annotated[int, Meta(ge=0, le=1_000)] = 200
+    render: Literal["html"] | None = None
 
 
 class GetMessages(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`before` and `after` are numbers of messages, and exclusive."""
+    """`before` and `after` are numbers of messages, and exclusive. `render` adds safe HTML."""
 
     id: SessionId
     limit: Annotated[int, Meta(ge=1, le=1_000)] = 50
     before: Seq | None = None
     after: Seq | None = None
     undone: bool = False
+    render: Literal["html"] | None = None
 
 
 class OneSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -60,23 +60,43 @@ class SessionList(msgspec.Struct, frozen=True):
     cut: bool = False
 
 
+class MessageHtml(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The text of a message as HTML that a page may show as it is.
+
+    What the assistant said is read as Markdown (code coloured by classes, images as links); what a
+    person said is kept as typed, line by line; what a tool answered is `<pre>`. `thinking` is what
+    the model thought, if it told. No scripts, no styles, nothing loads, and links lead to the web
+    or to mail. A text that is very long, or nested very deeply, is shown as it was written.
+    """
+
+    seq: int
+    html: str
+    thinking: str | None = None
+
+
 class SessionDetail(msgspec.Struct, frozen=True):
-    """A session and its newest messages. `more`: there are older ones."""
+    """A session and its newest messages. `more`: there are older ones.
+
+    `html`, if asked for: one for each message, in the same order.
+    """
 
     session: SessionView
     messages: tuple[Message, ...]
     more: bool = False
+    html: tuple[MessageHtml, ...] | None = None
 
 
 class MessagePage(msgspec.Struct, frozen=True):
     """The newest messages between two numbers, in order.
 
     `more`: there are others, older than these, that fit; ask again with `before`.
+    `html`, if asked for: one for each message, in the same order.
     """
 
     messages: tuple[Message, ...]
     head: int
     more: bool = False
+    html: tuple[MessageHtml, ...] | None = None
 
 
 class PreviewLine(msgspec.Struct, frozen=True):

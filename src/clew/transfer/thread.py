@@ -72,7 +72,7 @@ def speaker(message: Message) -> str:
 def blocks(message: Message, clean: Clean, *, thinking: bool = False) -> Iterator[Block]:
     """A message in the order in which it is read."""
     if thinking:
-        for thought in _thoughts(message.parts):
+        for thought in thoughts(message.parts):
             yield Block("details", _text(clean(thought)), "Thinking")
     content = _text(clean(message.content))
     if message.role == "tool":
@@ -91,7 +91,8 @@ def blocks(message: Message, clean: Clean, *, thinking: bool = False) -> Iterato
         yield Block("details", arguments, _line(f"Tool: {call.name}"), "json")
 
 
-def _thoughts(parts: tuple[dict[str, Any], ...]) -> Iterator[str]:
+def thoughts(parts: tuple[dict[str, Any], ...]) -> Iterator[str]:
+    """What a model thought before it spoke, as far as its provider tells."""
     for part in parts:
         if "thinking" in (part.get("type"), part.get("kind"), part.get("part_kind")):
             texts = (part.get(name) for name in ("thinking", "content", "text"))

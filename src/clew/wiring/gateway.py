@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from clew.channels.webhook import Hook
     from clew.client.calls import Calls
     from clew.client.client import Client
-    from clew.client.parts import Format
+    from clew.client.parts import Format, Renderer
     from clew.core.session import Session
     from clew.core.views import ChannelView
     from clew.gateway.auth import Gate, Setup
@@ -79,7 +79,12 @@ def open_reception(
 
 
 def open_calls(
-    config: Config, house: House, reception: Reception, errands: Errands | None = None
+    config: Config,
+    house: House,
+    reception: Reception,
+    errands: Errands | None = None,
+    *,
+    render: Renderer | None = None,
 ) -> Calls:
     """The public operations over a house; those of a gateway can tell of its errands too."""
     from clew.client.calls import Calls  # noqa: PLC0415  # only who is called pays for it
@@ -99,6 +104,7 @@ def open_calls(
     return Calls(
         Parts(
             runtime=house.runtime,
+            render=render,
             models=house.models,
             personalities=house.personalities,
             memory=house.memory,
@@ -113,6 +119,14 @@ def open_calls(
             context=house.context,
         )
     )
+
+
+def _open_renderer(open_things: AsyncExitStack) -> Renderer:
+    from clew.transfer.typesetting import Typesetter  # noqa: PLC0415  # only who is called pays
+
+    typesetter = Typesetter()
+    open_things.push_async_callback(typesetter.close)
+    return typesetter.render
 
 
 @asynccontextmanager
@@ -136,7 +150,7 @@ async def local(
         open_things.push_async_callback(house.close)
         reception = open_reception(config, house)
         open_things.push_async_callback(reception.close)
-        calls = open_calls(config, house, reception)
+        calls = open_calls(config, house, reception, render=_open_renderer(open_things))
         yield Client(transport=LocalTransport(calls, Caller()))
 
 
@@ -176,7 +190,8 @@ async def open_gateway(
         errands = await open_things.enter_async_context(
             run_errands(config, house, reception, channels)
         )
-        calls = open_calls(config, house, reception, errands)
+        renderer = _open_renderer(open_things)
+        calls = open_calls(config, house, reception, errands, render=renderer)
         gate = Gate(store, clock, setup)
         streams = Streams(calls, gate)
         hook_door = make_hook_door(

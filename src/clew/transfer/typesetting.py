@@ -1,0 +1,183 @@
+"""The HTML of messages, for a page: what each role's text becomes, and how much work a page may be.
+
+Markdown is set by a process beside this one, started for the first page that asks: colouring code
+has no bound where somebody means harm, and would stop every turn of a gateway meanwhile. A text
+that takes too long ends that process and is shown without colours, or as it was written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import struct
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from time import monotonic
+from typing import BinaryIO, Final
+
+from clew.core.message import Message
+from clew.core.text import strip_controls
+from clew.core.views import MessageHtml
+from clew.transfer.escaping import to_paragraph, to_preformatted
+from clew.transfer.thread import thoughts
+
+LONGEST: Final = 50_000
+"""Characters of a text; a longer one is shown as it was written."""
+PAGE: Final = 500_000
+"""Characters of Markdown in a page, the newest messages first; the others likewise."""
+COLOUR_S: Final = 10.0
+"""Time of a page in which code is coloured."""
+LOSSES: Final = 6
+"""Processes that a page may cost; then the rest of it is shown as it was written."""
+CPU_S: Final = 2.0
+"""Time of the processor for a text."""
+HANG_S: Final = 60.0
+"""When a process that says nothing is taken for lost: far more than it ever needs."""
+SHORT: Final = 2_000
+"""Characters that are escaped at once, without another thread."""
+
+_HEADER: Final = struct.Struct(">?I")
+"""Before each text and each answer: whether code is coloured, and how many bytes follow."""
+
+log = logging.getLogger(__name__)
+
+
+class Typesetter:
+    """Sets the messages of a page. One text at a time, so that pages take turns; `close` it."""
+
+    def __init__(self) -> None:
+        self._process: Process | None = None
+        self._turn = asyncio.Lock()
+
+    async def render(self, messages: Sequence[Message]) -> tuple[MessageHtml, ...]:
+        """One for each message, in the same order."""
+        allowance = _Allowance()
+        made = [await self._render(message, allowance) for message in reversed(messages)]
+        return tuple(reversed(made))
+
+    async def close(self) -> None:
+        """End the process."""
+        async with self._turn:
+            await self._end()
+
+    async def _render(self, message: Message, allowance: _Allowance) -> MessageHtml:
+        if message.role == "assistant":
+            html = await self._set(message.content, allowance)
+        else:
+            draw = to_paragraph if message.role == "user" else to_preformatted
+            html = await _escape(draw, message.content)
+        thinking = await self._set("\n\n".join(thoughts(message.parts)), allowance)
+        return MessageHtml(message.seq, html, thinking or None)
+
+    async def _set(self, text: str, allowance: _Allowance) -> str:
+        if not text.strip():
+            return ""
+        if len(text) > min(LONGEST, allowance.characters) or allowance.losses >= LOSSES:
+            return await _escape(to_preformatted, text)
+        allowance.characters -= len(text)
+        for colours in (True, False) if allowance.seconds > 0 else (False,):
+            html = await self._ask(text, colours, allowance)
+            if html is not None:
+                return html
+        return await _escape(to_preformatted, text)
+
+    async def _ask(self, text: str, colours: bool, allowance: _Allowance) -> str | None:
+        """What the process makes of it; None if it was lost."""
+        data = strip_controls(text).encode()
+        async with self._turn:
+            began = monotonic()
+            answered = False
+            try:
+                async with asyncio.timeout(HANG_S):
+                    process = await self._get_process()
+                    assert process.stdin is not None  # noqa: S101  # for the type checker
+                    process.stdin.write(_HEADER.pack(colours, len(data)) + data)
+                    await process.stdin.drain()
+                    html = await _read(process)
+                answered = True
+                return html
+            except (OSError, EOFError, TimeoutError):
+                log.warning("A message could not be made HTML in time (colours: %s).", colours)
+                return None
+            finally:
+                allowance.seconds -= monotonic() - began
+                if not answered:  # half an answer would be taken for the next one
+                    allowance.losses += 1
+                    await self._end()
+
+    async def _get_process(self) -> Process:
+        if self._process is not None:
+            if self._process.returncode is None:
+                return self._process
+            await self._end()  # somebody else has ended it
+        # Without our environment: it reads what anybody wrote, and needs no secret for it.
+        self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", "-m", __name__),
+            env={}, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True,
+        )  # fmt: skip
+        await _read(self._process)
+        return self._process
+
+    async def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.communicate()
+
+
+class _Allowance:
+    """What is left of a page's work."""
+
+    def __init__(self) -> None:
+        self.characters = PAGE
+        self.seconds = COLOUR_S
+        self.losses = 0
+
+
+async def _read(process: Process) -> str:
+    assert process.stdout is not None  # noqa: S101  # for the type checker
+    _, size = _HEADER.unpack(await process.stdout.readexactly(_HEADER.size))
+    return (await process.stdout.readexactly(size)).decode()
+
+
+async def _escape(draw: Callable[[str], str], text: str) -> str:
+    if not text.strip():
+        return ""
+    if len(text) <= SHORT:
+        return draw(strip_controls(text))
+    return await asyncio.to_thread(lambda: draw(strip_controls(text)))
+
+
+# --- the process ------------------------------------------------------------------------------
+
+
+def serve(asked: BinaryIO, answers: BinaryIO) -> None:
+    """Set what is asked for until there is no more; first say that all is ready.
+
+    The signal is caught by nobody, so it ends the process even within a regular expression, and
+    also when whoever asked is gone.
+    """
+    from clew.transfer.markup import render  # noqa: PLC0415  # only the process pays for it
+
+    _answer(answers, "")
+    while header := asked.read(_HEADER.size):
+        colours, size = _HEADER.unpack(header)
+        text = asked.read(size).decode()
+        signal.setitimer(signal.ITIMER_VIRTUAL, CPU_S)
+        html = render(text, colours=colours)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        _answer(answers, html)
+
+
+def _answer(answers: BinaryIO, html: str) -> None:
+    data = html.encode()
+    answers.write(_HEADER.pack(True, len(data)) + data)
+    answers.flush()
+
+
+if __name__ == "__main__":
+    serve(sys.stdin.buffer, sys.stdout.buffer)

@@ -1,0 +1,67 @@
+"""The public operations over a real store and runtime; an actor stands for the model."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC
+from pathlib import Path
+
+from clew import config as configuration
+from clew.agent.personalities import Wardrobe
+from clew.client.calls import Calls
+from clew.client.parts import Parts
+from clew.memory import MarkdownMemory
+from clew.ports import Store
+from clew.runtime.cron import CronFile
+from clew.runtime.hooks import Hooks
+from clew.runtime.reception import Reception
+from clew.runtime.runtime import Runtime, host_clock
+from clew.store import open_store
+from clew.transfer import export_session
+from clew.transfer.typesetting import Typesetter
+from clew.wiring import open_catalogue
+from tests.runtime.conftest import CONFIG, Actor
+from tests.runtime.receiving import RULES, make_orders
+
+
+@asynccontextmanager
+async def open_calls(path: Path) -> AsyncIterator[Calls]:
+    """The calls inside the block; everything is below the path."""
+    home = path / "home"
+    home.mkdir()
+    (home / "config.toml").write_text(CONFIG, encoding="utf-8")
+    config = configuration.load(home=str(home), environ={})
+    async with AsyncExitStack() as stack:
+        url = f"sqlite://{path}/store/sessions.db"
+        store: Store = await open_store(url, durability="normal")
+        stack.push_async_callback(store.close)
+
+        async def remember(_rule: str) -> None:
+            """Nobody says "always" here."""
+
+        runtime = Runtime(store, Actor(), hooks=Hooks({}, clock=host_clock), remember_rule=remember)
+        stack.push_async_callback(runtime.close)
+        models = open_catalogue(config)
+        orders = make_orders(runtime, models, home, home)
+        reception = Reception(runtime, RULES, orders, settle_s=0.0)
+        stack.push_async_callback(reception.close)
+        typesetter = Typesetter()
+        stack.push_async_callback(typesetter.close)
+        yield Calls(
+            Parts(
+                runtime=runtime,
+                models=models,
+                personalities=Wardrobe(home / "personalities"),
+                memory=MarkdownMemory(home),
+                export=lambda session, kind, masked: export_session(
+                    store, session, kind, masked=masked
+                ),
+                render=typesetter.render,
+                zone=UTC,
+                timezone="UTC",
+                jobs=CronFile(home / "cron.json"),
+                reception=reception,
+                context=orders.context,
+            )
+        )
