@@ -21,6 +21,7 @@ from clew.core.arrivals import Incoming, Receipt
 from clew.core.changes import Change, Recorded
 from clew.core.context import ContextPart
 from clew.core.delivery import Inbound, NewInbound, NewOutbound, Outbound, OutboundStatus
+from clew.core.guests import Decided, NewPairing, Pairing
 from clew.core.memory import MemoryFile, MemoryName, MemoryVersion
 from clew.core.message import Draft, Message, ToolCall
 from clew.core.models import ModelInfo
@@ -144,8 +145,13 @@ class Sessions(Protocol):
         """
         ...
 
-    async def describe_session(self, session_id: str, facts: SessionFacts) -> Session:
-        """What clew learned about the session. Never raises the revision or `updated_at`."""
+    async def describe_session(
+        self, session_id: str, facts: SessionFacts, *, noted: dict[str, Any] | None = None
+    ) -> Session:
+        """What clew learned about the session. Never raises the revision or `updated_at`.
+
+        With `noted`, `Conflict` if the session's metadata is no longer this.
+        """
         ...
 
     async def find_route(self, key: str) -> Session | None:
@@ -245,7 +251,8 @@ class Log(Protocol):
 
         By day, `name` is the beginning of a quarter of an hour in milliseconds: which day it
         belongs to depends on where the person is. By session it is the id, by model and platform
-        their name, empty if unknown. Every session counts, in the trash too.
+        their name, empty if unknown. Every session counts, in the trash too. Rows of sessions
+        whose metadata says `estimated` say so.
         """
         ...
 
@@ -477,19 +484,23 @@ class Inbox(Protocol):
         ...
 
     async def list_inbound(
-        self, session_id: str | None = None, *, limit: int = 100
+        self, session_id: str | None = None, *, key: str | None = None, limit: int = 100
     ) -> tuple[Inbound, ...]:
-        """What is queued or claimed, oldest first."""
+        """What is queued or claimed, oldest first: of one session, or of any.
+
+        With a key, what came under that key too, whatever session it was for.
+        """
         ...
 
 
 class Outbox(Protocol):
     """Replies, until a receipt says that they arrived. A turn's are made by `Log.record`."""
 
-    async def add_outbound(self, session_id: str, new: NewOutbound) -> Outbound:
+    async def add_outbound(self, session_id: str | None, new: NewOutbound) -> Outbound:
         """A reply that belongs to no turn, whoever is busy with the session at the moment.
 
-        One whose id is known stays as it is. `SessionNotFound` if there is no such session.
+        One whose id is known stays as it is. `SessionNotFound` if there is no such session; what
+        belongs to none has None.
         """
         ...
 
@@ -543,6 +554,37 @@ class Tokens(Protocol):
         ...
 
 
+class Pairings(Protocol):
+    """Who was let in to talk, or refused, and who asks to be let in."""
+
+    async def ask_pairing(self, new: NewPairing, *, most: int) -> Pairing | None:
+        """Somebody asks: a code for an hour, or the one that they have while it still counts.
+
+        `told` says how often they asked with it. What was decided about them stays as it is. None
+        if `most` others of that channel wait already. Codes that nobody approved are forgotten,
+        and after a day deliveries that are over and belong to no session.
+        """
+        ...
+
+    async def find_pairing(self, person: str) -> Pairing | None:
+        """What is known of a person."""
+        ...
+
+    async def list_pairings(self) -> tuple[Pairing, ...]:
+        """All of them: first those who wait, expired ones too; newest first."""
+        ...
+
+    async def redeem_pairing(self, code: str, *, by: str) -> Pairing:
+        """Let in whoever has this code, once; `RecordNotFound` if it does not count."""
+        ...
+
+    async def decide_pairing(
+        self, person: str, channel: str, status: Decided, *, by: str
+    ) -> Pairing:
+        """Let a person in, or keep them out, whether they have asked or not."""
+        ...
+
+
 class Store(
     Sessions,
     Log,
@@ -555,6 +597,7 @@ class Store(
     Inbox,
     Outbox,
     Tokens,
+    Pairings,
     Protocol,
 ):
     """A session store. Open one with `clew.open_store(url)`, and use it as `async with`."""

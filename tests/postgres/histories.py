@@ -6,6 +6,7 @@ import uuid
 
 from clew.core import changes
 from clew.core.delivery import NewInbound, NewOutbound
+from clew.core.guests import NewPairing
 from clew.core.message import Draft
 from clew.core.notes import Todo
 from clew.core.session import NewSession, SessionEdit
@@ -100,3 +101,8 @@ async def _deliver(store: Store, session_id: str) -> None:
         await store.add_token(
             Token(id=name, name=name, person="owner", scope="read", created_at=1), name.encode()
         )
+        asking = NewPairing(
+            person=f"tg:{name}", channel="tg", code=name, name=name, reply_to={"key": name}
+        )
+        await store.ask_pairing(asking, most=9)
+    await store.redeem_pairing("apple", by="owner")

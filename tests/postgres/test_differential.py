@@ -17,6 +17,7 @@ import pytest
 
 from clew.core import changes
 from clew.core.delivery import NewInbound, NewOutbound
+from clew.core.guests import Decided, NewPairing, Pairing
 from clew.core.message import Draft, ToolCall
 from clew.core.notes import Todo
 from clew.core.retention import Retention
@@ -77,6 +78,14 @@ QUERIES = (
     "日本語", "本語", '"apple banana"', "apple -banana", '"x ray"', "don't", "user@example.com",
     "여우", "สวัส", "apple run*", "-apple", "", "naive café", "3.14", "quoted", "under",
 )  # fmt: skip
+
+
+DECIDED: tuple[Decided, ...] = ("paired", "refused")
+
+
+async def redeem_newest(store: Store) -> Pairing:
+    codes = [each.code for each in await store.list_pairings() if each.code is not None]
+    return await store.redeem_pairing(codes[0] if codes else "none", by="owner")
 
 
 class History:
@@ -373,6 +382,8 @@ class History:
         answered = self.random.choice(self.approvals or ["none"])
         status: Any = self.random.choice(("sent", "pending", "failed", "nonsense"))
         token = Token(self.name("t"), self.words(2), "owner", "read", self.clock())
+        guest, decided = f"{channel}:{self.random.randrange(5)}", self.random.choice(DECIDED)
+        asking = NewPairing(person=guest, channel=channel, code=self.name("CODE"), name=who)
         data = self.words(3).encode("utf-8", "surrogatepass")
         calls: dict[str, Call] = {
             "accept": lambda store: store.accept(new, claimant=claimant),
@@ -389,6 +400,10 @@ class History:
             "add_token": lambda store: store.add_token(token, data[:3]),
             "find_token": lambda store: store.find_token(data[:3]),
             "list_tokens": lambda store: store.list_tokens(),
+            "ask_pairing": lambda store: store.ask_pairing(asking, most=3),
+            "redeem_pairing": redeem_newest,
+            "decide_pairing": lambda store: store.decide_pairing(guest, channel, decided, by=who),
+            "list_pairings": lambda store: store.list_pairings(),
             "put_blob": lambda store: store.put_blob(data, "text/plain"),
             "list_approvals": lambda store: store.list_approvals(),
             "decide_approval": lambda store: store.decide_approval(answered, "yes", by="owner"),

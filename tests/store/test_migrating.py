@@ -73,6 +73,32 @@ def test_a_new_file_is_made_whole_and_private(path: Path) -> None:
     assert not list(path.parent.glob("*.before-*"))
 
 
+def test_deliveries_keep_their_order_when_the_outbox_is_made_anew(path: Path) -> None:
+    database = Database(path, clock=lambda: 1, version="0.1")
+    database.open(shipped_migrations()[:2])
+    database._let_go()
+    session = "aaaaaaaa-0000-4000-8000-000000000000"
+    query(
+        path,
+        f"""INSERT INTO sessions (id, key, agent, person, platform, kind, created_at, updated_at)
+            VALUES ('{session}', 'k', 'main', 'owner', 'cli', 'main', 1, 1)""",
+    )
+    for number, name in ((5, "b"), (9, "a"), (7, "c")):
+        query(
+            path,
+            f"""INSERT INTO outbox (rowid, id, session_id, key, channel, address, content, status,
+                  due_at, created_at, updated_at)
+                VALUES ({number}, '{name}', '{session}', 'k', 'c', '{{}}', '', 'pending', 1, 1,
+                  1)""",
+        )
+    before = query(path, "SELECT rowid, * FROM outbox ORDER BY rowid")
+
+    open_and_close(path)
+
+    assert query(path, "SELECT rowid, * FROM outbox ORDER BY rowid") == before
+    assert [row[1] for row in before] == ["b", "c", "a"]
+
+
 def test_a_database_of_a_newer_clew_is_refused_untouched(store: Path) -> None:
     open_and_close(store, new_step())
     before = snapshot(store.parent)

@@ -107,9 +107,11 @@ async def _find_outbound(parts: Parts, outbound_id: str) -> Outbound:
     raise RecordNotFound("delivery", outbound_id)
 
 
-async def _may_see(parts: Parts, session_id: str, caller: Caller) -> bool:
+async def _may_see(parts: Parts, session_id: str | None, caller: Caller) -> bool:
     if caller.is_owner:
         return True
+    if session_id is None:
+        return False
     try:
         session = await parts.store.get_session(session_id)
     except SessionNotFound:

@@ -59,10 +59,13 @@ class NewOutbound(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
 
 
 class Outbound(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A delivery. `uncertain` means that it may or may not have arrived: people are shown these."""
+    """A delivery. `uncertain` means that it may or may not have arrived: people are shown these.
+
+    What is said to somebody who is not let in yet belongs to no session.
+    """
 
     id: str
-    session_id: str
+    session_id: str | None
     key: str
     channel: str
     address: dict[str, Any]

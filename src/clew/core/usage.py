@@ -1,7 +1,9 @@
-"""What a model call cost, in tokens and money. Values only; prices are known elsewhere."""
+"""What a model call cost, in tokens and money, and sums of it. Prices are known elsewhere."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from datetime import datetime, tzinfo
 from typing import Literal
 
 import msgspec
@@ -39,8 +41,43 @@ ESTIMATED = "estimated"
 
 
 class UsageRow(msgspec.Struct, frozen=True):
-    """What was spent under one name, and in how many turns."""
+    """What was spent under one name, and in how many turns.
+
+    `estimated`: no provider has counted some of the totals of the sessions that it was spent in.
+    """
 
     name: str
     usage: Usage
     turns: int
+    estimated: bool = False
+
+
+def sum_up(rows: Iterable[UsageRow], name: str) -> UsageRow:
+    """All of it under one name."""
+    total = UsageRow(name, Usage(), 0)
+    for row in rows:
+        total = UsageRow(
+            name, total.usage + row.usage, total.turns + row.turns, total.estimated or row.estimated
+        )
+    return total
+
+
+def by_days(rows: Iterable[UsageRow], zone: Callable[[int], tzinfo]) -> tuple[UsageRow, ...]:
+    """Quarters of an hour, named in milliseconds, as the days of where somebody is."""
+    days: dict[str, list[UsageRow]] = {}
+    for row in rows:
+        at = int(row.name)
+        day = datetime.fromtimestamp(at / 1000, zone(at)).date().isoformat()
+        days.setdefault(day, []).append(row)
+    return tuple(sum_up(days[day], day) for day in sorted(days))
+
+
+def dearest_first(rows: Iterable[UsageRow]) -> tuple[UsageRow, ...]:
+    """By cost; those whose cost is unknown come last, and by tokens like all that cost the same."""
+
+    def rank(row: UsageRow) -> tuple[bool, int, int, str]:
+        spent = row.usage
+        tokens = spent.input_tokens + spent.output_tokens
+        return (spent.cost is None, -(spent.cost or 0), -tokens, row.name)
+
+    return tuple(sorted(rows, key=rank))

@@ -236,7 +236,7 @@ class Deliverer:
             await self._try_later(row, ReplyDelayed(why))
             return
         await self._settle(row, "uncertain", error=why)
-        if self._bus is not None:
+        if self._bus is not None and row.session_id is not None:
             self._bus.publish(row.session_id, Notice(DOUBTFUL.format(row.channel, why)))
 
     async def _settle(self, row: Outbound, status: Any, **what: Any) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from clew.core.delivery import Inbound, Outbound
+from clew.core.guests import Pairing
 from clew.core.jsontext import from_json, to_json
 from clew.core.message import Draft, Message, ToolCall
 from clew.core.notes import Compaction
@@ -65,6 +66,10 @@ INBOX_COLUMNS = """
 OUTBOX_COLUMNS = """
   id, session_id, key, channel, address, content, turn_id, seq, status, attempts, due_at, claimant,
   claimed_at, receipt, error, created_at, updated_at
+"""
+
+PAIRING_COLUMNS = """
+  person, channel, status, name, code, told, reply_to, asked_at, expires_at, decided_at, decided_by
 """
 
 COMPACTION_COLUMNS = """
@@ -274,6 +279,12 @@ def outbound_from(row: Row) -> Outbound:
     values = _unescape(row, json_at=(4, 13))
     middle = (_object(row[4]) or {}, *values[5:13], _object(row[13]))
     return Outbound(*(*values[:4], *middle, *values[14:]))
+
+
+def pairing_from(row: Row) -> Pairing:
+    """A row of PAIRING_COLUMNS."""
+    values = _unescape(row, json_at=(6,))
+    return Pairing(*(*values[:6], _object(row[6]), *values[7:]))
 
 
 def compaction_from(row: Row) -> Compaction:

@@ -93,6 +93,12 @@ TABLES: Final = (
         "id",
         ordered=True,
     ),
+    _table(
+        "pairings",
+        """person channel status name code told reply_to asked_at expires_at decided_at
+        decided_by""",
+        "person",
+    ),
 )
 
 

@@ -45,8 +45,9 @@ RETURNING ordinal, {INBOX_COLUMNS}
 
 _LIST_INBOUND = f"""
 SELECT {INBOX_COLUMNS} FROM inbox
-WHERE status IN ('queued', 'claimed') AND ($1::text IS NULL OR session_id = $1)
-ORDER BY ordinal LIMIT $2
+WHERE status IN ('queued', 'claimed')
+  AND (coalesce($1::text, $2::text) IS NULL OR session_id = $1 OR key = $2)
+ORDER BY ordinal LIMIT $3
 """
 
 _ADD_OUTBOUND = """
@@ -155,10 +156,10 @@ class PostgresInbox:
         return await self._db.write(job)
 
     async def list_inbound(
-        self, session_id: str | None = None, *, limit: int = 100
+        self, session_id: str | None = None, *, key: str | None = None, limit: int = 100
     ) -> tuple[Inbound, ...]:
         """See `ports.Inbox`."""
-        bindings = (optional(session_id), check_limit(limit))
+        bindings = (optional(session_id), optional(key), check_limit(limit))
 
         async def job(connection: Connection) -> tuple[Inbound, ...]:
             return tuple(map(inbound_from, await fetch(connection, _LIST_INBOUND, bindings)))
@@ -171,11 +172,12 @@ class PostgresOutbox:
 
     _db: Database
 
-    async def add_outbound(self, session_id: str, new: NewOutbound) -> Outbound:
+    async def add_outbound(self, session_id: str | None, new: NewOutbound) -> Outbound:
         """See `ports.Outbox`."""
 
         async def job(connection: Connection) -> Outbound:
-            await get(connection, session_id)
+            if session_id is not None:
+                await get(connection, session_id)
             bindings = (
                 text(new.id), session_id, text(new.key), text(new.channel), to_json(new.address),
                 text(new.content), optional(new.turn_id), new.seq,

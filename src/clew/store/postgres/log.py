@@ -7,10 +7,11 @@ from functools import partial
 import psycopg
 
 from clew.core.changes import AddMessage, Change, Recorded
-from clew.core.message import Draft, Message, number
+from clew.core.message import Message
 from clew.core.turn import Approval, ApprovalScope, Decision, Turn
 from clew.core.usage import Usage, UsageBy, UsageRow
-from clew.errors import Conflict, InvalidInput, RecordNotFound
+from clew.errors import InvalidInput, RecordNotFound
+from clew.store.appending import Appends
 from clew.store.cursors import check_limit
 from clew.store.postgres.appending import append, is_plain
 from clew.store.postgres.connection import Connection, fetch, fetch_one
@@ -44,11 +45,12 @@ _NAMES: dict[UsageBy, str] = {
     "session": "t.session_id",
     "platform": "s.platform",
 }
+# Metadata is JSON in a text: one that is nested would count too, which is a ~ too many.
 _SPENT_BY = """
 SELECT {name} COLLATE "C" AS name, sum(t.input_tokens)::bigint, sum(t.output_tokens)::bigint,
   sum(t.cache_read_tokens)::bigint, sum(t.cache_creation_tokens)::bigint,
   CASE WHEN count(*) = count(t.cost) THEN sum(t.cost)::bigint END, sum(t.api_calls)::bigint,
-  count(*)
+  count(*), bool_or(s.metadata LIKE '%"estimated":true%')
 FROM turns t JOIN sessions s ON s.id = t.session_id
 WHERE t.started_at >= $1 GROUP BY 1 ORDER BY 1
 """
@@ -68,7 +70,7 @@ ORDER BY asked_at, ordinal
 """
 
 
-class PostgresLog:
+class PostgresLog(Appends):
     """`ports.Log`."""
 
     _db: Database
@@ -116,36 +118,6 @@ class PostgresLog:
 
         return await self._db.statement(
             job, lane=session_id, repeatable=idempotency_key is not None
-        )
-
-    async def append(
-        self,
-        session_id: str,
-        epoch: int,
-        draft: Draft,
-        *,
-        turn_id: str | None = None,
-        idempotency_key: str | None = None,
-    ) -> Message:
-        """See `ports.Log`."""
-        recorded = await self.record(
-            session_id, epoch, AddMessage(draft, turn_id), idempotency_key=idempotency_key
-        )
-        if len(recorded.seqs) != 1:
-            raise Conflict(f'The key "{idempotency_key}" was used for another record.')
-        (seq,) = recorded.seqs
-        if recorded.repeated:
-            (first,) = await self.get_messages(
-                session_id, after=seq - 1, before=seq + 1, undone=True
-            )
-            return first
-        return number(
-            draft,
-            row_id=recorded.ids[0],
-            session_id=session_id,
-            seq=seq,
-            turn_id=turn_id,
-            at=recorded.at,
         )
 
     async def get_messages(
@@ -216,8 +188,8 @@ class PostgresLog:
 
         async def job(connection: Connection) -> tuple[UsageRow, ...]:
             return tuple(
-                UsageRow(plain(name) or "", Usage(*spent), turns)
-                for name, *spent, turns in await fetch(connection, sql, (since,))
+                UsageRow(plain(name) or "", Usage(*spent), turns, estimated)
+                for name, *spent, turns, estimated in await fetch(connection, sql, (since,))
             )
 
         return await self._db.read(job)

@@ -137,7 +137,9 @@ class PostgresSessions:
 
         return await self._db.write(job, about=session_id)
 
-    async def describe_session(self, session_id: str, facts: SessionFacts) -> Session:
+    async def describe_session(
+        self, session_id: str, facts: SessionFacts, *, noted: dict[str, Any] | None = None
+    ) -> Session:
         """See `ports.Sessions`."""
         columns = _columns(facts)
         origin = columns.pop("origin", UNSET)
@@ -146,6 +148,8 @@ class PostgresSessions:
 
         async def job(connection: Connection) -> Session:
             before = await lock(connection, session_id)
+            if noted is not None and noted != before.metadata:
+                raise Conflict(f"What is noted with session {session_id} has changed meanwhile.")
             changed = dict(columns)
             if before.title_by == "user":
                 for column in ("title", "title_key", "title_by"):

@@ -19,6 +19,7 @@ from clew.store.postgres.log import PostgresLog
 from clew.store.postgres.migrating import Migration
 from clew.store.postgres.notes import PostgresNotes
 from clew.store.postgres.overview import PostgresOverview
+from clew.store.postgres.pairings import PostgresPairings
 from clew.store.postgres.processes import PostgresProcesses
 from clew.store.postgres.search import DEADLINE, PostgresSearch
 from clew.store.postgres.sessions import PostgresSessions
@@ -56,6 +57,7 @@ class PostgresStore(
     PostgresInbox,
     PostgresOutbox,
     PostgresTokens,
+    PostgresPairings,
 ):
     """`ports.Store`. Made by `clew.store.open_store`."""
 

@@ -120,13 +120,14 @@ class SqliteInbox:
         return await self._db.write(job)
 
     async def list_inbound(
-        self, session_id: str | None = None, *, limit: int = 100
+        self, session_id: str | None = None, *, key: str | None = None, limit: int = 100
     ) -> tuple[Inbound, ...]:
         """See `ports.Inbox`."""
         sql = f"""SELECT {INBOX_COLUMNS} FROM inbox
-            WHERE status IN ('queued', 'claimed') AND (?1 IS NULL OR session_id = ?1)
-            ORDER BY rowid LIMIT ?2"""
-        bindings = (optional(session_id), check_limit(limit))
+            WHERE status IN ('queued', 'claimed')
+              AND (coalesce(?1, ?2) IS NULL OR session_id = ?1 OR key = ?2)
+            ORDER BY rowid LIMIT ?3"""
+        bindings = (optional(session_id), optional(key), check_limit(limit))
 
         def job(connection: apsw.Connection) -> tuple[Inbound, ...]:
             return tuple(map(inbound_from, connection.execute(sql, bindings)))
@@ -139,11 +140,12 @@ class SqliteOutbox:
 
     _db: Database
 
-    async def add_outbound(self, session_id: str, new: NewOutbound) -> Outbound:
+    async def add_outbound(self, session_id: str | None, new: NewOutbound) -> Outbound:
         """See `ports.Outbox`."""
 
         def job(connection: apsw.Connection) -> Outbound:
-            get(connection, session_id)
+            if session_id is not None:
+                get(connection, session_id)
             connection.execute(
                 """INSERT INTO outbox (id, session_id, key, channel, address, content, turn_id, seq,
                      status, due_at, created_at, updated_at)

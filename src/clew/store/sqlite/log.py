@@ -6,12 +6,13 @@ from functools import partial
 
 import apsw
 
-from clew.core.changes import AddMessage, Change, Recorded
-from clew.core.message import Draft, Message, number
+from clew.core.changes import Change, Recorded
+from clew.core.message import Message
 from clew.core.text import decode_text
 from clew.core.turn import Approval, ApprovalScope, Decision, Turn
 from clew.core.usage import Usage, UsageBy, UsageRow
-from clew.errors import Conflict, InvalidInput, RecordNotFound
+from clew.errors import InvalidInput, RecordNotFound
+from clew.store.appending import Appends
 from clew.store.cursors import check_limit
 from clew.store.rows import (
     APPROVAL_COLUMNS,
@@ -43,16 +44,17 @@ _NAMES: dict[UsageBy, str] = {
     "session": "t.session_id",
     "platform": "s.platform",
 }
+# Metadata is JSON in a text: one that is nested would count too, which is a ~ too many.
 _SPENT_BY = """
 SELECT {name}, sum(t.input_tokens), sum(t.output_tokens), sum(t.cache_read_tokens),
   sum(t.cache_creation_tokens), CASE WHEN count(*) = count(t.cost) THEN sum(t.cost) END,
-  sum(t.api_calls), count(*)
+  sum(t.api_calls), count(*), max(s.metadata LIKE '%"estimated":true%')
 FROM turns t JOIN sessions s ON s.id = t.session_id
 WHERE t.started_at >= ? GROUP BY 1 ORDER BY 1
 """
 
 
-class SqliteLog:
+class SqliteLog(Appends):
     """`ports.Log`."""
 
     _db: Database
@@ -73,36 +75,6 @@ class SqliteLog:
             )
 
         return await self._db.write(job)
-
-    async def append(
-        self,
-        session_id: str,
-        epoch: int,
-        draft: Draft,
-        *,
-        turn_id: str | None = None,
-        idempotency_key: str | None = None,
-    ) -> Message:
-        """See `ports.Log`."""
-        recorded = await self.record(
-            session_id, epoch, AddMessage(draft, turn_id), idempotency_key=idempotency_key
-        )
-        if len(recorded.seqs) != 1:
-            raise Conflict(f'The key "{idempotency_key}" was used for another record.')
-        (seq,) = recorded.seqs
-        if recorded.repeated:
-            (first,) = await self.get_messages(
-                session_id, after=seq - 1, before=seq + 1, undone=True
-            )
-            return first
-        return number(
-            draft,
-            row_id=recorded.ids[0],
-            session_id=session_id,
-            seq=seq,
-            turn_id=turn_id,
-            at=recorded.at,
-        )
 
     async def get_messages(
         self,
@@ -163,8 +135,8 @@ class SqliteLog:
 
         def job(connection: apsw.Connection) -> tuple[UsageRow, ...]:
             return tuple(
-                UsageRow(plain(name) or "", Usage(*spent), turns)
-                for name, *spent, turns in fetch(connection, sql, (since,))
+                UsageRow(plain(name) or "", Usage(*spent), turns, bool(estimated))
+                for name, *spent, turns, estimated in fetch(connection, sql, (since,))
             )
 
         return await self._db.read(job)

@@ -129,7 +129,9 @@ class SqliteSessions:
 
         return await self._db.write(job)
 
-    async def describe_session(self, session_id: str, facts: SessionFacts) -> Session:
+    async def describe_session(
+        self, session_id: str, facts: SessionFacts, *, noted: dict[str, Any] | None = None
+    ) -> Session:
         """See `ports.Sessions`."""
         columns = _columns(facts)
         origin = columns.pop("origin", UNSET)
@@ -138,6 +140,8 @@ class SqliteSessions:
 
         def job(connection: apsw.Connection) -> Session:
             before = get(connection, session_id)
+            if noted is not None and noted != before.metadata:
+                raise Conflict(f"What is noted with session {session_id} has changed meanwhile.")
             changed = dict(columns)
             if before.title_by == "user":
                 for column in ("title", "title_key", "title_by"):

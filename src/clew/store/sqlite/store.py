@@ -23,6 +23,7 @@ from clew.store.sqlite.log import SqliteLog
 from clew.store.sqlite.migrating import Migration
 from clew.store.sqlite.notes import SqliteNotes
 from clew.store.sqlite.overview import SqliteOverview
+from clew.store.sqlite.pairings import SqlitePairings
 from clew.store.sqlite.processes import SqliteProcesses
 from clew.store.sqlite.search import SqliteSearch
 from clew.store.sqlite.sessions import SqliteSessions
@@ -50,6 +51,7 @@ class SqliteStore(
     SqliteInbox,
     SqliteOutbox,
     SqliteTokens,
+    SqlitePairings,
 ):
     """`ports.Store`. Made by `clew.store.open_store`."""
 

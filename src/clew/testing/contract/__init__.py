@@ -33,6 +33,7 @@ from clew.testing.contract.log import LogContract
 from clew.testing.contract.notes import NotesContract
 from clew.testing.contract.outbox import OutboxContract
 from clew.testing.contract.overview import OverviewContract
+from clew.testing.contract.pairings import PairingsContract
 from clew.testing.contract.processes import ProcessesContract
 from clew.testing.contract.retention import RetentionContract
 from clew.testing.contract.search import SearchContract
@@ -55,6 +56,7 @@ __all__ = [
     "NotesContract",
     "OutboxContract",
     "OverviewContract",
+    "PairingsContract",
     "ProcessesContract",
     "RetentionContract",
     "SearchContract",
@@ -85,6 +87,7 @@ class StoreContract(
     InboxContract,
     OutboxContract,
     TokensContract,
+    PairingsContract,
     TextContract,
     TypesContract,
     LimitsContract,

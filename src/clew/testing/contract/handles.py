@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from clew.core.changes import AddMessage
 from clew.core.delivery import NewInbound, NewOutbound
+from clew.core.guests import NewPairing
 from clew.core.message import Draft
 from clew.core.retention import Retention
 from clew.core.search import SearchFilter
@@ -90,6 +91,13 @@ CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "find_token": lambda store: store.find_token(b"d"),
     "list_tokens": lambda store: store.list_tokens(),
     "revoke_token": lambda store: store.revoke_token("1"),
+    "ask_pairing": lambda store: store.ask_pairing(
+        NewPairing(person="c:1", channel="c", code="AAAAAAAA"), most=1
+    ),
+    "find_pairing": lambda store: store.find_pairing("c:1"),
+    "list_pairings": lambda store: store.list_pairings(),
+    "redeem_pairing": lambda store: store.redeem_pairing("AAAAAAAA", by="owner"),
+    "decide_pairing": lambda store: store.decide_pairing("c:1", "c", "paired", by="owner"),
     "stats": lambda store: store.stats(),
 }
 

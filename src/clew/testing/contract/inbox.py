@@ -85,6 +85,25 @@ class InboxContract(Contract):
 
         assert await store.list_inbound() == (queued, mine)
 
+    async def test_what_waits_is_listed_by_session_and_by_key(self, store: Store) -> None:
+        for name, key, session in (
+            ("a", "k", "s"),
+            ("b", "k", "t"),
+            ("c", "l", "s"),
+            ("d", "l", "t"),
+        ):
+            await store.accept(inbound(name, key=key, session_id=session))
+
+        async def names(*args: str, **more: Any) -> list[str]:
+            return [each.id for each in await store.list_inbound(*args, **more)]
+
+        assert await names() == ["a", "b", "c", "d"]
+        assert await names("s") == ["a", "c"]
+        assert await names("s", key="k") == ["a", "b", "c"]
+        assert await names(key="l") == ["c", "d"]
+        assert await names("s", key="k", limit=2) == ["a", "b"]
+        assert await names("u", key="m") == []
+
     async def test_two_deliveries_at_once_are_one_row(self, store: Store, other: Store) -> None:
         answers = await asyncio.gather(
             *(

@@ -67,6 +67,16 @@ class OutboxContract(Contract):
         assert await store.list_outbound() == (row,)
         assert await other.find_lease(session.id) == lease
 
+    async def test_what_belongs_to_no_session_is_delivered_too(self, store: Store) -> None:
+        new = NewOutbound(id="a", key="k", channel="telegram", content="who are you?")
+
+        row = await store.add_outbound(None, new)
+
+        assert row.session_id is None
+        assert await store.list_outbound() == (row,)
+        assert await claim(store) == ["a"]
+        assert (await store.settle_outbound("a", "sent")).status == "sent"
+
     async def test_a_reply_that_is_added_twice_stays_as_it_is(self, store: Store) -> None:
         session = await make(store)
         first = NewOutbound(id="a", key="k", channel="telegram", content="hi")

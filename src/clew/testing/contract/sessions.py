@@ -459,6 +459,23 @@ class SessionsContract(Contract):
 
         assert after.origin == {"label": "a", "from": 1, "to": "b", "account": "c"}
 
+    async def test_who_decided_on_what_was_noted_before_is_refused(
+        self, store: Store, other: Store
+    ) -> None:
+        session = await make(store)
+        first = await store.describe_session(session.id, SessionFacts(metadata={"a": 1}), noted={})
+
+        with pytest.raises(Conflict):
+            await other.describe_session(
+                session.id, SessionFacts(metadata={"b": 2}, room="9"), noted={}
+            )
+
+        assert await other.get_session(session.id) == first
+        after = await other.describe_session(
+            session.id, SessionFacts(metadata={"b": 2}), noted={"a": 1}
+        )
+        assert after.metadata == {"b": 2}
+
     async def test_a_key_that_was_never_used_leads_nowhere(self, store: Store) -> None:
         assert await store.find_route("cli:none") is None
 

@@ -17,6 +17,7 @@ from clew.core.changes import (
     WriteTodos,
 )
 from clew.core.delivery import NewInbound, NewOutbound
+from clew.core.guests import NewPairing
 from clew.core.message import Draft, ToolCall
 from clew.core.notes import Blob, Todo
 from clew.core.session import NewSession, SessionEdit, SessionFacts, SessionFilter
@@ -245,11 +246,18 @@ class TextContract(Contract):
         blob = await store.put_blob(b"x", text)
         await store.add_token(token, b"d")
         held, _ = await store.attach(session.id, terminal=text)
+        new = NewPairing(person=text, channel=text, code=text, name=text, reply_to={"k": text})
+        asked = await store.ask_pairing(new, most=1)
 
         assert await store.get_blob(blob) == Blob(blob, text, b"x")
         assert await store.find_token(b"d") == token
         assert (await store.revoke_token(text)).id == text
         assert held.terminal == text
+        assert asked is not None
+        assert (asked.person, asked.channel, asked.name) == (text, text, text)
+        assert (asked.code, asked.reply_to) == (text, {"k": text})
+        assert await store.find_pairing(text) == asked
+        assert (await store.redeem_pairing(text, by=text)).decided_by == text
         assert await store.find_attachment(session.id) == held
 
     @pytest.mark.parametrize("text", STRANGE)

@@ -268,6 +268,22 @@ class TurnsContract(Contract):
         assert await spent("platform") == {"cli": (101, 2, 2), "web": (10, 1, 1)}
         assert await spent("platform", began + quarter) == {"cli": (100, 2, 1), "web": (10, 1, 1)}
 
+    async def test_what_was_spent_in_a_session_that_is_estimated_is_said_to_be(
+        self, store: Store
+    ) -> None:
+        one = await make(store)
+        metadata = {"a": {"b": 1}, "estimated": True, "c": "\ud800"}
+        two = await store.create_session(NewSession(key="w", platform="web", metadata=metadata))
+        for session in (one, two):
+            usage = AddUsage(usage=Usage(1), turn_id=session.id)
+            await record(store, session.id, StartTurn(turn_id=session.id, model="m"), usage)
+
+        rows = {row.name: row.estimated for row in await store.list_usage("session", since=0)}
+        assert rows == {one.id: False, two.id: True}
+        rows = {row.name: row.estimated for row in await store.list_usage("platform", since=0)}
+        assert rows == {"cli": False, "web": True}
+        assert [row.estimated for row in await store.list_usage("model", since=0)] == [True]
+
     async def test_one_unknown_price_makes_what_was_spent_unknown(
         self, store: Store, clock: FakeClock
     ) -> None:

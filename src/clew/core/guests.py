@@ -1,0 +1,121 @@
+"""Who may talk: guests whom the owner has let in, and strangers who ask to be.
+
+Values and rules only. The owner always may, and somebody who was refused never; others by name in
+the configuration, or by a code that they are given and the owner approves. When to say what to
+whom is `runtime.pairing`'s business.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final, Literal
+
+import msgspec
+
+from clew.core.arrivals import Incoming
+from clew.core.channelkeys import normalise_id, normalise_word
+
+PairingStatus = Literal["waiting", "paired", "refused"]
+Decided = Literal["paired", "refused"]
+Admission = Literal["known", "open", "asks", "ignored"]
+"""`known` is let in by name or by a pairing; `open` is anybody where anybody may talk."""
+
+CODE_MS: Final = 3_600_000
+TOLD_MS: Final = 24 * CODE_MS
+"""How long it is kept what strangers were told: everybody can write, so it must not pile up."""
+CODE_LENGTH: Final = 8
+LETTERS: Final = "ABCDEFGHJKLMNPQRSTUVWXYZ"
+"""Of a code. Without I and O, which people take for digits."""
+
+LONGEST_NAME: Final = 100
+"""Characters that are kept of what strangers call themselves."""
+MOST_WAITING: Final = 50
+"""Strangers of one channel whose codes count at the same time."""
+MOST_TOLD: Final = 3
+"""How often somebody is told one code, however often they write."""
+
+_CODE: Final = re.compile(rf"[{LETTERS}]{{{CODE_LENGTH}}}")
+_EVERYBODY: Final = "*"
+
+
+class NewPairing(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Somebody who asks to be let in: with which code, and where they are told what becomes of it.
+
+    `reply_to` is a `core.replies.ReplyTo`, as data.
+    """
+
+    person: str
+    channel: str
+    code: str
+    name: str | None = None
+    reply_to: dict[str, Any] | None = None
+
+
+class Pairing(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A guest, or somebody who asks to be one. A code counts until it expires, and once."""
+
+    person: str
+    channel: str
+    status: PairingStatus
+    name: str | None
+    code: str | None
+    told: int
+    reply_to: dict[str, Any] | None
+    asked_at: int | None
+    expires_at: int | None
+    decided_at: int | None
+    decided_by: str | None
+
+    def is_open(self, now: int) -> bool:
+        """Whether its code still counts."""
+        return self.status == "waiting" and self.expires_at is not None and now < self.expires_at
+
+    def is_late(self, now: int) -> bool:
+        """Whether nobody has decided about it in time."""
+        return self.status == "waiting" and not self.is_open(now)
+
+
+def read_code(typed: str) -> str | None:
+    """A code as a person types it, in any case, with dashes or blanks; None for what is none."""
+    code = re.sub(r"[\s-]", "", typed).upper()
+    return code if _CODE.fullmatch(code) else None
+
+
+def read_person(typed: str) -> str | None:
+    """A person as `channel:id`, spelled as the channel spells it; None for what is none."""
+    channel, colon, who = typed.strip().partition(":")
+    name = normalise_word(channel)
+    spelled = normalise_id(who, name)
+    return f"{name}:{spelled}" if colon and name and spelled else None
+
+
+def admit(guests: Iterable[str], incoming: Incoming, pairing: Pairing | None) -> Admission:
+    """Whether somebody who is not the owner may talk.
+
+    `guests` of the configuration names people (`telegram:456`), groups (`telegram:-100123`) and
+    everybody (`telegram:*`, `*`). A refusal holds whatever the configuration says. Only who writes
+    directly is offered a code: in a group everybody would read it.
+    """
+    if pairing is not None and pairing.status == "refused":
+        return "ignored"
+    if pairing is not None and pairing.status == "paired":
+        return "known"
+    channel = normalise_word(incoming.arrival.channel)
+    sender = normalise_id(incoming.sender.id, channel)
+    listed = [each.strip() for each in guests]
+    if sender != _EVERYBODY and any(_names(each, channel, sender) for each in listed):
+        return "known"
+    if any(each == _EVERYBODY or _names(each, channel, _EVERYBODY) for each in listed):
+        return "open"
+    peer = incoming.arrival.peer
+    if peer is None or peer.kind == "dm":
+        return "asks" if sender else "ignored"
+    group = normalise_id(peer.id, channel)
+    return "open" if any(_names(each, channel, group) for each in listed) else "ignored"
+
+
+def _names(entry: str, channel: str, wanted: str) -> bool:
+    where, colon, who = entry.partition(":")
+    named = normalise_id(who, channel)
+    return bool(colon and named) and normalise_word(where) == channel and named == wanted

@@ -1,0 +1,166 @@
+"""`ports.Pairings`: who was let in to talk, or refused, and who asks to be let in."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from clew.core.delivery import NewOutbound
+from clew.core.guests import CODE_MS, TOLD_MS, NewPairing, Pairing
+from clew.core.session import NewSession
+from clew.errors import RecordNotFound
+from clew.ports import Store
+from clew.testing.clock import SECOND, FakeClock
+from clew.testing.contract.case import Contract
+
+
+def asking(person: str, code: str, **fields: object) -> NewPairing:
+    """Somebody on a channel who asks to be let in."""
+    given = {"person": person, "channel": person.partition(":")[0], "code": code} | fields
+    return NewPairing(**given)  # type: ignore[arg-type]  # a test's shorthand
+
+
+async def ask(store: Store, person: str, code: str, *, most: int = 9) -> Pairing:
+    """Ask; there is room."""
+    pairing = await store.ask_pairing(asking(person, code), most=most)
+    assert pairing is not None
+    return pairing
+
+
+class PairingsContract(Contract):
+    """Guests."""
+
+    async def test_who_asks_has_a_code_for_an_hour(
+        self, store: Store, other: Store, clock: FakeClock
+    ) -> None:
+        now = clock()
+        reply_to = {"channel": "chat", "key": "chat:7"}
+        new = asking("chat:7", "ABCDEFGH", name="Ann", reply_to=reply_to)
+
+        asked = await store.ask_pairing(new, most=1)
+
+        assert asked == Pairing(
+            "chat:7", "chat", "waiting", "Ann", "ABCDEFGH", 1, reply_to, now, now + CODE_MS, None,
+            None,
+        )  # fmt: skip
+        assert await other.find_pairing("chat:7") == asked
+        assert await other.find_pairing("chat:8") is None
+        assert await other.list_pairings() == (asked,)
+
+    async def test_who_asks_again_keeps_the_code_while_it_counts(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        first = await ask(store, "chat:7", "AAAAAAAA")
+        clock.advance(CODE_MS - 1)
+        again = await ask(store, "chat:7", "BBBBBBBB")
+        clock.advance(1)
+        later = await ask(store, "chat:7", "CCCCCCCC")
+
+        assert (again.code, again.told, again.expires_at) == ("AAAAAAAA", 2, first.expires_at)
+        assert (later.code, later.told, later.asked_at) == ("CCCCCCCC", 1, clock())
+
+    async def test_a_code_counts_once(self, store: Store, other: Store, clock: FakeClock) -> None:
+        await ask(store, "chat:7", "AAAAAAAA")
+
+        found = await asyncio.gather(
+            *(each.redeem_pairing("AAAAAAAA", by="owner") for each in (store, other, store)),
+            return_exceptions=True,
+        )
+
+        (paired,) = [each for each in found if isinstance(each, Pairing)]
+        assert [type(each) for each in found].count(RecordNotFound) == 2
+        assert (paired.status, paired.code) == ("paired", None)
+        assert (paired.decided_by, paired.decided_at) == ("owner", clock())
+        assert await other.find_pairing("chat:7") == paired
+
+    async def test_a_code_does_not_count_after_its_hour(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        asked = await ask(store, "chat:7", "AAAAAAAA")
+        clock.advance(CODE_MS)
+
+        with pytest.raises(RecordNotFound):
+            await store.redeem_pairing("AAAAAAAA", by="owner")
+
+        assert await store.find_pairing("chat:7") == asked
+
+    async def test_no_code_lets_nobody_in(self, store: Store) -> None:
+        await ask(store, "chat:7", "AAAAAAAA")
+        await store.decide_pairing("chat:8", "chat", "refused", by="owner")
+
+        for wrong in ("", "BBBBBBBB", "aaaaaaaa", "chat:7", "chat:8"):
+            with pytest.raises(RecordNotFound):
+                await store.redeem_pairing(wrong, by="owner")
+
+    async def test_what_is_decided_stays_whoever_asks(self, store: Store) -> None:
+        await ask(store, "chat:7", "AAAAAAAA")
+        refused = await store.decide_pairing("chat:7", "chat", "refused", by="owner")
+        paired = await store.decide_pairing("chat:8", "chat", "paired", by="owner")
+
+        assert await ask(store, "chat:7", "BBBBBBBB") == refused
+        assert await ask(store, "chat:8", "CCCCCCCC") == paired
+        for code in ("AAAAAAAA", "BBBBBBBB", "CCCCCCCC"):
+            with pytest.raises(RecordNotFound):
+                await store.redeem_pairing(code, by="owner")
+
+    async def test_who_is_let_in_can_be_refused_and_let_in_again(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        await ask(store, "chat:7", "AAAAAAAA")
+        await store.redeem_pairing("AAAAAAAA", by="owner")
+        clock.advance(SECOND)
+
+        refused = await store.decide_pairing("chat:7", "elsewhere", "refused", by="somebody")
+        paired = await store.decide_pairing("chat:7", "chat", "paired", by="owner")
+
+        assert (refused.status, refused.channel) == ("refused", "chat")
+        assert (refused.decided_by, refused.decided_at) == ("somebody", clock())
+        assert paired.status == "paired"
+
+    async def test_only_so_many_of_a_channel_wait(self, store: Store, clock: FakeClock) -> None:
+        await ask(store, "chat:1", "AAAAAAAA", most=2)
+        await ask(store, "chat:2", "BBBBBBBB", most=2)
+
+        assert await store.ask_pairing(asking("chat:3", "CCCCCCCC"), most=2) is None
+        assert (await ask(store, "chat:1", "DDDDDDDD", most=2)).told == 2
+        assert (await ask(store, "mail:3", "EEEEEEEE", most=2)).told == 1
+        clock.advance(CODE_MS)
+        assert (await ask(store, "chat:3", "FFFFFFFF", most=2)).code == "FFFFFFFF"
+
+    async def test_who_comes_too_late_waits_for_room_as_others_do(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        await ask(store, "chat:1", "AAAAAAAA", most=1)
+        clock.advance(CODE_MS)
+        await ask(store, "chat:2", "BBBBBBBB", most=1)
+
+        assert await store.ask_pairing(asking("chat:1", "CCCCCCCC"), most=1) is None
+
+    async def test_what_strangers_were_told_is_forgotten_after_a_day(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        session, _ = await store.open_session(NewSession(key="k"))
+        for outbound_id, kept in (("told", None), ("waits", None), ("kept", session.id)):
+            new = NewOutbound(id=outbound_id, key="k", channel="chat", content="a code")
+            await store.add_outbound(kept, new)
+        for outbound_id in ("told", "kept"):
+            await store.settle_outbound(outbound_id, "sent")
+        clock.advance(TOLD_MS)
+        await ask(store, "chat:1", "AAAAAAAA")
+        assert len(await store.list_outbound()) == 3
+        clock.advance(1)
+        await ask(store, "chat:1", "BBBBBBBB")
+
+        assert {row.id for row in await store.list_outbound()} == {"waits", "kept"}
+
+    async def test_codes_that_nobody_approved_are_forgotten(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        await ask(store, "chat:1", "AAAAAAAA")
+        refused = await store.decide_pairing("chat:2", "chat", "refused", by="owner")
+        clock.advance(3 * CODE_MS)
+
+        asked = await ask(store, "chat:3", "BBBBBBBB")
+
+        assert await store.list_pairings() == (asked, refused)
