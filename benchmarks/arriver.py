@@ -15,6 +15,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from benchmarks.receiver import Place
 from benchmarks.talker import Ledger, Post, World
 from clew.config import load
@@ -87,10 +89,10 @@ def message(number: int, text: str) -> Incoming:
 
 @asynccontextmanager
 async def _open(world: Any) -> AsyncIterator[tuple[House, Reception]]:
-    config = load(home=str(world.home), environ={})
+    config = msgspec.structs.replace(load(home=str(world.home), environ={}), guests=("telegram:7",))
     store = await open_configured_store(config)
     house = open_house(config, store)
-    reception = open_reception(config, house, settle_s=0.0, is_paired=lambda _person: True)
+    reception = open_reception(config, house, settle_s=0.0)
     try:
         yield house, reception
     finally:

@@ -46,6 +46,14 @@ PARTS = {
         "200 messages over 20 kills: one turn each, in order",
         (PYTHON, "-m", "benchmarks.storm"),
     ),
+    "storm-postgres": Part(
+        "the same on PostgreSQL",
+        (PYTHON, "-m", "benchmarks.storm", "--store", "postgres"),
+    ),
+    "storm-two": Part(
+        "the same with two gateways on one PostgreSQL",
+        (PYTHON, "-m", "benchmarks.storm", "--store", "postgres", "--gateways", "2"),
+    ),
     "arriving": Part(
         "a message killed at each of its commits arrives once",
         (PYTHON, "-m", "benchmarks.turns", "arriving"),
@@ -71,7 +79,7 @@ PARTS = {
         (PYTHON, "-m", "benchmarks.context", "--turns", "2000"),
     ),
     "streams": Part(
-        "20 of 200 live clients stop reading, and nobody notices",
+        "200 live clients, 20 of which stop reading, slow no turn and miss nothing",
         (PYTHON, "-m", "benchmarks.streams"),
     ),
     "load": Part(
@@ -122,7 +130,7 @@ def main() -> int:
     outcomes = prove(options.parts or tuple(PARTS))
     for each in outcomes:
         result = "ok" if each.code == 0 else f"FAILED ({each.code})"
-        print(f"{each.name:<8}  {each.shows:<52}  {each.seconds:>6.0f} s  {result}")
+        print(f"{each.name:<14}  {each.shows:<52}  {each.seconds:>6.0f} s  {result}")
     return 1 if any(each.code for each in outcomes) else 0
 
 

@@ -20,7 +20,7 @@ import clew.agent.tools
 import clew.testing.scripted  # noqa: F401  # likewise
 from clew.config import load
 from clew.runtime.delivering import Deliverer, DeliverySettings
-from clew.runtime.resumption import take_up
+from clew.runtime.resumption import keep_up, take_up
 from clew.runtime.supervising import Supervisor
 from clew.testing.channels import PeerChannel
 from clew.wiring import open_configured_store, open_house, open_reception
@@ -30,10 +30,14 @@ DELAY_S = 0.01
 
 
 class Place(msgspec.Struct, frozen=True):
-    """A home, and where the other sides of its channels are: a port for each name."""
+    """A home, and where the other sides of its channels are: a port for each name.
+
+    `store` is where the sessions are, if that is not the home.
+    """
 
     home: Path
     ports: dict[str, int]
+    store: str | None = None
 
     def make(self) -> None:
         """Write the configuration and the script: each answer is what it answers."""
@@ -42,10 +46,11 @@ class Place(msgspec.Struct, frozen=True):
         answer = {"text": "To ", "echo": "user", "delay": DELAY_S, "chunk": 8}
         script.write_text(json.dumps({"title": "Stormy", "answers": [answer]}))
         (self.home / "config.toml").write_text(
-            'model = "script/x"\n[session]\nreset = { mode = "off" }\n'
+            'model = "script/x"\nguests = ["*"]\n[session]\nreset = { mode = "off" }\n'
             'dm_scope = "per-channel-peer"\n'
             '[providers.script]\nkind = "python"\nfactory = "clew.testing.scripted:open_model"\n'
             f"base_url = {json.dumps(str(script))}\n"
+            + (f"[store]\nurl = {json.dumps(self.store)}\n" if self.store else "")
         )
 
 
@@ -73,3 +78,4 @@ async def _live(place: Place) -> None:
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(deliverer.run())
         tasks.create_task(supervisor.run())
+        tasks.create_task(keep_up(runtime, reception, every=1.0))

@@ -2,12 +2,14 @@
 
     python -m benchmarks.storm
     python -m benchmarks.storm --messages 40 --conversations 8 --kills 4
+    python -m benchmarks.storm --store postgres --gateways 2
 
 Four platforms (`clew.testing.channels`) bring the messages of many conversations: the first copy
 of each in its order, as a platform does that waits for its acknowledgement, and further copies at
 any time. They read the replies; now and then one hangs up in the middle. In the end every message
 must have exactly one turn, in order, every answer must have arrived once, and every send that
-nobody can be sure of must say so. What is wrong ends this with 1.
+nobody can be sure of must say so. Several gateways share one store, and each message reaches all
+of them. What is wrong ends this with 1.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from itertools import pairwise
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -60,6 +62,7 @@ class Storm(msgspec.Struct, frozen=True, kw_only=True):
     messages: int = 200
     conversations: int = 20
     kills: int = 20
+    gateways: int = 1
     seed: int = 7
 
 
@@ -132,42 +135,47 @@ async def bring_again(
 
 
 @asynccontextmanager
-async def keep_alive(place: Place) -> AsyncIterator[Reaper]:
-    """A gateway that is there again a moment after it was killed."""
+async def keep_alive(place: Place, gateways: int) -> AsyncIterator[Reaper]:
+    """Gateways that are there again a moment after they were killed."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["benchmarks.receiver"])
-    reaper = Reaper(context, place)
-    reaper.revive()
+    reaper = Reaper(context, place, gateways)
+    for which in range(gateways):
+        reaper.revive(which)
     try:
         yield reaper
     finally:
-        reaper.kill()
+        for which in range(gateways):
+            reaper.kill(which)
 
 
 class Reaper:
-    """Ends a gateway, and starts the next."""
+    """Ends gateways, and starts the next."""
 
-    def __init__(self, context: multiprocessing.context.ForkServerContext, place: Place) -> None:
+    def __init__(
+        self, context: multiprocessing.context.ForkServerContext, place: Place, gateways: int
+    ) -> None:
         self._context = context
         self._place = place
-        self._process: BaseProcess | None = None
+        self._processes: list[BaseProcess | None] = [None] * gateways
 
-    def revive(self) -> None:
+    def revive(self, which: int) -> None:
         """The next life."""
         process = self._context.Process(target=live, args=(self._place,), daemon=True)
         process.start()
-        self._process = process
+        self._processes[which] = process
 
-    def kill(self) -> None:
+    def kill(self, which: int) -> None:
         """With SIGKILL, wherever it is."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.join()
+        process = self._processes[which]
+        if process is not None:
+            process.kill()
+            process.join()
 
-    @property
-    def is_alive(self) -> bool:
+    def is_alive(self, which: int) -> bool:
         """Whether it has not ended by itself."""
-        return self._process is not None and self._process.is_alive()
+        process = self._processes[which]
+        return process is not None and process.is_alive()
 
 
 async def kill_at_random(
@@ -183,11 +191,12 @@ async def kill_at_random(
                 break
             await asyncio.sleep(0.01)
         await asyncio.sleep(rng.uniform(0, 0.15))
-        if not reaper.is_alive:
+        which = rng.randrange(storm.gateways)
+        if not reaper.is_alive(which):
             story.problems.append(f"life {number} ended by itself")
-        reaper.kill()
+        reaper.kill(which)
         story.kills += 1
-        reaper.revive()
+        reaper.revive(which)
 
 
 def _progress(platforms: dict[str, Platform], story: Story) -> int:
@@ -318,8 +327,8 @@ async def _check_replies(
 # --- all of it ----------------------------------------------------------------------------------
 
 
-async def rage(storm: Storm, folder: Path) -> Story:
-    """The whole storm, and what is left of it."""
+async def rage(storm: Storm, folder: Path, url: str | None = None) -> Story:
+    """The whole storm, and what is left of it. `url` is another store than the home's file."""
     rng = random.Random(storm.seed)
     story = Story()
     async with AsyncExitStack() as open_things:
@@ -327,9 +336,10 @@ async def rage(storm: Storm, folder: Path) -> Story:
         for platform in platforms.values():
             moods = rng.choices(("take", "vanish", "later"), (MOODS, 1, 1), k=storm.messages)
             platform.moods.extend(moods)  # type: ignore[arg-type]  # they are
-        place = Place(folder / "home", {name: each.port for name, each in platforms.items()})
+        ports = {name: each.port for name, each in platforms.items()}
+        place = Place(folder / "home", ports, url)
         place.make()
-        reaper = await open_things.enter_async_context(keep_alive(place))
+        reaper = await open_things.enter_async_context(keep_alive(place, storm.gateways))
         store = await open_configured_store(load(home=str(place.home), environ={}))
         open_things.push_async_callback(store.close)
         async with asyncio.timeout(STUCK * 5), asyncio.TaskGroup() as tasks:
@@ -344,16 +354,35 @@ async def rage(storm: Storm, folder: Path) -> Story:
     return story
 
 
+@contextmanager
+def open_place_for(store: str) -> Iterator[str | None]:
+    """Where the sessions are: in a server of its own that is safe as people's are, or the home."""
+    if store != "postgres":
+        yield None if store == "sqlite" else store
+        return
+    from tests.postgres.server import Server  # noqa: PLC0415  # only for PostgreSQL
+
+    server = Server(fsync="on", full_page_writes="on", autovacuum="on")
+    try:
+        yield server.url(server.create_database())
+    finally:
+        server.remove()
+
+
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.storm", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     for name, value in msgspec.structs.asdict(Storm()).items():
         parser.add_argument(f"--{name}", type=int, default=value)
-    storm = Storm(**vars(parser.parse_args()))
+    parser.add_argument("--store", default="sqlite", help="sqlite, postgres, or a URL")
+    options = vars(parser.parse_args())
+    store: str = options.pop("store")
+    storm = Storm(**options)
     began = time.monotonic()
     folder = Path(tempfile.mkdtemp(prefix="clew-storm-"))
-    story = asyncio.run(rage(storm, folder))
+    with open_place_for(store) as url:
+        story = asyncio.run(rage(storm, folder, url))
     counts = ", ".join(f"{count} {what}" for what, count in sorted(story.counts.items()))
     print(
         f"{storm.messages} messages and {story.copies} copies, {story.kills} kills, "
@@ -362,7 +391,7 @@ def main() -> int:
     for problem in story.problems:
         print(f"PROBLEM {problem}")
     if story.problems:
-        print(f"What they left is kept in {folder}.")
+        print(f"What they left is kept in {folder}." if url is None else f"Seed {storm.seed}.")
         return 1
     shutil.rmtree(folder, ignore_errors=True)
     print("Every message had one turn, in order; every answer was sent once, or says it is unsure.")

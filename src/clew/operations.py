@@ -13,14 +13,17 @@ from typing import Any, Final, Literal
 import msgspec
 
 from clew.core.compaction import Compacted
+from clew.core.complaints import explain
 from clew.core.cron import CronJob
 from clew.core.delivery import Outbound
+from clew.core.guests import Pairing
 from clew.core.overview import NamePage
 from clew.core.params import (
     AddJob,
     CompactSession,
     CreateToken,
     DecideApproval,
+    DecidePairing,
     DropQueue,
     ExportSession,
     ForkSession,
@@ -78,6 +81,7 @@ from clew.core.views import (
     MessagePage,
     NewToken,
     OutboxList,
+    PairingList,
     PersonalityList,
     QueueList,
     SessionDetail,
@@ -317,6 +321,14 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         "End a credential for good.",
     ),
     _operation(
+        "pairings.list", "GET", "pairings", "admin", NoParams, PairingList,
+        "List guests, and those who ask to be let in.",
+    ),
+    _operation(
+        "pairings.decide", "POST", "pairings", "admin", DecidePairing, Pairing,
+        "Let a person in to talk, by their code or their name, or refuse them.",
+    ),
+    _operation(
         "cron.list", "GET", "cron", "read", NoParams, JobList, "List the jobs.",
     ),
     _operation(
@@ -359,4 +371,5 @@ def read_params(operation: Operation, values: Mapping[str, Any], *, strict: bool
     try:
         return msgspec.convert(dict(values), operation.takes, strict=strict)
     except msgspec.ValidationError as error:
-        raise InvalidInput(f"{error}. Nothing was changed.") from error
+        told = explain(error, operation.takes, values)
+        raise InvalidInput(f"{told}. Nothing was changed.") from error

@@ -274,6 +274,15 @@ async def test_the_fourth_failure_is_the_last(store: Store) -> None:
     assert outline(await turn.thread()) == ["user: hello"]
 
 
+async def test_a_key_that_a_provider_repeats_is_not_shown(store: Store) -> None:
+    key = "sk-proj-" + "a1B2c3D4" * 6
+    turn = await begin_turn(store, "hello")
+    body = {"error": {"message": f"Incorrect API key provided: {key}"}}
+    with pytest.raises(ModelRefused, match="Incorrect API key") as refused:
+        await run_turn(turn, means(store, [{"error": {"status": 401, "body": body}}]))
+    assert key[8:] not in str(refused.value)
+
+
 async def test_a_provider_that_asks_for_minutes_is_not_waited_for(store: Store) -> None:
     turn = await begin_turn(store, "hello")
     naps = Naps()

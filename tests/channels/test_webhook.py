@@ -115,7 +115,21 @@ def test_sessions_are_named_by_the_configuration_or_the_body() -> None:
     assert ask(b"hi", fixed).key == ask(body, fixed).key == "agent:home:hook:ops"
     assert ask(body, trusted).key == "agent:main:hook:issue-7"
     # A hook that is not trusted can't talk its way into the session of another.
-    assert ask(body).key == "agent:main:hook:deploys-issue-7"
+    assert ask(body).key == "agent:main:hook:deploys:issue-7"
+
+
+def test_no_hook_that_is_not_trusted_names_the_session_of_another() -> None:
+    one = msgspec.structs.replace(HOOK, name="ci")
+    other = msgspec.structs.replace(HOOK, name="ci-prod")
+    fixed = msgspec.structs.replace(HOOK, name="ops", session="ci-prod")
+
+    keys = [
+        ask(b'{"text": "hi", "key": "prod-x"}', one).key,
+        ask(b'{"text": "hi", "key": "x"}', other).key,
+        ask(b'{"text": "hi", "key": "prod"}', one).key,
+        ask(b"hi", fixed).key,
+    ]
+    assert len(set(keys)) == len(keys)
 
 
 def test_its_answer_goes_where_the_configuration_says() -> None:

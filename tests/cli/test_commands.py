@@ -110,9 +110,18 @@ def test_help_for_what_is_not_there_is_wrong_usage(home: Home, words: tuple[str,
     assert "Did you mean" in result.stderr or "no commands below" in result.stderr
 
 
-@pytest.mark.parametrize("group", ["config", "trash", "model", "memory", "personality", "explain"])
+@pytest.mark.parametrize(
+    "group", ["config", "trash", "model", "memory", "personality", "explain", "pair"]
+)
 def test_no_line_of_a_groups_help_is_cut(home: Home, group: str) -> None:
     assert "..." not in home.clew(group, "--help").stdout.partition("Commands:")[2]
+
+
+def test_a_group_alone_says_what_is_below_it_once(home: Home) -> None:
+    result = home.clew("pair")
+    assert result.exit_code == 2
+    assert result.stderr.count("Usage:") == 1
+    assert result.stderr.startswith("Usage: clew pair ")
 
 
 def test_wrong_usage_begins_like_every_other_error(home: Home) -> None:

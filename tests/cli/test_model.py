@@ -171,3 +171,8 @@ def test_doctor_warns_of_private_files_that_others_may_read(home: Home) -> None:
 def test_what_a_list_remembers_lies_in_a_home_for_its_owner_alone(home: Home) -> None:
     assert home.clew("model", "list").exit_code == 0
     assert home.path.stat().st_mode & 0o077 == 0
+
+
+def test_a_model_is_set_by_a_name_of_ones_own(home: Home) -> None:
+    home.script("hello", more='[models.aliases]\nFast = "script/y"\n')
+    assert home.json("model", "set", "fast")["model"]["name"] == "script/y"

@@ -80,6 +80,13 @@ def kill(gateway: GatewayProcess) -> None:
 def test_what_was_accepted_is_answered_once_by_the_next_gateway(
     home: Home, end: Callable[[GatewayProcess], None], where: dict[str, str]
 ) -> None:
+    check_what_was_accepted_is_answered_once(home, end, where)
+
+
+def check_what_was_accepted_is_answered_once(
+    home: Home, end: Callable[[GatewayProcess], None], where: dict[str, str]
+) -> None:
+    """The same on whatever store the home has; for PostgreSQL it is in `tests/postgres`."""
     hold(home)
     first = {"text": "Hello", "idempotency_key": "first"} | where
     with run_gateway(home) as gateway:
@@ -181,3 +188,18 @@ def test_what_can_t_be_is_refused_before_anything_starts(
     assert result.exit_code == 2, result.stderr
     assert word in result.stderr
     assert not (home.path / "sessions.db").exists()
+
+
+def test_a_bug_beside_the_turns_is_told_in_words_and_shown_in_the_status(home: Home) -> None:
+    job = {"name": "bad", "schedule": "every 1d", "text": "x", "due_at": 1, "timezone": "No/City"}
+    home.script("hello")
+    (home.path / "cron.json").write_bytes(msgspec.json.encode({"jobs": [job]}))
+    with run_gateway(home) as gateway:
+        end = time.monotonic() + DEADLINE
+        while "job bad:" not in home.clew("status").stdout:
+            assert time.monotonic() < end
+        assert gateway.ask("GET", "/v1/status").json()["errands"][1]["name"] == "jobs"
+        assert gateway.end(signal.SIGTERM) == 0
+    told = [each for each in gateway.complaints.splitlines() if "Jobs are not run" in each]
+    assert "No/City" in told[0]
+    assert "Traceback" not in gateway.complaints

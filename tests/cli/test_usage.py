@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 from clew.core.changes import AddUsage, StartTurn
-from clew.core.session import Session
-from clew.core.usage import Usage
+from clew.core.session import NewSession, Session, SessionFacts
+from clew.core.usage import ESTIMATED, Usage
 from clew.ports import Store
 from tests.cli.conftest import Home
 
 NOON = 1_768_478_400_000  # 2026-01-15 12:00 UTC
+ESTIMATE = SessionFacts(metadata={ESTIMATED: True})
 BERLIN = "[session]\ntimezone = 'Europe/Berlin'\n"
 
 
@@ -75,6 +76,43 @@ def test_a_table_has_a_total_and_an_unknown_cost_is_said_to_be(home: Home) -> No
     assert lines[1].split() == ["x/big", "2", "1,100", "11", "0", "$2.00"]
     assert lines[2].split() == ["x/new", "1", "50", "5", "0", "unknown"]
     assert lines[3].split() == ["total", "3", "1,150", "16", "0", "unknown"]
+
+
+def test_what_no_provider_has_counted_is_marked_in_every_table(home: Home) -> None:
+    one, two = fill(home)
+    home.store(lambda store: store.describe_session(one.id, ESTIMATE))
+
+    models = [line.split() for line in home.clew("usage", "--by", "model").stdout.splitlines()]
+    assert models[1] == ["x/big", "2", "~1,100", "~11", "0", "~$2.00"]
+    assert models[2] == ["x/new", "1", "50", "5", "0", "unknown"]
+    assert models[3] == ["total", "3", "~1,150", "~16", "0", "unknown"]
+    assert "~1,150" in home.clew("usage").stdout
+    shown = {each["session"]: each["estimated"] for each in home.json("usage", "--by", "session")}
+    assert shown == {one.id: True, two.id: False}
+
+
+def test_the_dearest_sessions_come_first_and_the_rest_is_counted(home: Home) -> None:
+    async def fill_up(store: Store) -> None:
+        for number in range(103):
+            session = await store.create_session(NewSession(key="k", title=f"No {number}"))
+            lease = await store.acquire_lease(session.id, "test")
+            usage = Usage(1, 1, cost=number * 10_000_000 or None, api_calls=1)
+            start, spent = (
+                StartTurn(turn_id=f"t{number}"),
+                AddUsage(usage=usage, turn_id=f"t{number}"),
+            )
+            await store.record(session.id, lease.epoch, start, spent)
+
+    home.store(fill_up)
+    lines = home.clew("usage", "--by", "session").stdout.splitlines()
+    assert lines[1].split()[-3:] == ["$1.02", "No", "102"]
+    assert lines[-2].split()[:3] == ["total", "103", "103"]
+    assert lines[-1] == "and 3 sessions more; --limit shows more, --json all."
+    two = home.clew("usage", "--by", "session", "-n", "2").stdout.splitlines()
+    assert (len(two), two[-1][:8]) == (5, "and 101 ")
+    titles = [each["title"] for each in home.json("usage", "--by", "session")]
+    assert (len(titles), titles[0], titles[-1]) == (103, "No 102", "No 0")
+    assert len(home.json("usage", "--by", "session", "--limit", "5")) == 5
 
 
 def test_a_table_of_sessions_has_short_ids_and_fits_a_terminal(home: Home) -> None:

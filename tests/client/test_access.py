@@ -3,9 +3,20 @@ from __future__ import annotations
 import pytest
 
 from clew.client.client import Client
+from clew.core.people import CHANGES, scope_of
+from clew.core.terminals import (
+    BeginSession,
+    CommandReply,
+    RunCommand,
+    Seated,
+    Standing,
+    SwitchSeat,
+)
 from clew.core.tokens import Scope, covers
+from clew.core.views import SessionView
 from clew.errors import Forbidden, InvalidInput, SessionNotFound
 from clew.operations import OPERATIONS
+from clew.runtime.commands import COMMANDS
 from tests.client.conftest import Place
 
 GUEST = "telegram:5"
@@ -55,10 +66,64 @@ async def test_a_guest_may_not_take_a_key_that_is_somebody_elses_or_nobodys(
 ) -> None:
     guest = await place.client(GUEST, "write")
     await place.talked(client, "hello", key="agent:main:main")
-    with pytest.raises(SessionNotFound):
-        await guest.chat.send("hello", key="agent:main:main")
-    with pytest.raises(Forbidden):
-        await guest.chat.send("hello", key="agent:main:other")
+    told = set()
+    for key in ("agent:main:main", "agent:main:other"):
+        with pytest.raises(Forbidden) as refused:
+            await guest.chat.send("hello", key=key)
+        told.add(str(refused.value))
+    assert len(told) == 1  # which keys there are is not told
+
+
+async def test_a_command_does_not_give_a_guest_a_key_either(place: Place, client: Client) -> None:
+    guest = await place.client(GUEST, "chat")
+    owners = await place.talked(client, "hello", key="agent:main:main")
+    theirs = await place.talked(guest, "mine")
+    for key in ("agent:main:main", "agent:main:other"):
+        for session in (None, theirs):
+            params = RunCommand(line="/new gotcha", key=key, session=session)
+            with pytest.raises(Forbidden, match="under a key"):
+                await guest.do("commands.run", params, CommandReply)
+        assert (await place.store.find_route(key) is None) == (key != "agent:main:main")
+    led = await place.store.find_route("agent:main:main")
+    assert led is not None
+    assert led.id == owners
+    assert not (await run(guest, "/new of mine", theirs)).is_error
+
+
+async def test_a_terminal_needs_the_scope_of_what_it_does_on_the_way(
+    place: Place, client: Client
+) -> None:
+    session = await place.talked(client, "hello")
+    here = Standing(cwd="/home/me/api", project="/home/me/api")
+    talker = await place.client(scope="chat")
+    for how in ({"forks": True}, {"moves": True}):
+        params = SwitchSeat(where=here, key="cli:api", session=session, **how)  # type: ignore[arg-type]
+        with pytest.raises(Forbidden, match="scope write"):
+            await talker.do("seats.switch", params, Seated)
+    assert len((await client.sessions.list()).sessions) == 1
+
+
+async def test_who_may_only_talk_does_not_lead_others_into_another_session(
+    place: Place, client: Client
+) -> None:
+    diary = await place.talked(client, "dear diary", key="agent:main:main")
+    key = "agent:main:telegram:dm:5"
+    theirs = await place.talked(client, "hello", key=key)
+    talker = await place.client(scope="chat")
+
+    await place.talked(talker, f"/resume {diary}", key=key)
+    here = Standing(cwd="/home/me/api", project="/home/me/api")
+    for attempt in (
+        talker.do("seats.switch", SwitchSeat(where=here, key=key, session=diary), Seated),
+        talker.do("seats.begin", BeginSession(where=here, key=key), SessionView),
+        talker.do("commands.run", RunCommand(line="/new", key=key), CommandReply),
+    ):
+        with pytest.raises(Forbidden, match="scope write"):
+            await attempt
+
+    led = await place.store.find_route(key)
+    assert led is not None
+    assert led.id == theirs
 
 
 async def test_what_is_the_owners_alone_is_refused_to_a_guest(place: Place) -> None:
@@ -92,6 +157,7 @@ async def test_an_operation_needs_its_scope(place: Place, scope: Scope) -> None:
         "store": "memory",
         "value": "nothing",
         "decision": "no",
+        "who": "nobody",
         "name": "spare",
         "scope": "read",
         "text": "hello",
@@ -108,7 +174,8 @@ async def test_an_operation_needs_its_scope(place: Place, scope: Scope) -> None:
             name: value
             for name, value in harmless.items()
             if name in operation.takes.__struct_fields__
-            and (name, operation.name) != ("scope", "approvals.decide")
+            and (name, operation.name)
+            not in (("scope", "approvals.decide"), ("decision", "pairings.decide"))
         }
         try:
             await client.call(operation.name, needed)
@@ -130,3 +197,35 @@ async def test_a_token_is_made_shown_once_listed_and_revoked(client: Client) -> 
 async def test_an_admin_token_is_the_owners(client: Client) -> None:
     with pytest.raises(InvalidInput):
         await client.tokens.create("theirs", "admin", person=GUEST)
+
+
+async def run(client: Client, line: str, session: str) -> CommandReply:
+    return await client.do("commands.run", RunCommand(line=line, session=session), CommandReply)
+
+
+async def test_a_command_needs_the_scope_of_what_it_does(place: Place, client: Client) -> None:
+    key = "agent:main:main"
+    session = await place.talked(client, "hello", key=key)
+    talker = await place.client(scope="chat")
+    for line in ("/title Mine", "/model script/two", "/approve", "/pair telegram:7", "/undo"):
+        with pytest.raises(Forbidden, match="needs a token with the scope"):
+            await run(talker, line, session)
+    assert not (await run(talker, "/status", session)).is_error
+    with pytest.raises(Forbidden):
+        await run(await place.client(scope="write"), "/pair telegram:7", session)
+
+    await place.talked(talker, "/pair telegram:7", key=key)
+
+    messages = (await client.sessions.messages(session)).messages
+    assert "/pair telegram:7" in [each.content for each in messages]
+    assert await place.store.list_pairings() == ()
+
+
+def test_every_command_that_needs_more_than_talking_is_there() -> None:
+    assert set(COMMANDS) >= CHANGES
+    assert scope_of("pair") == "admin"
+
+
+async def test_a_token_is_for_nobody_who_only_looks_like_somebody(client: Client) -> None:
+    with pytest.raises(InvalidInput, match="blanks"):
+        await client.tokens.create("mine", "chat", person="owner ")

@@ -5,6 +5,7 @@ import pytest
 from clew.client.client import Client
 from clew.core.changes import AddUsage, EndTurn, Send, StartTurn
 from clew.core.delivery import NewOutbound
+from clew.core.session import NewSession
 from clew.core.usage import Usage
 from clew.errors import Conflict, InvalidInput, PersonalityNotFound, RecordNotFound, StaleMemory
 from clew.runtime.holding import hold
@@ -86,6 +87,25 @@ async def test_usage_is_summed_up_by_day_model_session_and_platform(
     (day,) = (await client.usage()).rows
     assert len(day.name) == len("2026-01-01")
     assert (await client.usage(since=2**52)).rows == ()
+
+
+async def test_usage_by_session_is_a_page_of_the_dearest_and_says_how_many_there_are(
+    place: Place, client: Client
+) -> None:
+    for cost in (5, None, 9, 7):
+        session = await place.store.create_session(NewSession(key=f"k{cost}"))
+        async with hold(place.store, session.id, "test") as lease:
+            usage = AddUsage(usage=Usage(1, cost=cost), turn_id=session.id)
+            start = StartTurn(turn_id=session.id)
+            await place.store.record(session.id, lease.epoch, start, usage)
+
+    report = await client.usage(by="session", limit=3)
+
+    assert [row.usage.cost for row in report.rows] == [9, 7, 5]
+    assert (report.count, report.total.usage, report.total.turns) == (4, Usage(4, cost=None), 4)
+    assert len((await client.usage(by="session")).rows) == 4
+    with pytest.raises(InvalidInput, match=r"limit must be at most 1000 \(it was 1001\)"):
+        await client.usage(by="session", limit=1_001)
 
 
 async def test_a_reply_that_failed_is_sent_again_and_one_that_arrived_is_not(

@@ -84,8 +84,9 @@ async def test_a_question_of_a_turn_from_a_channel_is_listed_and_answered(
     await soon(house.calls.parts.runtime.join(receipt.session_id or ""))
     assert answers == ["yes"]
     assert await listed() == []
-    (reply,) = await house.store.list_outbound()
+    reply, asked = await house.store.list_outbound()
     assert (reply.channel, reply.content) == ("telegram", "done")
+    assert asked.content.startswith("May I use shell?")
 
 
 async def test_a_version_guards_a_change(house: House, admin: str) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from clew.client.parts import Caller
 from clew.config import load
 from clew.gateway.auth import Setup
 from clew.wiring import open_gateway
-from tests.runtime.conftest import soon
+from tests.runtime.conftest import soon, until
 
 CONFIG = '[webhooks.ci]\nsecret = "a secret that is long enough"\n'
 
@@ -30,3 +32,34 @@ async def test_a_file_of_jobs_that_can_t_be_read_is_told_with_the_status(tmp_pat
         status = await gateway.calls.call("status", {}, Caller())
         assert status.cron.jobs == 0
         assert "can't be read" in status.cron.problems["cron.json"]
+
+
+def write_jobs(home: Path, *jobs: dict[str, object]) -> None:
+    made = [{"schedule": "every 1d", "text": "x", "due_at": 1} | each for each in jobs]
+    (home / "cron.json").write_bytes(msgspec.json.encode({"jobs": made}))
+
+
+async def test_what_dies_of_a_bug_is_told_and_shown_and_the_rest_goes_on(tmp_path: Path) -> None:
+    write_jobs(tmp_path, {"name": "bad", "timezone": "Nowhere/City"}, {"name": "good"})
+    config = load(home=str(tmp_path), environ={})
+    told: list[str] = []
+    async with open_gateway(config, Setup(), tell=told.append) as gateway:
+        store = gateway.house.runtime.store
+
+        async def is_down() -> bool:
+            return any(each.state == "down" for each in gateway.errands.list_errands())
+
+        async def has_run() -> bool:
+            return bool(await store.find_keys("agent:main:cron:good"))
+
+        await until(is_down)
+        status = await gateway.calls.call("status", {}, Caller())
+        states = {each.name: each.state for each in status.errands}
+        assert states == {"replies": "up", "jobs": "down", "channels": "off", "others": "up"}
+        assert "Nowhere/City" in status.cron.problems["bad"]
+        assert "Nowhere/City" in told[0]
+        assert told[0].startswith("Jobs are not run: ")
+
+        await until(has_run)
+        assert [each.state for each in gateway.errands.list_errands()] == ["up", "up", "off", "up"]
+        assert len(told) == 1

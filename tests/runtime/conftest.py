@@ -71,6 +71,10 @@ class Actor:
         self.turns: list[LiveTurn] = []
         self.title: str | Exception | None = None
         self.title_usage = Usage()
+        self.titles_asked = 0
+        self.title_asked, self.title_made = asyncio.Event(), asyncio.Event()
+        self.title_may_come = asyncio.Event()
+        self.title_may_come.set()
 
     async def warm(self, model: str | None = None) -> None:
         """There is nothing to load."""
@@ -81,6 +85,10 @@ class Actor:
         await scene(turn)
 
     async def make_title(self, model: str | None, thread: Sequence[Message]) -> Title:
+        self.titles_asked += 1
+        self.title_asked.set()
+        await self.title_may_come.wait()
+        self.title_made.set()
         if isinstance(self.title, Exception):
             raise self.title
         return Title(self.title, self.title_usage)

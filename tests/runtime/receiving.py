@@ -39,6 +39,7 @@ NOON = 1_773_316_800_000
 
 RULES = ReceptionRules(
     owners=("telegram:1", "slack:U1"),
+    guests=("*",),
     triggers=("/fresh",),
     models=ModelNames(allowed=("script/one", "script/two"), aliases={"big": "script/two"}),
     zone=UTC,
@@ -152,11 +153,13 @@ def opener(url: str, models: Catalogue, home: Path, directory: Path) -> Opener:
                 remember_rule=forget,
                 sending=chosen.sending,
             )
+            for person in paired:
+                channel = person.partition(":")[0]
+                await store.decide_pairing(person, channel, "paired", by="owner")
             reception = Reception(
                 runtime,
                 chosen,
                 make_orders(runtime, models, home, directory),
-                is_paired=lambda person: person in paired,
                 settle_s=settle_s,
             )
             try:

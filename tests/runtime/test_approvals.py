@@ -214,6 +214,21 @@ async def test_a_rule_for_this_session_is_kept_with_the_session_only(
     assert rules.kept == []
 
 
+async def test_rules_that_are_given_at_once_are_all_kept(
+    store: Store, session: Session, actor: Actor, runtime: Runtime
+) -> None:
+    named = [f"shell:{number}" for number in range(8)]
+
+    async def scene(turn: LiveTurn) -> None:
+        await asyncio.gather(*(turn.allow(each, always=False) for each in named))
+        assert sorted(turn.session.metadata["allow"]) == named
+        await turn.finish(added(turn, "ok"))
+
+    actor.scenes.append(scene)
+    assert (await ended(await runtime.accept(inbound(session, "x")))).error is None
+    assert sorted((await store.get_session(session.id)).metadata["allow"]) == named
+
+
 async def test_a_rule_for_always_is_remembered_and_holds_in_this_turn_too(
     store: Store, session: Session, actor: Actor, runtime: Runtime, rules: Rules
 ) -> None:

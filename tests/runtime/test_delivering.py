@@ -500,3 +500,31 @@ async def test_replies_that_another_living_process_sends_are_left_alone(
 
     assert await deliverer.doubt_the_dead() == ()
     assert [row.status for row in await store.list_outbound()] == ["sending"]
+
+
+class Buggy(PeerChannel):
+    """A channel that fails where nobody expects it to."""
+
+    def may_repeat(self, outbound: Outbound) -> bool:
+        raise KeyError(outbound.id)
+
+
+async def test_a_bug_is_raised_and_leaves_its_reply_uncertain_and_the_others_go_out(
+    store: Store, session: Session, peer: Peer
+) -> None:
+    peer.moods.extend(["vanish", "take"])
+    await put(store, session, (KEY, "first"))
+    deliverer = Deliverer(
+        store, [Buggy(peer.port)], clock=host_clock, bell=asyncio.Event(), settings=QUICK
+    )
+    with pytest.raises(KeyError, match="first"):
+        await soon(deliverer.run())
+    (row,) = await wait_for(store, "uncertain")
+    assert (row.id, row.error) == ("first", "KeyError: 'first'")
+
+    await put(store, session, (KEY, "second"))
+    again = asyncio.create_task(deliverer.run())
+    await wait_for(store, "sent")
+    await soon(deliverer.close())
+    await soon(again)
+    assert peer.taken == ["second"]

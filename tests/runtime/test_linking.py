@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from clew.agent.models.catalogue import Catalogue
 from clew.core.placing import RETURNED
-from clew.core.session import NewSession
+from clew.core.session import NewSession, Session
 from clew.errors import InvalidInput
 from clew.ports import Store
-from clew.runtime.linking import CODE_MS, TRIES, link, offer_link, redeem_link
+from clew.runtime.linking import CODE_MS, LINK, TRIES, link, offer_link, redeem_link
+from clew.runtime.seat import Seat
+from clew.store import open_store
 from clew.testing.clock import DAY
 from tests.runtime.conftest import Actor, Run, soon
 from tests.runtime.receiving import NOON, Front, Opener, opener
@@ -168,3 +172,60 @@ async def test_the_terminal_gives_a_code_and_takes_one(run: Run, store: Store) -
 
 async def test_a_terminal_without_a_session_has_nothing_to_link(run: Run) -> None:
     assert (await run("/link")).is_error
+
+
+# --- several at once ----------------------------------------------------------------------------
+
+
+async def redeem_at_once(stores: Sequence[Store], typed: str) -> list[str]:
+    """The keys that got in, of one redeemer per store."""
+    keys = [f"telegram:{number}" for number in range(len(stores))]
+    results = await asyncio.gather(
+        *(redeem_link(store, typed, key, NOON) for store, key in zip(stores, keys, strict=True)),
+        return_exceptions=True,
+    )
+    assert {type(each) for each in results} <= {Session, InvalidInput}
+    return [key for key, each in zip(keys, results, strict=True) if isinstance(each, Session)]
+
+
+@pytest.mark.parametrize("attempt", range(10))
+async def test_of_many_who_come_with_one_code_at_once_one_gets_in(
+    store: Store, url: str, attempt: int
+) -> None:
+    async with await open_store(url) as other:
+        session = await store.create_session(NewSession(key=f"k{attempt}"))
+        code = await offer_link(store, session, NOON)
+
+        got_in = await redeem_at_once((store, other) * 4, code)
+
+        assert len(got_in) == 1
+        assert await store.list_routes(session.id) == tuple(sorted([*got_in, session.key]))
+
+
+async def test_guesses_that_come_at_once_are_all_counted(store: Store, url: str) -> None:
+    async with await open_store(url) as other:
+        session = await store.create_session(NewSession(key="k"))
+        code = await offer_link(store, session, NOON)
+
+        assert await redeem_at_once((store, other) * 4, f"{session.id[:4]}-22222222") == []
+
+        assert (await store.get_session(session.id)).metadata[LINK]["tries"] == TRIES
+        with pytest.raises(InvalidInput):
+            await redeem_link(store, code, "telegram:1", NOON)
+
+
+async def test_what_others_note_meanwhile_neither_is_lost_nor_brings_a_code_back(
+    store: Store, url: str, seat: Seat
+) -> None:
+    async with await open_store(url) as other:
+        session = await seat.begin()
+        code = await offer_link(other, session, NOON)
+
+        await asyncio.gather(
+            redeem_link(other, code, "telegram:1", NOON),
+            *(seat.note(name, True) for name in ("verbose", "queue")),
+        )
+
+        noted = (await store.get_session(session.id)).metadata
+        assert noted.keys() >= {"verbose", "queue", RETURNED}
+        assert LINK not in noted

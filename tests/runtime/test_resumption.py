@@ -11,13 +11,13 @@ import pytest
 from clew.agent.models.catalogue import Catalogue
 from clew.core.changes import AddMessage, EndTurn, StartTurn
 from clew.core.delivery import NewInbound
-from clew.core.message import Draft
+from clew.core.message import Draft, ToolCall
 from clew.core.replies import reply_over_api
 from clew.core.session import NewSession, Session
-from clew.ports import Store
+from clew.ports import LiveTurn, Store
 from clew.runtime.recovery import claim
 from clew.runtime.resumption import ATTEMPTS
-from tests.runtime.conftest import Actor, Held, soon
+from tests.runtime.conftest import Actor, Held, Scene, saying, soon
 from tests.runtime.receiving import Front, Opener, incoming, opener
 
 MAIN = "agent:main:main"
@@ -180,6 +180,54 @@ async def test_it_goes_on_with_the_rights_of_who_asked(
         await rest(front, session)
 
     assert [turn.person for turn in actor.turns] == [person]
+
+
+def asking(decisions: list[str]) -> Scene:
+    """Ask the owner for a tool, and say how it went."""
+
+    async def scene(turn: LiveTurn) -> None:
+        asked = await turn.ask(ToolCall(id="c", name="shell"), {"command": "ls"})
+        decisions.append(f"{asked.decision} by {asked.decided_by}")
+        await saying("ok")(turn)
+
+    return scene
+
+
+async def test_where_nobody_was_there_to_answer_for_tools_nobody_is_afterwards(
+    open_front: Opener, actor: Actor
+) -> None:
+    """Neither for the answer that was cut off nor for the message that waited behind it."""
+    held = Held()
+    actor.scenes.append(held)
+    async with open_front(actor) as front:
+        receipt = await front.hear(incoming("hello", attended=False))
+        await soon(held.began.wait())
+        await front.hear(incoming("and more", attended=False))
+    decisions: list[str] = []
+    async with open_front(Actor(*[asking(decisions)] * 2)) as front:
+        await front.take_up()
+        await front.rest(receipt)
+
+    assert decisions == ["no by nobody"] * 2
+
+
+async def test_a_job_in_the_owners_conversation_stays_unattended_when_it_is_cut_off(
+    open_front: Opener, actor: Actor
+) -> None:
+    held = Held()
+    actor.scenes.append(held)
+    async with open_front(actor) as front:
+        session = await front.store.create_session(NewSession(key=MAIN, kind="main"))
+        payload = {"text": "news?", "from_person": False, "reply_to": REPLY_TO}
+        job = row(1, session, channel="cron", payload=payload)
+        await front.runtime.accept(job, attended=False)
+        await soon(held.began.wait())
+    decisions: list[str] = []
+    async with open_front(Actor(asking(decisions))) as front:
+        await front.take_up()
+        await rest(front, session)
+
+    assert decisions == ["no by nobody"]
 
 
 async def test_an_answer_that_reads_like_the_one_before_is_sent_too(

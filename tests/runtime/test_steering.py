@@ -343,7 +343,7 @@ async def test_a_message_never_interrupts_a_compaction_or_another_chore(
         await go_on.wait()
         return "done"
 
-    done = runtime._lane(session.id).do(chore)
+    done = runtime._lanes.get(session.id).do(chore)
     await soon(began.wait())
     ticket = await say(runtime, session, "one", "interrupt")
     go_on.set()
@@ -511,8 +511,8 @@ async def test_lanes_that_have_nothing_to_do_are_forgotten(store: Store, runtime
         session = await store.create_session(NewSession(key=f"cli:{number}"))
         await ended(await runtime.accept(inbound(session, "one")))
         await soon(runtime.join(session.id))
-        await soon(runtime._let_settle(session.id))
-    assert len(runtime._lanes) <= 2
+        await soon(runtime._lanes.settle(session.id))
+    assert len(runtime._lanes._lanes) <= 2
 
 
 async def test_what_is_held_back_does_not_begin_and_goes_on_or_is_left_in_the_inbox(

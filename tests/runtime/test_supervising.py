@@ -11,7 +11,7 @@ from clew.core.arrivals import Incoming, Receipt, Sender
 from clew.core.routing import Arrival, Peer
 from clew.ports import Receive
 from clew.runtime.runtime import host_clock
-from clew.runtime.supervising import Supervisor
+from clew.runtime.supervising import Keeper, Supervisor
 from clew.testing.channels import PeerChannel, open_peer
 from tests.runtime.conftest import soon, until
 
@@ -113,3 +113,51 @@ async def test_people_can_see_why_a_channel_does_not_listen() -> None:
 
         await until(waits)
         assert supervisor.list_states()[0].error == "RuntimeError: no such host"
+
+
+# --- anything else that goes on -------------------------------------------------------------------
+
+
+async def test_what_dies_of_a_bug_is_told_shown_and_started_again() -> None:
+    starts = 0
+    told: list[str] = []
+
+    async def errand() -> None:
+        nonlocal starts
+        starts += 1
+        if starts <= 2:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(fail())
+        await asyncio.Event().wait()
+
+    async def fail() -> None:
+        raise KeyError("telegram")
+
+    keeper = Keeper(
+        "jobs", errand, trouble="Jobs are not run", clock=host_clock, tell=told.append,
+        first_pause=0.01,
+    )  # fmt: skip
+    task = asyncio.create_task(keeper.run())
+
+    async def has_begun_again() -> bool:
+        return starts == 3
+
+    await until(has_begun_again)
+    assert (keeper.now.state, keeper.now.failures) == ("running", 2)
+    assert len(told) == 2
+    assert told[0].startswith("Jobs are not run: KeyError: 'telegram' (test_supervising.py:")
+    assert told[0].endswith("Trying again in 0.01 s.")
+    task.cancel()
+    await asyncio.wait({task})
+    assert keeper.now.state == "stopped"
+
+
+async def test_what_may_end_is_not_started_again() -> None:
+    async def errand() -> None:
+        """It is over at once."""
+
+    keeper = Keeper("replies", errand, trouble="No replies", clock=host_clock, may_end=True)
+
+    await soon(keeper.run())
+
+    assert (keeper.now.state, keeper.now.failures) == ("stopped", 0)

@@ -8,7 +8,16 @@ from clew.core.session import Session, SessionEdit
 from clew.errors import TurnFailed
 from clew.ports import Store
 from clew.runtime.runtime import Runtime
-from tests.runtime.conftest import Actor, Held, ended, failing, inbound, soon, until
+from tests.runtime.conftest import (
+    Actor,
+    Held,
+    ended,
+    failing,
+    inbound,
+    saying,
+    soon,
+    until,
+)
 
 
 async def title_of(store: Store, session: Session) -> str | None:
@@ -102,3 +111,32 @@ async def test_a_prompt_that_says_nothing_gives_no_title(
     await ended(await runtime.accept(inbound(session, "?!")))
     await soon(runtime.close())
     assert await title_of(store, session) is None
+
+
+async def test_a_session_whose_title_is_being_made_is_not_given_another(
+    session: Session, actor: Actor, runtime: Runtime
+) -> None:
+    actor.title_may_come.clear()
+    await ended(await runtime.accept(inbound(session, "?!")))
+    await soon(actor.title_asked.wait())
+    await ended(await runtime.accept(inbound(session, "and on")))
+    await soon(runtime.close())
+    assert actor.titles_asked == 1
+
+
+async def test_a_title_that_came_after_a_turn_had_begun_is_not_made_again_at_its_end(
+    store: Store, session: Session, actor: Actor, runtime: Runtime
+) -> None:
+    actor.title = "A quiet week"
+    actor.title_may_come.clear()
+    actor.scenes += [saying("ok"), held := Held()]
+    await ended(await runtime.accept(inbound(session, "?!")))
+    await soon(actor.title_asked.wait())
+    ticket = await runtime.accept(inbound(session, "and on"))
+    await soon(held.began.wait())
+    actor.title_may_come.set()
+    await has_title(store, session, "A quiet week")
+    held.go_on.set()
+    await ended(ticket)
+    await soon(runtime.close())
+    assert actor.titles_asked == 1

@@ -143,12 +143,26 @@ async def test_a_title_that_comes_while_the_next_turn_runs_is_booked_after_it(
 ) -> None:
     held = Held()
     actor.title, actor.title_usage = "A title", COST
+    actor.title_may_come.clear()
     await ended(await runtime.accept(inbound(session, "hello")))
+    await soon(actor.title_asked.wait())
     actor.scenes.append(held)
     ticket = await runtime.accept(inbound(session, "and on"))
     await soon(held.began.wait())
+    actor.title_may_come.set()
+    await soon(actor.title_made.wait())
     held.go_on.set()
     await ended(ticket)
+    await soon(runtime.close())
+    assert await sums(store, session) == (COST, COST)
+
+
+async def test_a_title_that_a_model_has_made_is_paid_for_though_clew_closes_before_it_is_kept(
+    store: Store, session: Session, actor: Actor, runtime: Runtime
+) -> None:
+    actor.title, actor.title_usage = "A title", COST
+    await ended(await runtime.accept(inbound(session, "hello")))
+    await soon(actor.title_made.wait())
     await soon(runtime.close())
     assert await sums(store, session) == (COST, COST)
 
@@ -157,7 +171,7 @@ async def test_what_is_still_owed_is_booked_when_clew_closes(
     store: Store, other: Store, session: Session, actor: Actor, runtime: Runtime
 ) -> None:
     lease = await other.acquire_lease(session.id, other.identity)
-    runtime._spend(session.id, COST)
+    runtime._upkeep.spend(session.id, COST)
     await soon(runtime.join(session.id))
     assert await sums(store, session) == (Usage(), Usage()), "it waits for nobody"
     await other.release_lease(lease)
@@ -169,7 +183,7 @@ async def test_booking_is_nothing_that_runs_or_could_be_stopped(
     store: Store, session: Session, runtime: Runtime
 ) -> None:
     await ended(await runtime.accept(inbound(session, "hello")))
-    runtime._spend(session.id, COST)
+    runtime._upkeep.spend(session.id, COST)
     assert not runtime.is_running(session.id)
     (turn,) = await store.list_turns(session.id)
     await runtime.amend(session.id)  # an undo comes through at once
@@ -253,7 +267,7 @@ async def test_counts_of_a_provider_are_plain_and_estimates_have_a_tilde(tmp_pat
             assert spent.startswith("~")
             assert "  ~" in spent
             assert spent.endswith("cost unknown")
-        assert (await shown(here, "/status", "cost")).startswith("cost unknown, ")
+        assert (await shown(here, "/status", "cost")).startswith("unknown, ")
         assert "the last request was ~" in (await here.run("/context")).text
         await here.say("counted")
         assert await shown(here, "/status", "context") == "1,230 of 8,000 tokens (15 %)"

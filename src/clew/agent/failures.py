@@ -13,6 +13,7 @@ import msgspec
 
 from clew.agent.models.setup import KEY_VARIABLES
 from clew.core.models import ModelInfo
+from clew.core.redaction import redact
 from clew.core.text import cut, strip_controls
 from clew.errors import ContextTooLong, ModelRefused, ModelUnavailable, TurnFailed
 
@@ -171,7 +172,8 @@ def _said(error: Any) -> str:
 
 
 def _short(text: str) -> str:
-    return cut(strip_controls(text, keep_newlines=False).strip(), 200).rstrip(".")
+    # Some servers say the key that they did not accept.
+    return cut(redact(strip_controls(text, keep_newlines=False).strip()), 200).rstrip(".")
 
 
 def _is_transport(error: Exception) -> bool:

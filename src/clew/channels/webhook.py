@@ -119,7 +119,8 @@ def _session_of(hook: Hook, said: _Body, external: str) -> str:
     if hook.session is not None:
         return hook.session.lower()
     if said.key is not None:
-        return said.key.lower() if hook.trusted else f"{hook.name}-{said.key}".lower()
+        # No name has a colon in it: `a-b` with `c` must not be `a` with `b-c`, or what is `a-b-c`.
+        return said.key.lower() if hook.trusted else f"{hook.name}:{said.key}".lower()
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{hook.name} {external}"))
 
 

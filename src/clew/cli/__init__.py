@@ -65,6 +65,7 @@ COMMANDS: Final = {
     "Serve": {
         "serve": Entry("clew.cli.serve:serve_command", "Run a gateway: the API, and who uses it."),
         "token": Entry("clew.cli.token:token_group", "Who may use the gateway."),
+        "pair": Entry("clew.cli.pair:pair_group", "Who may talk to the agent on channels."),
         "gateway": Entry("clew.cli.gateway:gateway_group", "Ask a gateway that runs."),
         "cron": Entry("clew.cli.cron:cron_group", "Jobs that the gateway runs by the clock."),
         "node": Entry("clew.cli.node:node_group", "Call a gateway from another machine."),

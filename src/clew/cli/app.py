@@ -24,6 +24,7 @@ from clew.core.names import time_ago
 
 if TYPE_CHECKING:
     from clew.cli.progress import Progress
+    from clew.client.client import Client
     from clew.ports import Clock, Store
 
 T = TypeVar("T")
@@ -77,6 +78,17 @@ class App:
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
         """Do work that needs no store."""
         return asyncio.run(work)
+
+    def call(self, work: Callable[[Client], Awaitable[T]]) -> T:
+        """Do one call of the SDK, over the store itself: a gateway that runs looks there too."""
+
+        async def run() -> T:
+            from clew.wiring import local
+
+            async with local(config=self.config) as client:
+                return await work(client)
+
+        return asyncio.run(run())
 
     async def _with_store(self, work: Callable[[Store], Awaitable[T]], clock: Clock | None) -> T:
         from clew.wiring import open_configured_store

@@ -55,6 +55,9 @@ def report(app: App, error: BaseException) -> int:
         case ClewError():
             _tell(app, error.code, str(error), **_candidates(app, error))
             return error.exit_code
+        case click.exceptions.NoArgsIsHelpError() if not app.json:
+            app.note(error.format_message())  # its usage is in there
+            return error.exit_code
         case click.ClickException():
             if isinstance(error, click.UsageError) and error.ctx is not None and not app.json:
                 app.note(error.ctx.get_usage())

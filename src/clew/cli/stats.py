@@ -105,6 +105,13 @@ def status_command(app: App) -> None:
             "gateway": gateway_value(running),
             "channels": None if told is None else told.channels,
             "cron": None if told is None else told.cron,
+            "errands": None if told is None else told.errands,
+            "waiting": None if told is None else {
+                "messages": told.queued,
+                "tool_calls": told.waiting,
+                "uncertain": told.uncertain,
+                "strangers": told.asking,
+            },
             "recent": listing_values(recent),
         })  # fmt: skip
         return
@@ -139,6 +146,32 @@ def _gateway(
         detail = f": {channel.detail}" if channel.detail else ""
         text = f"{channel.name} {channel.account} is {channel.state}{detail}"
         yield "channel", strip_controls(" ".join(text.split()), keep_newlines=False)
+    for what in () if told is None else _waiting(told):
+        yield "waiting", what
+    for problem in () if told is None else _problems(told):
+        yield "problem", strip_controls(" ".join(problem.split()), keep_newlines=False)
+
+
+def _waiting(told: StatusReport) -> Iterator[str]:
+    """What is to be done, or waits for somebody's word."""
+    if told.queued:
+        yield f"{counted(told.queued, 'message')} for a turn"
+    if told.waiting:
+        yield f"{counted(told.waiting, 'tool call')} for your yes or no"
+    if told.uncertain:
+        replies = "reply" if told.uncertain == 1 else "replies"
+        yield f"{format_count(told.uncertain)} {replies} that may not have arrived"
+    if told.asking:
+        yield f"{counted(told.asking, 'stranger')} to be let in; see `clew pair list`"
+
+
+def _problems(told: StatusReport) -> Iterator[str]:
+    """What a gateway can't do at the moment, beside its channels."""
+    for errand in told.errands:
+        if errand.state == "down":
+            yield f"{errand.name}: {errand.detail}; it is started again by itself"
+    for name, what in (told.cron.problems if told.cron is not None else {}).items():
+        yield f"job {name}: {what}"
 
 
 async def _ask(app: App, running: Running) -> StatusReport | None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
-
 import click
 
 from clew.cli.app import App, json_option, pass_app
@@ -12,11 +9,6 @@ from clew.cli.tables import Column, table
 from clew.cli.when import Duration
 from clew.core.session import OWNER
 from clew.core.tokens import SCOPES, Scope, Token, is_usable
-
-if TYPE_CHECKING:
-    from clew.client.client import Client
-
-T = TypeVar("T")
 
 
 @click.group("token")
@@ -45,8 +37,8 @@ def token_create(app: App, name: str, scope: Scope, expires: int | None, person:
     """
     expires_at = None if expires is None else app.now + expires
 
-    made = _call(
-        app, lambda client: client.tokens.create(name, scope, person=person, expires_at=expires_at)
+    made = app.call(
+        lambda client: client.tokens.create(name, scope, person=person, expires_at=expires_at)
     )
     if app.json:
         app.emit(made)
@@ -67,7 +59,7 @@ def token_list(app: App) -> None:
       clew token list
       clew token list --json
     """
-    tokens = _call(app, lambda client: client.tokens.list())
+    tokens = app.call(lambda client: client.tokens.list())
     if app.json:
         app.emit({"tokens": tokens})
         return
@@ -108,16 +100,5 @@ def token_revoke(app: App, token_id: str) -> None:
     Examples:
       clew token revoke 5f0c1a2b3c4d5e6f
     """
-    token = _call(app, lambda client: client.tokens.revoke(token_id))
+    token = app.call(lambda client: client.tokens.revoke(token_id))
     app.answer(token, f'The token "{token.name}" of {token.person} opens nothing any more.')
-
-
-def _call(app: App, work: Callable[[Client], Awaitable[T]]) -> T:
-    """Over the store itself: a gateway that runs looks there too."""
-    from clew.wiring import local
-
-    async def run() -> T:
-        async with local(config=app.config) as client:
-            return await work(client)
-
-    return app.wait(run())

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Final, get_args
 
 import click
 import msgspec
@@ -11,11 +10,15 @@ import msgspec
 from clew.cli.app import App, json_option, pass_app
 from clew.cli.tables import Column, session_name, table
 from clew.cli.when import parse_moment
-from clew.core.names import format_cost, format_count
-from clew.core.usage import Usage, UsageBy, UsageRow
+from clew.core.names import counted, format_cost, format_count, format_tokens
+from clew.core.usage import Usage, UsageBy, UsageRow, by_days, dearest_first, sum_up
+from clew.errors import SessionNotFound
 
 if TYPE_CHECKING:
     from clew.ports import Store
+
+IN_A_TABLE: Final = 100
+"""Sessions that people get to see, if they don't say how many."""
 
 
 @click.command("usage")
@@ -29,12 +32,19 @@ if TYPE_CHECKING:
 @click.option(
     "--since", metavar="TIME", help="From when: a date, or a duration (7d); left out, always."
 )
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(1),
+    help="Show so many sessions; left out, a table has 100 and --json all of them.",
+)
 @json_option
 @pass_app
-def usage_command(app: App, by: UsageBy, since: str | None) -> None:
+def usage_command(app: App, by: UsageBy, since: str | None, limit: int | None) -> None:
     """Show how many tokens were read and written, and what they cost.
 
-    The cost is unknown, not zero, where a model's price is.
+    The cost is unknown, not zero, where a model's price is. A ~ stands before what was estimated:
+    no provider has counted it. Sessions and models that cost most come first.
 
     \b
     Examples:
@@ -47,48 +57,57 @@ def usage_command(app: App, by: UsageBy, since: str | None) -> None:
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--since") from error
 
-    async def read(store: Store) -> tuple[tuple[UsageRow, ...], dict[str, str], dict[str, str]]:
-        rows = await store.list_usage(by, since=start)
-        if by != "session":
-            return rows, {}, {}
-        titles = {row.name: session_name(await store.get_session(row.name)) for row in rows}
-        return rows, titles, await store.shorten_ids(list(titles))
+    most = limit or (None if app.json else IN_A_TABLE)
 
-    rows, titles, short = app.run(read)
-    if by == "day":
-        rows = _by_day(app, rows)
-    if by in ("session", "model"):
-        rows = tuple(sorted(rows, key=lambda row: -(row.usage.input_tokens)))
+    async def read(store: Store) -> Spent:
+        rows = await store.list_usage(by, since=start)
+        if by == "day":
+            return Spent(by_days(rows, app.zone), rows)
+        if by in ("session", "model"):
+            rows = dearest_first(rows)
+        if by != "session":
+            return Spent(rows, rows)
+        shown = rows[:most]
+        titles = {row.name: await _find_title(store, row.name) for row in shown}
+        return Spent(shown, rows, titles, await store.shorten_ids(list(titles)))
+
+    spent = app.run(read)
     if app.json:
-        app.emit([_value(row, by, titles) for row in rows])
-    elif rows:
-        titles = {short[name]: title for name, title in titles.items()}
-        rows = tuple(
-            msgspec.structs.replace(row, name=short.get(row.name, row.name)) for row in rows
-        )
-        app.say("\n".join(_table(app, rows, by, titles)))
+        app.emit([_value(row, by, spent.titles) for row in spent.shown])
+    elif spent.shown:
+        app.say("\n".join(_table(app, spent, by)))
+        more = len(spent.all) - len(spent.shown)
+        if by == "session" and more:
+            app.say(f"and {counted(more, 'session')} more; --limit shows more, --json all.")
     else:
         app.say("Nothing was spent yet.")
 
 
-def _by_day(app: App, rows: tuple[UsageRow, ...]) -> tuple[UsageRow, ...]:
-    """Quarters of an hour as the days of where the person is."""
-    days: dict[str, UsageRow] = {}
-    for row in rows:
-        at = int(row.name)
-        day = datetime.fromtimestamp(at / 1000, app.zone(at)).date().isoformat()
-        before = days.get(day, UsageRow(day, Usage(), 0))
-        days[day] = UsageRow(day, before.usage + row.usage, before.turns + row.turns)
-    return tuple(days[day] for day in sorted(days))
+class Spent(msgspec.Struct, frozen=True):
+    """The rows that are shown, all of them, and what sessions are called."""
+
+    shown: tuple[UsageRow, ...]
+    all: tuple[UsageRow, ...]
+    titles: dict[str, str] = {}
+    short: dict[str, str] = {}
+
+
+async def _find_title(store: Store, session_id: str) -> str:
+    try:
+        return session_name(await store.get_session(session_id))
+    except SessionNotFound:
+        return ""  # it is gone for good; what it cost is not
 
 
 def _value(row: UsageRow, by: UsageBy, titles: dict[str, str]) -> dict[str, object]:
     title = {"title": titles[row.name]} if row.name in titles else {}
     spent = {name: getattr(row.usage, name) for name in Usage.__struct_fields__}
-    return {by: row.name or None, **title, "turns": row.turns, **spent}
+    return {
+        by: row.name or None, **title, "turns": row.turns, **spent, "estimated": row.estimated,
+    }  # fmt: skip
 
 
-def _table(app: App, rows: tuple[UsageRow, ...], by: UsageBy, titles: dict[str, str]) -> list[str]:
+def _table(app: App, spent: Spent, by: UsageBy) -> list[str]:
     columns = (
         Column(by.upper(), "id", least=8),
         Column("TURNS", align="right", optional=3),
@@ -98,17 +117,17 @@ def _table(app: App, rows: tuple[UsageRow, ...], by: UsageBy, titles: dict[str, 
         Column("COST", align="right"),
         Column("TITLE", least=12, optional=1),
     )
-    total = UsageRow("total", sum((row.usage for row in rows), Usage()), sum(r.turns for r in rows))
-    shown = [*rows, total] if len(rows) > 1 else rows
+    total = sum_up(spent.all, "total")
+    shown = [*spent.shown, total] if len(spent.shown) > 1 else spent.shown
     cells = [
         (
-            row.name or "unknown",
+            spent.short.get(row.name, row.name) or "unknown",
             format_count(row.turns),
-            format_count(row.usage.input_tokens),
-            format_count(row.usage.output_tokens),
+            format_tokens(row.usage.input_tokens, estimated=row.estimated),
+            format_tokens(row.usage.output_tokens, estimated=row.estimated),
             format_count(row.usage.cache_read_tokens),
-            format_cost(row.usage.cost).removeprefix("cost "),
-            titles.get(row.name, ""),
+            format_cost(row.usage.cost, estimated=row.estimated).removeprefix("cost "),
+            spent.titles.get(row.name, ""),
         )
         for row in shown
     ]

@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import secrets
 from collections.abc import AsyncGenerator
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -21,12 +21,13 @@ from clew.core.channelkeys import complete_key
 from clew.core.delivery import NewInbound
 from clew.core.frames import AcceptedFrame, StreamFrame
 from clew.core.keys import check_key
-from clew.core.params import SendChat, Upload
+from clew.core.params import SendChat
 from clew.core.replies import API, reply_over_api
 from clew.core.routing import Arrival
 from clew.core.session import NewSession, Session, may_see
 from clew.core.views import Accepted
 from clew.errors import InvalidInput, ModelNotFound, SessionNotFound
+from clew.runtime.intake import keep_upload
 from clew.runtime.queueing import read_mode
 
 PLATFORM: Final = "sdk"
@@ -70,7 +71,7 @@ async def _say(parts: Parts, params: SendChat, caller: Caller) -> Sent:
 async def _say_to_session(parts: Parts, params: SendChat, caller: Caller) -> Sent:
     """Into that session as it is, or into a new one."""
     session = await _open_session(parts, params, caller)
-    blobs = [await _keep(parts, each) for each in params.attachments]
+    blobs = [await keep_upload(parts.store, each) for each in params.attachments]
     payload = {"text": params.text, "reply_to": msgspec.to_builtins(reply_over_api(caller.person))}
     payload |= {"parts": blobs} if blobs else {}
     payload |= {} if params.attended else {"attended": False}
@@ -117,6 +118,7 @@ async def _say_under_key(parts: Parts, params: SendChat, key: str, caller: Calle
             arrival=Arrival(channel=API, account=caller.person),
             sender=Sender(caller.person),
             person=caller.person,
+            scope=caller.scope,
             key=complete_key(check_key(key)),
             text=params.text,
             attachments=tuple(Attached(each.media_type, each.data) for each in params.attachments),
@@ -134,13 +136,6 @@ async def _say_under_key(parts: Parts, params: SendChat, key: str, caller: Calle
 def _accepted(sent: Sent) -> Accepted:
     row = sent.row
     return Accepted(row.session_id or "", row.id, sent.is_new, row.turn_id)
-
-
-async def _keep(parts: Parts, upload: Upload) -> dict[str, Any]:
-    blob = await parts.store.put_blob(upload.data, upload.media_type)
-    family = upload.media_type.partition("/")[0]
-    kind = family if family == "image" else "file"
-    return {"type": kind, "blob": blob, "media_type": upload.media_type}
 
 
 # --- where to ---------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 
 from clew.client.doing import check
 from clew.client.library import Sessions
-from clew.client.nouns import Approvals, Cron, Memory, Outbox, Queue, Tokens
+from clew.client.nouns import Approvals, Cron, Memory, Outbox, Pairings, Queue, Tokens
 from clew.client.talking import Chat
 from clew.client.transport import Live, Transport
 from clew.core.params import GetUsage, NoParams, Params
@@ -47,6 +47,7 @@ class Client:
         self.queue = Queue(self.do)
         self.outbox = Outbox(self.do)
         self.tokens = Tokens(self.do)
+        self.pairings = Pairings(self.do)
         self.cron = Cron(self.do)
 
     async def __aenter__(self) -> Self:
@@ -77,9 +78,9 @@ class Client:
         """The hats."""
         return (await self.do("personalities.list", NoParams(), PersonalityList)).personalities
 
-    async def usage(self, *, by: UsageBy = "day", since: int = 0) -> UsageReport:
+    async def usage(self, *, by: UsageBy = "day", since: int = 0, limit: int = 100) -> UsageReport:
         """What was spent since a time, summed up."""
-        return await self.do("usage", GetUsage(by=by, since=since), UsageReport)
+        return await self.do("usage", GetUsage(by=by, since=since, limit=limit), UsageReport)
 
     async def status(self) -> StatusReport:
         """How it is doing."""

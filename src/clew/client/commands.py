@@ -10,15 +10,16 @@ import asyncio
 from collections.abc import Sequence
 
 from clew.client.parts import Caller, Parts, get_visible, view
-from clew.client.seats import sit
-from clew.core.people import may_command
+from clew.client.seats import check_key_of, sit
+from clew.core.people import may_command, scope_of
 from clew.core.session import Session
 from clew.core.terminals import CommandReply, RunCommand, tell_place
+from clew.core.tokens import covers
 from clew.core.turn import Turn
 from clew.core.views import SessionView
 from clew.errors import Forbidden, InvalidInput
 from clew.ports import Context
-from clew.runtime.commands import find_command, parse, run_command
+from clew.runtime.commands import ALIASES, find_command, parse, run_command
 from clew.runtime.commands.desk import Desk
 from clew.runtime.ordering import ELSEWHERE
 from clew.runtime.projects import locate
@@ -55,14 +56,18 @@ def _refuse(name: str, caller: Caller) -> None:
     role = "owner" if caller.is_owner else "guest"
     if not may_command(role, name, is_direct=True):  # type: ignore[arg-type]  # one of the two
         raise Forbidden(f"Only the owner of this clew may use /{name[:40]}. Nothing was changed.")
+    needed = scope_of(ALIASES.get(name, name))
+    if not covers(caller.scope, needed):
+        raise Forbidden(
+            f"/{name[:40]} needs a token with the scope {needed}; this one has {caller.scope}. "
+            "Nothing was changed."
+        )
     if name in ELSEWHERE and find_command(name) is not None:
         raise InvalidInput(f"/{name} is for a terminal. /help shows what there is.")
 
 
 def _desk(parts: Parts, params: RunCommand, session: Session | None, caller: Caller) -> Desk:
-    key = params.key or (None if session is None else session.key)
-    if key is None:
-        raise InvalidInput("Name the session that the command is about, or a key.")
+    key = _get_key(params, session, caller)
     at = params.where if params.where is not None and caller.is_owner else tell_place(locate())
     seat = sit(parts, at, key, caller)
     if session is not None:
@@ -79,6 +84,24 @@ def _desk(parts: Parts, params: RunCommand, session: Session | None, caller: Cal
         export=_refuse_export,
         zone=lambda _at: parts.zone,
     )
+
+
+def _get_key(params: RunCommand, session: Session | None, caller: Caller) -> str:
+    """The key that leads to what the command begins. A guest has that of their session only."""
+    own = None if session is None else session.key
+    if caller.is_owner:
+        if params.key is not None:
+            check_key_of(params.key, caller)
+        key = params.key or own
+        if key is None:
+            raise InvalidInput("Name the session that the command is about, or a key.")
+        return key
+    if own is None or params.key not in (None, own):
+        raise Forbidden(
+            "Only the owner of this clew may give commands under a key; name a session of yours. "
+            "Nothing was changed."
+        )
+    return own
 
 
 def _context(parts: Parts) -> Context:

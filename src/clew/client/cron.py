@@ -43,7 +43,8 @@ async def run_job(parts: Parts, params: OneJob, caller: Caller) -> Accepted:
     file = _open(parts, caller)
     job = await asyncio.to_thread(file.get_job, params.name)
     now = parts.runtime.clock()
-    ticket = await begin_run(parts.runtime, parts.models, job, f"{job.name}@now-{now}")
+    finds = {} if parts.reception is None else {"find_keyholder": parts.reception.find_keyholder}
+    ticket = await begin_run(parts.runtime, parts.models, job, f"{job.name}@now-{now}", **finds)
     if ticket.inbound is None:
         raise TypeError("a run has a row in the inbox")
     await asyncio.to_thread(file.note_run, job, ran_at=now)

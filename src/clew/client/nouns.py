@@ -5,11 +5,13 @@ from __future__ import annotations
 from clew.client.doing import Do
 from clew.core.cron import CronJob
 from clew.core.delivery import Outbound, OutboundStatus
+from clew.core.guests import Pairing
 from clew.core.memory import MemoryName
 from clew.core.params import (
     AddJob,
     CreateToken,
     DecideApproval,
+    DecidePairing,
     DropQueue,
     GetMemory,
     ListApprovals,
@@ -33,6 +35,7 @@ from clew.core.views import (
     MemoryView,
     NewToken,
     OutboxList,
+    PairingList,
     QueuedView,
     QueueList,
     TokenList,
@@ -151,6 +154,26 @@ class Tokens:
     async def revoke(self, token: str) -> Token:
         """The end of one."""
         return await self._do("tokens.revoke", OneToken(id=token), Token)
+
+
+class Pairings:
+    """Guests, and those who ask to be let in."""
+
+    def __init__(self, do: Do) -> None:
+        self._do = do
+
+    async def list(self) -> tuple[Pairing, ...]:
+        """All of them: first those who wait; newest first."""
+        return (await self._do("pairings.list", NoParams(), PairingList)).pairings
+
+    async def approve(self, who: str) -> Pairing:
+        """Let somebody in, by the code that they were given, or as `channel:id`."""
+        return await self._do("pairings.decide", DecidePairing(who=who), Pairing)
+
+    async def refuse(self, who: str) -> Pairing:
+        """Keep somebody out, a guest too."""
+        params = DecidePairing(who=who, decision="refuse")
+        return await self._do("pairings.decide", params, Pairing)
 
 
 class Cron:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime
 from typing import Final
 
 from clew.client.parts import Caller, Parts
 from clew.core.overview import status_of
 from clew.core.params import GetUsage, NoParams
 from clew.core.session import OWNER, SessionFilter
-from clew.core.usage import Usage, UsageRow
+from clew.core.usage import by_days, dearest_first, sum_up
 from clew.core.views import CronView, LeaseView, StatusReport, UsageReport
 from clew.errors import ClewError
 from clew.version import __version__
@@ -26,18 +25,9 @@ async def get_usage(parts: Parts, params: GetUsage, caller: Caller) -> UsageRepo
     caller.need_owner("see what was spent")
     rows = await parts.store.list_usage(params.by, since=params.since)
     if params.by == "day":
-        rows = _by_day(parts, rows)
-    return UsageReport(params.by, params.since, rows)
-
-
-def _by_day(parts: Parts, rows: tuple[UsageRow, ...]) -> tuple[UsageRow, ...]:
-    """Quarters of an hour as the days of where the gateway is."""
-    days: dict[str, UsageRow] = {}
-    for row in rows:
-        day = datetime.fromtimestamp(int(row.name) / 1000, parts.zone).date().isoformat()
-        before = days.get(day, UsageRow(day, Usage(), 0))
-        days[day] = UsageRow(day, before.usage + row.usage, before.turns + row.turns)
-    return tuple(days[day] for day in sorted(days))
+        rows = by_days(rows, lambda _at: parts.zone)
+    shown = dearest_first(rows)[: params.limit] if params.by == "session" else rows
+    return UsageReport(params.by, params.since, shown, len(rows), sum_up(rows, "total"))
 
 
 async def get_status(parts: Parts, _params: NoParams, caller: Caller) -> StatusReport:
@@ -52,11 +42,13 @@ async def get_status(parts: Parts, _params: NoParams, caller: Caller) -> StatusR
         stats=await store.stats(),
         store=None if parts.describe is None else await parts.describe(),
         channels=parts.channels(),
+        errands=parts.errands(),
         cron=await _describe_jobs(parts),
         queued=len(await store.list_inbound(limit=MOST)),
         waiting=len(await store.list_approvals()),
         leases=await _list_leases(parts),
         uncertain=len(await store.list_outbound(status="uncertain", limit=MOST)),
+        asking=sum(each.is_open(now) for each in await store.list_pairings()),
     )
 
 

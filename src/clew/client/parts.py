@@ -9,9 +9,17 @@ from typing import Literal, NamedTuple, TypeAlias
 import msgspec
 
 from clew.core.message import Message
+from clew.core.placing import Judge
 from clew.core.session import OWNER, Session, may_see
 from clew.core.tokens import Scope, covers
-from clew.core.views import ChannelView, MessageHtml, SessionView, StoreView, view_session
+from clew.core.views import (
+    ChannelView,
+    ErrandView,
+    MessageHtml,
+    SessionView,
+    StoreView,
+    view_session,
+)
 from clew.errors import Forbidden, SessionNotFound
 from clew.operations import Operation
 from clew.ports import Context, Memory, Models, Personalities, Store
@@ -22,8 +30,6 @@ from clew.runtime.runtime import Runtime
 Format: TypeAlias = Literal["md", "html", "jsonl"]
 Exporter: TypeAlias = Callable[[Session, Format, bool | None], AsyncIterator[str]]
 """A session as a file of that kind, piece by piece; `masked` or not, or as usual."""
-
-
 Renderer: TypeAlias = Callable[[Sequence[Message]], Awaitable[tuple[MessageHtml, ...]]]
 """The HTML of messages, one for each."""
 
@@ -62,15 +68,17 @@ class Parts(NamedTuple):
     personalities: Personalities
     memory: Memory
     export: Exporter | None = None
+    render: Renderer | None = None
     describe: Callable[[], Awaitable[StoreView]] | None = None
     channels: Callable[[], tuple[ChannelView, ...]] = tuple
-    render: Renderer | None = None
+    errands: Callable[[], tuple[ErrandView, ...]] = tuple
     zone: tzinfo = UTC
     timezone: str | None = None
     jobs: CronFile | None = None
     context: Context | None = None
     job_problems: Callable[[], dict[str, str]] = dict
     reception: Reception | None = None
+    judge: Judge | None = None
 
     @property
     def store(self) -> Store:

@@ -12,6 +12,7 @@ from typing import Any
 
 from clew.client.parts import Caller, Parts, get_visible, view
 from clew.core.breadcrumb import Breadcrumb
+from clew.core.placing import is_platforms
 from clew.core.session import Session
 from clew.core.terminals import (
     BeginSession,
@@ -27,6 +28,7 @@ from clew.core.terminals import (
 )
 from clew.core.views import SessionView
 from clew.errors import SessionNotFound
+from clew.operations import get_operation
 from clew.runtime.continuing import find_continue
 from clew.runtime.projects import find_cli_key, move_here
 from clew.runtime.seat import Seat, Switched
@@ -45,7 +47,14 @@ def sit(parts: Parts, at: Standing, key: str, caller: Caller, **wanted: Any) -> 
         holds=False,
         attended=caller.is_owner,
         defaults={name: value for name, value in wanted.items() if value is not None},
+        judge=parts.judge,
     )
+
+
+def check_key_of(key: str, caller: Caller) -> None:
+    """`Forbidden` where others read what a key leads to, and the credential changes nothing."""
+    if is_platforms(key):
+        caller.check(get_operation("sessions.update"))
 
 
 async def locate_seat(parts: Parts, params: LocateSeat, caller: Caller) -> Located:
@@ -64,6 +73,7 @@ async def locate_seat(parts: Parts, params: LocateSeat, caller: Caller) -> Locat
         moved_from=found.moved_from,
         continued=await _view(parts, continued),
         note=note,
+        resets=parts.judge is not None,
     )
 
 
@@ -74,9 +84,15 @@ def _crumb(told: Crumb | None) -> Breadcrumb | None:
 async def begin_session(parts: Parts, params: BeginSession, caller: Caller) -> SessionView:
     """A new session of a place; its key leads there from now on."""
     caller.need_owner(WHAT)
+    check_key_of(params.key, caller)
     previous = None
     if params.previous is not None:
-        previous = (await get_visible(parts, params.previous, caller)).id
+        before = await get_visible(parts, params.previous, caller)
+        if params.resets:
+            seat = sit(parts, params.where, params.key, caller)
+            seat.be_at(before)
+            return await view(parts, (await seat.make_ready()).session)
+        previous = before.id
     seat = sit(
         parts,
         params.where,
@@ -99,6 +115,11 @@ async def begin_session(parts: Parts, params: BeginSession, caller: Caller) -> S
 async def switch_seat(parts: Parts, params: SwitchSeat, caller: Caller) -> Seated:
     """Go from one session to another. Where that fails, everything is as it was."""
     caller.need_owner(WHAT)
+    check_key_of(params.key, caller)
+    # What a terminal does on the way needs what it needs on its own.
+    for done, name in ((params.forks, "sessions.fork"), (params.moves, "sessions.update")):
+        if done:
+            caller.check(get_operation(name))
     seat = sit(parts, params.where, params.key, caller)
     previous = await _find_previous(parts, params.previous, caller)
     if previous is not None:
@@ -111,7 +132,8 @@ async def switch_seat(parts: Parts, params: SwitchSeat, caller: Caller) -> Seate
     if target is not None and params.forks:
         switched = await seat.branch(target, title=params.title)
     else:
-        switched = await seat.switch(target, params.reason, read_only=params.read_only)
+        how = {"read_only": params.read_only, "returns": params.returns}
+        switched = await seat.switch(target, params.reason, **how)
     now = None if switched.session is None else switched.session.id
     if params.stops and previous is not None and previous.id != now:
         await _stop(parts, previous.id, params.waiting)

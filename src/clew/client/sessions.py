@@ -41,6 +41,7 @@ from clew.core.views import (
 )
 from clew.errors import InvalidInput, SessionNotFound
 from clew.runtime.resuming import get_resumed, resolve_resume
+from clew.runtime.unfinished import list_unfinished
 
 MEDIA_TYPES: Final = {
     "md": "text/markdown; charset=utf-8",
@@ -151,8 +152,9 @@ async def get_messages(parts: Parts, params: GetMessages, caller: Caller) -> Mes
     )
     more = len(messages) > params.limit
     shown = messages[1:] if more else messages
+    unfinished = await list_unfinished(parts.store, shown)
     html = await _render(parts, shown, params.render)
-    return MessagePage(shown, session.head, more, html)
+    return MessagePage(shown, session.head, more, unfinished, html)
 
 
 async def _render(

@@ -37,6 +37,8 @@ async def create_token(parts: Parts, params: CreateToken, caller: Caller) -> New
     """A new credential; its secret is in the answer and nowhere else."""
     caller.need_owner("make tokens")
     now = parts.runtime.clock()
+    if params.person != params.person.strip():
+        raise InvalidInput(f'"{params.person}" has blanks around it: nobody would be that person.')
     if params.scope == "admin" and params.person != OWNER:
         raise InvalidInput("A token with the scope admin is the owner's; nobody else has one.")
     if params.expires_at is not None and params.expires_at <= now:

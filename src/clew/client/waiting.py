@@ -42,10 +42,7 @@ async def list_queue(parts: Parts, params: ListQueue, caller: Caller) -> QueueLi
 async def drop_queue(parts: Parts, params: DropQueue, caller: Caller) -> Dropped:
     """Take back what waits in a session, here or in the inbox."""
     session = await get_visible(parts, params.session, caller)
-    if params.id is None:
-        return Dropped(await _take_back(parts, session.id))
-    rows = await parts.store.list_inbound(session.id, limit=MOST)
-    return Dropped(await parts.store.drop_inbound([r.id for r in rows if r.id == params.id]))
+    return Dropped(await _take_back(parts, session.id, params.id))
 
 
 async def stop_session(parts: Parts, params: StopSession, caller: Caller) -> Stopped:
@@ -53,14 +50,14 @@ async def stop_session(parts: Parts, params: StopSession, caller: Caller) -> Sto
     session = await get_visible(parts, params.id, caller)
     dropped = await _take_back(parts, session.id) if params.queue else ()
     agents = parts.runtime.count_spawned(session.id)
-    return Stopped(session.id, await parts.runtime.stop(session.id), dropped, agents)
+    stopped = await parts.runtime.stop(session.id, anywhere=True)
+    return Stopped(session.id, stopped, dropped, agents)
 
 
-async def _take_back(parts: Parts, session_id: str) -> tuple[str, ...]:
-    taken = await parts.runtime.take_back(session_id)
-    rows = await parts.store.list_inbound(session_id, limit=MOST)
-    others = await parts.store.drop_inbound([each.id for each in rows])
-    return (*(each.id for each in taken), *others)
+async def _take_back(parts: Parts, session_id: str, only: str | None = None) -> tuple[str, ...]:
+    named = None if only is None else {only}
+    taken = await parts.runtime.take_back(session_id, named, anywhere=True)
+    return tuple(each.id for each in taken)
 
 
 async def list_approvals(parts: Parts, params: ListApprovals, caller: Caller) -> ApprovalList:

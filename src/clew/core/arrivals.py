@@ -10,6 +10,7 @@ import msgspec
 
 from clew.core.replies import ReplyTo
 from clew.core.routing import Arrival
+from clew.core.tokens import Scope
 
 
 class Sender(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -42,10 +43,10 @@ class Incoming(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     `key` is for what has a key of its own (a hook, a job, a node) instead of a conversation on a
     platform; what is said over the API names a key too. There a credential tells which `person`
-    says it. `reply_to` is where an answer goes; without one, where the session spoke last. What
-    is not `from_person` doesn't count as somebody being there; where it is not `attended`, nobody
-    answers for tools. `mention` is what the bot is called there, for those that begin with its
-    name.
+    says it, and how far they may go (`scope`). `reply_to` is where an answer goes; without one,
+    where the session spoke last. What is not `from_person` doesn't count as somebody being there;
+    where it is not `attended`, nobody answers for tools. `mention` is what the bot is called there,
+    for those that begin with its name.
     """
 
     arrival: Arrival
@@ -58,6 +59,7 @@ class Incoming(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     reply_to: ReplyTo | None = None
     key: str | None = None
     person: str | None = None
+    scope: Scope | None = None
     is_mentioned: bool = False
     mention: str | None = None
     from_person: bool = True

@@ -5,6 +5,7 @@ Values and small decisions only; how a model is reached is the agent's business.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -31,6 +32,12 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     thinking: tuple[Thinking, ...] = ("off",)
     tiers: tuple[str, ...] = ()
     problem: str | None = None
+
+
+def find_alias(aliases: Mapping[str, str], name: str) -> str | None:
+    """The model that the configuration calls so too, whatever its case; aliases of aliases no."""
+    wanted = name.strip().lower()
+    return next((model for alias, model in aliases.items() if alias.lower() == wanted), None)
 
 
 def clamp_thinking(wanted: str | None, levels: tuple[Thinking, ...]) -> Thinking:

@@ -74,8 +74,11 @@ def format_bytes(n: int) -> str:
     return f"{size:.1f}".removesuffix(".0") + f" {unit}"
 
 
-def format_cost(nano: int | None) -> str:
-    """Format nano-dollars: cents from a dollar on, four decimals below it."""
+def format_cost(nano: int | None, *, estimated: bool = False) -> str:
+    """Format nano-dollars: cents from a dollar on, four decimals below it.
+
+    `~` before what was reckoned from tokens that no provider has counted.
+    """
     if nano is None:
         return "cost unknown"
     if nano == 0:
@@ -83,7 +86,8 @@ def format_cost(nano: int | None) -> str:
     if nano < _NANO // 10_000:
         return "<$0.0001"
     dollars = round(nano / _NANO, 4)
-    return f"${dollars:,.2f}" if dollars >= 1 else f"${dollars:.4f}"
+    exact = f"${dollars:,.2f}" if dollars >= 1 else f"${dollars:.4f}"
+    return f"~{exact}" if estimated else exact
 
 
 def parse_duration(text: str) -> int:

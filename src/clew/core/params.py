@@ -11,6 +11,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from clew.core.complaints import WORDS
 from clew.core.delivery import OutboundStatus
 from clew.core.keys import MAX_KEY
 from clew.core.memory import MEMORY_BYTES, MemoryName
@@ -33,16 +34,32 @@ SessionId = Annotated[
         pattern="^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$",
         max_length=36,
         description="A whole session id.",
+        extra={WORDS: "a whole session id, like 3f0c6f1e-9a4b-4c7d-8e21-5b6a7c8d9e0f"},
     ),
 ]
-RowId = Annotated[str, Meta(pattern=f"^[0-9A-Za-z_.:-]+{_END}", min_length=1, max_length=100)]
+RowId = Annotated[
+    str,
+    Meta(
+        pattern=f"^[0-9A-Za-z_.:-]+{_END}",
+        min_length=1,
+        max_length=100,
+        extra={WORDS: "an id: letters, digits and . _ : - only"},
+    ),
+]
 Word = Annotated[str, Meta(min_length=1, max_length=200)]
 Key = Annotated[str, Meta(min_length=1, max_length=MAX_KEY)]
 Cursor = Annotated[str, Meta(max_length=2_000)]
 Line = Annotated[str, Meta(max_length=1_000)]
 Seq = Annotated[int, Meta(ge=0, le=_LAST)]
 Moment = Annotated[int, Meta(ge=0, le=_LAST, description="Milliseconds UTC.")]
-MediaType = Annotated[str, Meta(pattern=f"^[a-z]+/[A-Za-z0-9.+-]+{_END}", max_length=100)]
+MediaType = Annotated[
+    str,
+    Meta(
+        pattern=f"^[a-z]+/[A-Za-z0-9.+-]+{_END}",
+        max_length=100,
+        extra={WORDS: "a media type, like image/png"},
+    ),
+]
 
 MAX_TEXT: Final = 1_000_000
 MAX_ATTACHMENT: Final = 20_000_000
@@ -262,6 +279,16 @@ class OneToken(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     id: RowId
 
 
+class DecidePairing(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The owner's word about a guest. `who` is a code of eight letters, or a person.
+
+    A person is a channel and an id there: `telegram:456`.
+    """
+
+    who: Annotated[str, Meta(min_length=1, max_length=300)]
+    decision: Literal["approve", "refuse"] = "approve"
+
+
 class AddJob(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A job that runs by the clock. `session` is `isolated`, `fixed`, or a key.
 
@@ -284,7 +311,8 @@ class OneJob(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class GetUsage(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to sum up by, and from when."""
+    """What to sum up by, and from when. `limit` is for sessions: so many, the dearest first."""
 
     by: UsageBy = "day"
     since: Moment = 0
+    limit: Annotated[int, Meta(ge=1, le=1_000)] = 100

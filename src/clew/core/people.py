@@ -11,11 +11,26 @@ from typing import Final, Literal
 
 from clew.core.channelkeys import normalise_id, normalise_word
 from clew.core.session import OWNER
+from clew.core.tokens import Scope
 
 Role = Literal["owner", "guest", "stranger"]
 
 GUEST_MAY: Final = frozenset({"new", "reset", "resume", "stop", "status", "help"})
 """Commands of a paired guest, in a conversation of their own."""
+
+
+CHANGES: Final = frozenset({
+    "approve", "compact", "deny", "fork", "link", "mode", "model", "personality", "pin", "redo",
+    "send", "thinking", "tier", "title", "uncompact", "undo",
+})  # fmt: skip
+"""Commands that need what their operations of the API need: a credential with the scope write."""
+
+
+def scope_of(name: str) -> Scope:
+    """The least scope of a credential that may give a command. A channel needs none."""
+    if name == "pair":
+        return "admin"
+    return "write" if name in CHANGES else "chat"
 
 
 def is_owner(owners: Iterable[str], channel: str, sender: str) -> bool:

@@ -6,6 +6,7 @@ kept with the message. Making the session, and telling people of it, is the runt
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import tzinfo
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from clew.core.arrivals import Incoming
 from clew.core.channelkeys import normalise_id, normalise_word, parse_key
 from clew.core.keys import Place
 from clew.core.origins import facts_of_key, kind_of, origin_of, places_of
+from clew.core.people import is_owner, person_of
 from clew.core.resets import (
     ResetDecision,
     ResetRules,
@@ -23,7 +25,7 @@ from clew.core.resets import (
     decide_reset,
     reset_type,
 )
-from clew.core.routing import UNKNOWN, Route, RoutingRules
+from clew.core.routing import UNKNOWN, Arrival, Peer, Route, RoutingRules, route
 from clew.core.sending import SendRules
 from clew.core.session import OWNER, Kind, NewSession, Session
 from clew.core.triggers import ModelNames, Triggered
@@ -44,14 +46,22 @@ PLACED: Final = (
 NO_PLATFORMS: Final = ("", "agent", "cli", "web", "sdk")
 """What a key may begin with that is not a platform's conversation."""
 
+PERSONAL: Final = ("telegram", "email")
+"""Platforms on which one can read from `platform:id` that it is one person's."""
+
 RETURNED: Final = "returned_at"
 """When a person last came back to a session on purpose, in what is noted with it."""
+
+
+Judge = Callable[[Session, int], ResetDecision]
+"""Whether a session goes on at this time."""
 
 
 class ReceptionRules(msgspec.Struct, frozen=True, kw_only=True):
     """All that the configuration says about messages on channels."""
 
     owners: tuple[str, ...] = ()
+    guests: tuple[str, ...] = ()
     routing: RoutingRules = RoutingRules()
     resets: ResetRules = ResetRules()
     triggers: tuple[str, ...] = ()
@@ -87,6 +97,50 @@ def explicit_key(route: Route, incoming: Incoming) -> str | None:
     if parsed is not None and parsed.thread is not None:
         return f"{channel}:{peer}:thread:{parsed.thread}"
     return f"{channel}:{peer}"
+
+
+def is_platforms(key: str) -> bool:
+    """Whether it is the key of a conversation on a platform: others read what it leads to."""
+    parsed = parse_key(key)
+    if parsed is not None:
+        return parsed.kind in ("dm", "group", "channel")
+    return (channel_of(key) or "") not in NO_PLATFORMS
+
+
+def find_keyholder(rules: ReceptionRules, key: str) -> str | None:
+    """The person whose own conversation a key is, whoever opens it; None if it is nobody's.
+
+    So the owner who writes there first does not own what a guest says there later.
+    """
+    parsed = parse_key(key)
+    if parsed is None:
+        channel, _, peer = key.partition(":")
+        # Only there is the id of a chat that of a person; groups of Telegram are below zero.
+        if channel not in PERSONAL or not peer or ":" in peer or peer.startswith("-"):
+            return None
+    elif parsed.kind != "dm":
+        return None
+    elif parsed.channel is None:
+        return _holder_of_name(rules, parsed.id)
+    else:
+        channel, peer = parsed.channel, parsed.id
+    owner = is_owner(rules.owners, channel, peer)
+    found = route(rules.routing, Arrival(channel=channel, peer=Peer("dm", peer), is_owner=owner))
+    return person_of(channel, peer, owner=owner, linked=found.linked)
+
+
+def _holder_of_name(rules: ReceptionRules, name: str) -> str | None:
+    """Of `agent:main:dm:NAME`: somebody who is linked, or known by this id on any channel."""
+    routing, owners = rules.routing, [each.partition(":") for each in rules.owners]
+    for linked, ids in routing.identity_links.items():
+        if normalise_id(linked) == name:
+            known = [each.partition(":") for each in ids]
+            is_ours = any(is_owner(rules.owners, channel, peer) for channel, _, peer in known)
+            return OWNER if is_ours else f"person:{name}"
+    if any(normalise_id(peer, normalise_word(channel)) == name for channel, _, peer in owners):
+        return OWNER
+    scope = routing.guest_dm_scope if routing.dm_scope == "main" else routing.dm_scope
+    return f"{UNKNOWN}:{name}" if scope == "per-peer" else None
 
 
 def place(
@@ -130,6 +184,14 @@ def judge_reset(
     return decide_reset(policy, last_interaction(session), now, rules.zone)
 
 
+def judge_terminal(rules: ResetRules, session: Session, now: int, zone: tzinfo) -> ResetDecision:
+    """Whether a terminal's session goes on; what is no terminal's has other rules."""
+    if session.platform != "cli":
+        return ResetDecision(fresh=True)
+    policy = choose_policy(rules, reset_type(session.key), "cli")
+    return decide_reset(policy, last_interaction(session), now, zone)
+
+
 def last_interaction(session: Session) -> int:
     """When a person was last there: said something, came back on purpose, or began it."""
     returned = session.metadata.get(RETURNED)
@@ -148,10 +210,12 @@ def begin_session(
     session_id: str,
     person: str,
     at: Place | None = None,
+    keyholder: str | None = None,
 ) -> NewSession:
     """The session that a message begins; after a reset with what the person had chosen before.
 
-    `at` is the directory that its tools work in.
+    `at` is the directory that its tools work in, `keyholder` whose conversation a key is that
+    somebody has named.
     """
     kept: dict[str, Any] = {}
     noted: dict[str, Any] = {"queue": "collect"}
@@ -163,9 +227,9 @@ def begin_session(
     if placement.model is not None:
         kept |= {"model": placement.model, "provider": placement.model.partition("/")[0]}
     if incoming.person is None:
-        about = _told_by_place(incoming, found, key, person, at)
+        about = _told_by_place(incoming, found, key, keyholder or person, at)
     else:
-        about = _told_by_key(key, person, previous, at)
+        about = _told_by_key(key, person, previous, at, keyholder)
     return NewSession(
         id=session_id,
         key=key,
@@ -194,11 +258,11 @@ def _told_by_place(
 
 
 def _told_by_key(
-    key: str, person: str, previous: Session | None, at: Place | None
+    key: str, person: str, previous: Session | None, at: Place | None, keyholder: str | None
 ) -> dict[str, Any]:
     """The same where only the key tells: the session before it was in the same place."""
-    whose = person if previous is None else previous.person
-    if previous is not None and previous.key == key:
+    whose = keyholder or (person if previous is None else previous.person)
+    if previous is not None and (previous.key, previous.person) == (key, whose):
         return {"person": whose} | {name: getattr(previous, name) for name in PLACED}
     about = {"person": whose} | facts_of_key(key)
     # Which directory a terminal's key means is not known here.
@@ -221,7 +285,12 @@ def notice_of(new: NewSession, *, may_resume: bool) -> str | None:
     """The line that tells of a reset; None where nothing was before."""
     if new.reset_reason is None or new.previous_id is None:
         return None
-    told = _TOLD.get(new.reset_reason, "A new conversation begins.")
+    return word_reset(new.reset_reason, may_resume=may_resume)
+
+
+def word_reset(reason: str | None, *, may_resume: bool) -> str:
+    """That a new conversation begins, why, and how to go back."""
+    told = _TOLD.get(reason or "", "A new conversation begins.")
     return f"{told} /resume goes back to the one before." if may_resume else told
 
 

@@ -34,7 +34,8 @@ class ReplyTo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     `key` is the conversation there: under one key, replies arrive in order. `address` is the
     channel's own business; where it has a `peer` with `kind` and `id`, and a `thread`, they are
     those of the message that came in. `is_retry`: what is said there may have been said a moment
-    ago. `person` asked; what an interrupted answer goes on with are that one's rights.
+    ago. `person` asked; what an interrupted answer goes on with are that one's rights, and whether
+    it was `attended`: somebody is there to answer for tools.
     """
 
     channel: str
@@ -43,6 +44,7 @@ class ReplyTo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     address: dict[str, Any] = {}
     is_retry: bool = False
     person: str | None = None
+    attended: bool = True
 
     @property
     def place(self) -> tuple[str, str, str]:

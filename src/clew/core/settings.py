@@ -102,6 +102,13 @@ Variables = Annotated[dict[str, Secret], Meta(description="a table of texts")]
 Owners = Annotated[
     Texts, Meta(description="a list of people: channel:id", examples=[["telegram:123"]])
 ]
+GuestList = Annotated[
+    Texts,
+    Meta(
+        description="a list of people and groups: channel:id, channel:* for all of them",
+        examples=[["telegram:456", "discord:*"]],
+    ),
+]
 Agents = Annotated[
     tuple[AgentEntry, ...], Meta(description="a list of agents", examples=[[{"id": "home"}]])
 ]
@@ -178,6 +185,7 @@ class GeneralConfig(msgspec.Struct, frozen=True, kw_only=True):
     thinking: Level = None
     service_tier: Tier = None
     owners: Owners = ()
+    guests: GuestList = ()
     agents: Agents = ()
     bindings: Bindings = ()
 

@@ -11,6 +11,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from clew.core.complaints import WORDS
 from clew.core.delivery import Inbound
 from clew.core.keys import Identity, Place
 from clew.core.models import Mode, ModelInfo, Thinking
@@ -91,17 +92,25 @@ class LocateSeat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Located(msgspec.Struct, frozen=True):
-    """The place's key and where it leads; what `--continue` would go on with, and why."""
+    """The place's key and where it leads; what `--continue` would go on with, and why.
+
+    `resets`: sessions of terminals begin afresh there when it is time to (`BeginSession.resets`).
+    """
 
     key: str
     session: SessionView | None = None
     moved_from: str | None = None
     continued: SessionView | None = None
     note: str | None = None
+    resets: bool = False
 
 
 class BeginSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A new session of a place, with what was chosen for it before there was one."""
+    """A new session of a place, with what was chosen for it before there was one.
+
+    `resets`: only if it is time to begin afresh after `previous`, with what was chosen there; else
+    that one goes on.
+    """
 
     where: Standing
     key: Key
@@ -114,6 +123,7 @@ class BeginSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True
     mode: Mode | None = None
     send_policy: SendPolicy | None = None
     previous: SessionId | None = None
+    resets: bool = False
 
 
 class SwitchSeat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -121,7 +131,8 @@ class SwitchSeat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     `forks`: to a branch of it, with this title. `moves`: it belongs to this place from now on.
     `stops`: the turn that runs in `previous` is the caller's, and is aborted; `waiting` are the
-    caller's messages behind it, which then stay in the inbox.
+    caller's messages behind it, which then stay in the inbox. `returns`: the person has named the
+    session, so it goes on, however old it is.
     """
 
     where: Standing
@@ -132,6 +143,7 @@ class SwitchSeat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     read_only: bool = False
     forks: bool = False
     moves: bool = False
+    returns: bool = False
     stops: bool = False
     waiting: Waiting = ()
     title: Title | None = None
@@ -222,7 +234,15 @@ class SearchMessages(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class ListStates(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whole ids, parted by commas."""
 
-    ids: Annotated[str, Meta(pattern="^[0-9a-f,-]+$", min_length=36, max_length=37 * 200)]
+    ids: Annotated[
+        str,
+        Meta(
+            pattern="^[0-9a-f,-]+$",
+            min_length=36,
+            max_length=37 * 200,
+            extra={WORDS: "whole session ids with commas between them"},
+        ),
+    ]
 
 
 class StateList(msgspec.Struct, frozen=True):

@@ -13,6 +13,8 @@ from typing import Final
 
 import msgspec
 
+from clew.core.models import find_alias
+
 DEFAULTS: Final = ("/new", "/reset")
 FUZZY: Final = 6
 """Characters from which on a word may stand for a model that is only called similarly."""
@@ -107,9 +109,9 @@ def find_model(text: str, models: ModelNames) -> tuple[str | None, str, str]:
 def _named(word: str, models: ModelNames) -> Iterator[tuple[str, str]]:
     """The models that one word may mean, the surest first."""
     wanted = word.lower()
-    for alias, name in models.aliases.items():
-        if alias.lower() == wanted:
-            yield name, f"an alias of {name}"
+    alias_of = find_alias(models.aliases, word)
+    if alias_of is not None:
+        yield alias_of, f"an alias of {alias_of}"
     for name in models.allowed:
         if name.lower() == wanted:
             yield name, "provider/model"

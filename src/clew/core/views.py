@@ -11,6 +11,7 @@ import msgspec
 
 from clew.core.cron import CronJob
 from clew.core.delivery import Inbound, Outbound
+from clew.core.guests import Pairing
 from clew.core.memory import MemoryName, MemoryVersion
 from clew.core.message import Message, Role
 from clew.core.overview import SessionState, Status, status_of
@@ -19,7 +20,7 @@ from clew.core.session import Session
 from clew.core.snippets import Snippet
 from clew.core.stats import StoreStats
 from clew.core.tokens import Token
-from clew.core.turn import Approval
+from clew.core.turn import Approval, Turn
 from clew.core.usage import UsageBy, UsageRow
 
 # --- sessions ---------------------------------------------------------------------------------
@@ -89,13 +90,15 @@ class SessionDetail(msgspec.Struct, frozen=True):
 class MessagePage(msgspec.Struct, frozen=True):
     """The newest messages between two numbers, in order.
 
-    `more`: there are others, older than these, that fit; ask again with `before`.
+    `more`: there are others, older than these, that fit; ask again with `before`. `unfinished`:
+    turns among these messages that were stopped while they answered, with what they had said.
     `html`, if asked for: one for each message, in the same order.
     """
 
     messages: tuple[Message, ...]
     head: int
     more: bool = False
+    unfinished: tuple[Turn, ...] = ()
     html: tuple[MessageHtml, ...] | None = None
 
 
@@ -259,6 +262,12 @@ class NewToken(msgspec.Struct, frozen=True):
     secret: str
 
 
+class PairingList(msgspec.Struct, frozen=True):
+    """Guests: first those who wait to be let in; newest first."""
+
+    pairings: tuple[Pairing, ...]
+
+
 class JobList(msgspec.Struct, frozen=True):
     """The jobs that run by the clock, by name."""
 
@@ -269,11 +278,17 @@ class JobList(msgspec.Struct, frozen=True):
 
 
 class UsageReport(msgspec.Struct, frozen=True):
-    """What was spent, summed up. By day, names are dates where the gateway is."""
+    """What was spent, summed up. By day, names are dates where the gateway is.
+
+    By session there are as many rows as were asked for, the dearest first; `count` says how many
+    there are, and `total` is what all of them have spent.
+    """
 
     by: UsageBy
     since: int
     rows: tuple[UsageRow, ...]
+    count: int
+    total: UsageRow
 
 
 class StoreView(msgspec.Struct, frozen=True):
@@ -301,6 +316,18 @@ class CronView(msgspec.Struct, frozen=True):
     problems: dict[str, str] = {}
 
 
+class ErrandView(msgspec.Struct, frozen=True):
+    """What a gateway does beside the turns (`replies`, `jobs`, `channels`), and whether it works.
+
+    `others` takes up what other gateways leave when they die. What is down is started again by
+    itself; `detail` says why it is.
+    """
+
+    name: str
+    state: Literal["up", "down", "off"]
+    detail: str | None = None
+
+
 class LeaseView(msgspec.Struct, frozen=True):
     """A session that somebody is at work in, and who."""
 
@@ -323,3 +350,5 @@ class StatusReport(msgspec.Struct, frozen=True):
     waiting: int = 0
     leases: tuple[LeaseView, ...] = ()
     uncertain: int = 0
+    asking: int = 0
+    errands: tuple[ErrandView, ...] = ()

@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl
 import msgspec
 from starlette.requests import Request
 
+from clew.core.complaints import explain
 from clew.core.params import Params
 from clew.errors import InvalidInput
 from clew.gateway.problems import Refused
@@ -141,4 +142,5 @@ def _read_headers(operation: Operation, request: Request) -> dict[str, Any]:
     try:
         return {"if_match": msgspec.convert(tag[1], kinds["if_match"], strict=False)}
     except msgspec.ValidationError as error:
-        raise InvalidInput(f"If-Match: {error}. Nothing was changed.") from error
+        told = explain(error, kinds["if_match"], tag[1], whole="If-Match")
+        raise InvalidInput(f"{told}. Nothing was changed.") from error

@@ -77,7 +77,8 @@ class Gate:
         secret, by_cookie = self._find_secret(connection)
         if secret is None:
             raise Unauthorized(
-                "This needs a token, as `Authorization: Bearer …`. `clew token create` makes one."
+                "This needs a token: `--token` of clew, or `Authorization: Bearer …`. "
+                "`clew token create` makes one."
             )
         # What is looked up is a digest of 256 random bits: how long that takes tells nothing
         # about the secret, so it needs no comparison of its own.

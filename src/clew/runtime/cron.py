@@ -43,6 +43,10 @@ Begin = Callable[[CronJob, str], Awaitable[object]]
 """Begin a run of a job, which is known by this name from now on; durable when it returns."""
 
 
+FindKeyholder = Callable[[str], str | None]
+"""The person whose own conversation a key is, if it is anybody's."""
+
+
 class _Jobs(msgspec.Struct, frozen=True):
     """What the file says."""
 
@@ -168,14 +172,17 @@ class CronRunner:
     async def _run_job(self, job: CronJob) -> None:
         """Begin it, then write down that it ran: the other way round it could be lost."""
         now = self._clock()
+        # Whatever happens to this one, even a bug that ends the runner: others get their turn.
+        self._not_before[job.name] = now + AGAIN
         try:
             await self._begin(job, f"{job.name}@{job.due_at}")
             zone = zone_of(job, self._timezone)
             due_at = next_due(job.schedule, now, zone, last=job.due_at)
             await asyncio.to_thread(self._file.note_run, job, ran_at=now, due_at=due_at)
-        except (ClewError, OSError) as error:
+        except Exception as error:
             self.problems[job.name] = str(error)
-            self._not_before[job.name] = now + AGAIN
+            if not isinstance(error, ClewError | OSError):
+                raise  # whoever keeps this running tells of it
         else:
             self.problems.pop(job.name, None)
             self._not_before.pop(job.name, None)
@@ -189,9 +196,17 @@ def zone_of(job: CronJob, timezone: str | None) -> tzinfo:
     return find_zone(job.timezone or timezone)
 
 
-async def begin_run(runtime: Runtime, models: Models, job: CronJob, run: str) -> Ticket:
+async def begin_run(
+    runtime: Runtime,
+    models: Models,
+    job: CronJob,
+    run: str,
+    *,
+    find_keyholder: FindKeyholder = lambda _key: None,
+) -> Ticket:
     """Put a run into the inbox; the session is there then. A second call is the first one."""
-    session = await _open_session(runtime, models, job, run)
+    person = find_keyholder(job.key) or OWNER
+    session = await _open_session(runtime, models, job, run, person)
     to = parse_reply_to(job.deliver_to) if job.deliver_to else read_reply_to(session.last_route)
     payload: dict[str, Any] = {"text": job.text, "from_person": False}
     if to is not None:
@@ -207,11 +222,13 @@ async def begin_run(runtime: Runtime, models: Models, job: CronJob, run: str) ->
     return await runtime.accept(new, attended=False)
 
 
-async def _open_session(runtime: Runtime, models: Models, job: CronJob, run: str) -> Session:
+async def _open_session(
+    runtime: Runtime, models: Models, job: CronJob, run: str, person: str
+) -> Session:
     """The session of a run; an isolated one is known by the run, so that there is one of it."""
     model = models.get_model()
     new = NewSession(
-        key=job.key, agent=job.agent, person=OWNER, model=model.name, provider=model.provider,
+        key=job.key, agent=job.agent, person=person, model=model.name, provider=model.provider,
         platform=CHANNEL, kind="cron",
     )  # fmt: skip
     if job.session != ISOLATED:

@@ -8,48 +8,114 @@ changed here but that files are kept. Doing it is `runtime.reception`'s business
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import msgspec
 
 from clew.core.arrivals import Attached, Incoming
 from clew.core.channelkeys import normalise_word
 from clew.core.delivery import NewInbound
+from clew.core.guests import Admission, Pairing, admit
 from clew.core.ids import new_id
 from clew.core.keys import Place
 from clew.core.orders import read_order
-from clew.core.people import Role, is_owner, may_command, person_of
-from clew.core.placing import Placement, ReceptionRules, begin_session, explicit_key, place
+from clew.core.people import Role, is_owner, may_command, person_of, scope_of
+from clew.core.placing import (
+    Placement,
+    ReceptionRules,
+    begin_session,
+    explicit_key,
+    find_keyholder,
+    is_platforms,
+    place,
+)
 from clew.core.replies import read_reply_to
-from clew.core.routing import Route, route
+from clew.core.routing import Peer, Route, route
 from clew.core.session import OWNER, Session, may_see
+from clew.core.tokens import covers
 from clew.core.triggers import Triggered, read_trigger
-from clew.errors import Forbidden, SessionNotFound
+from clew.errors import Forbidden
 from clew.ports import Clock, Store
+from clew.runtime.answering import Answers
 from clew.runtime.ordering import name_of
+
+
+class Met(NamedTuple):
+    """A message, where it leads, who says it, and whether they may talk."""
+
+    incoming: Incoming
+    route: Route
+    person: str
+    admission: Admission
+
+    @property
+    def is_let_in(self) -> bool:
+        """Whether it is answered at all."""
+        return self.admission in ("known", "open")
+
+    def may(self, name: str) -> bool:
+        """Whether a command is for them; else it is plain text."""
+        if not self._reaches(name):
+            return False
+        role: Role = "guest" if self.admission == "known" else "stranger"
+        peer = self.incoming.arrival.peer
+        is_direct = peer is None or peer.kind == "dm"
+        return may_command("owner" if self.person == OWNER else role, name, is_direct=is_direct)
+
+    def _reaches(self, name: str) -> bool:
+        """Whether their credential does, if they came with one."""
+        scope, key = self.incoming.scope, self.incoming.key
+        if scope is None:
+            return True
+        # It lets others read another session, as /link does.
+        leads_others = name == "resume" and key is not None and is_platforms(key)
+        return covers(scope, "write" if leads_others else scope_of(name))
 
 
 class Decider:
     """Decides what to do about messages. `at` is the directory that new sessions work in."""
 
     def __init__(
-        self,
-        store: Store,
-        rules: ReceptionRules,
-        *,
-        at: Place,
-        clock: Clock,
-        is_paired: Callable[[str], bool],
+        self, store: Store, rules: ReceptionRules, *, at: Place, clock: Clock, answers: Answers
     ) -> None:
         self._store = store
         self._rules = rules
         self._at = at
         self._clock = clock
-        self._is_paired = is_paired
+        self._answers = answers
 
-    def find_route(self, incoming: Incoming) -> tuple[Incoming, Route]:
-        """Whose it is, and its key. What has a key of its own knows whom it speaks for."""
+    async def meet(self, incoming: Incoming) -> Met:
+        """Whose it is, its key, and whether it is answered."""
+        incoming, found = self._find_route(incoming)
+        arrival = incoming.arrival
+        person = incoming.person or person_of(
+            arrival.channel, incoming.sender.id, owner=arrival.is_owner, linked=found.linked
+        )
+        return Met(incoming, found, person, await self._admit(incoming, person))
+
+    async def _admit(self, incoming: Incoming, person: str) -> Admission:
+        if person == OWNER or incoming.person is not None:
+            return "known"  # whoever has a credential was let in by the owner
+        if incoming.key is not None:
+            return "open"  # a hook has a secret of its own
+        return admit(self._rules.guests, incoming, await self._find_pairing(incoming, person))
+
+    async def _find_pairing(self, incoming: Incoming, person: str) -> Pairing | None:
+        """What was decided about somebody, by any name of theirs: a refusal of one is one of all.
+
+        A link gives them a second name, in a group too, where it does not lead to their session.
+        """
+        arrival, sender = incoming.arrival, incoming.sender.id
+        direct = msgspec.structs.replace(arrival, peer=Peer("dm", sender))
+        own = partial(person_of, arrival.channel, sender, owner=False)
+        names = {person, own(), own(linked=route(self._rules.routing, direct).linked)}
+        found = [await self._store.find_pairing(each) for each in sorted(names)]
+        known = {each.status: each for each in found if each is not None}
+        return known.get("refused") or known.get("paired") or known.get("waiting")
+
+    def _find_route(self, incoming: Incoming) -> tuple[Incoming, Route]:
+        """What has a key of its own knows whom it speaks for."""
         arrival = incoming.arrival
         owner = is_owner(self._rules.owners, arrival.channel, incoming.sender.id)
         if incoming.key is not None:
@@ -60,14 +126,13 @@ class Decider:
         known = msgspec.structs.replace(incoming, arrival=arrival)
         return known, route(self._rules.routing, arrival)
 
-    async def decide(self, incoming: Incoming, found: Route) -> NewInbound:
+    async def decide(self, met: Met) -> NewInbound:
         """The inbox row of a message: with it everything is decided."""
-        arrival = incoming.arrival
-        person = incoming.person or person_of(
-            arrival.channel, incoming.sender.id, owner=arrival.is_owner, linked=found.linked
-        )
+        incoming, found, person, _ = met
         key, own_key, session = await self._find(incoming, found)
-        trigger, line = self._read(incoming, person)
+        trigger, line = self._read(met)
+        if not trigger.triggered:
+            line = await self._answers.read(incoming, person, session, line)
         if line is None:
             now = self._clock()
             placed = place(self._rules, incoming, key, session, trigger, now=now)
@@ -79,15 +144,16 @@ class Decider:
             new = begin_session(
                 incoming, found, key, placed, session, session_id=session_id, person=person,
                 at=self._at,
+                keyholder=find_keyholder(self._rules, key) if incoming.key is not None else None,
             )  # fmt: skip
             payload |= {"opens": msgspec.to_builtins(new)}
             payload |= {"pinned": True} if placed.reason and session and session.pinned else {}
-            payload |= {"may_resume": True} if self._may(incoming, person, "resume") else {}
+            payload |= {"may_resume": True} if met.may("resume") else {}
         if line is not None:
             payload |= {"command": line, "own_key": own_key}
         return NewInbound(
             id=secrets.token_hex(8),
-            channel=normalise_word(arrival.channel) or "unknown",
+            channel=normalise_word(incoming.arrival.channel) or "unknown",
             # A person's name stays as it is: two of them must never be taken for one.
             account=found.account if incoming.person is None else incoming.person,
             external_id=incoming.external_id,
@@ -111,29 +177,22 @@ class Decider:
         session = await self._store.find_route(found.key)
         return found.key, own_key or found.key, session
 
-    def _read(self, incoming: Incoming, person: str) -> tuple[Triggered, str | None]:
+    def _read(self, met: Met) -> tuple[Triggered, str | None]:
         """Whether it begins a new conversation, or is a command line."""
+        incoming = met.incoming
         if not incoming.from_person:
             return Triggered(triggered=False, remainder=incoming.text), None
         trigger = read_trigger(
             incoming.text,
             extra=self._rules.triggers,
             mention=incoming.mention,
-            may_command=self._may(incoming, person, "new"),
-            models=self._rules.models if person == OWNER else None,
+            may_command=met.may("new"),
+            models=self._rules.models if met.person == OWNER else None,
         )
         line = None if trigger.triggered else read_order(incoming.text, incoming.mention)
-        if line is None or not name_of(line) or not self._may(incoming, person, name_of(line)):
+        if line is None or not name_of(line) or not met.may(name_of(line)):
             return trigger, None
         return trigger, line
-
-    def _may(self, incoming: Incoming, person: str, name: str) -> bool:
-        # Whoever has a credential was let in by the owner.
-        is_known = incoming.person is not None or self._is_paired(person)
-        role: Role = "guest" if is_known else "stranger"
-        peer = incoming.arrival.peer
-        is_direct = peer is None or peer.kind == "dm"
-        return may_command("owner" if person == OWNER else role, name, is_direct=is_direct)
 
     async def _pack(
         self, incoming: Incoming, placed: Placement, session: Session | None, person: str
@@ -163,13 +222,12 @@ class Decider:
 
 
 def _check_may(incoming: Incoming, session: Session | None) -> None:
-    """Whether a person may speak under that key. What they may not see is not there."""
+    """Whether a person may speak under that key. What they may not see is as if it were not."""
     person = incoming.person
     if person is None or person == OWNER:
         return
-    if session is None:
+    if session is None or not may_see(person, session.person):
         raise Forbidden(
-            "Only the owner of this clew may begin a session under a key. Nothing was changed."
+            "No session of yours has that key, and only the owner of this clew may begin one under "
+            "a key. Nothing was changed."
         )
-    if not may_see(person, session.person):
-        raise SessionNotFound(session.key)

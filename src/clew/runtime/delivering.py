@@ -77,15 +77,22 @@ class Deliverer:
         self._flying: dict[asyncio.Task[None], str] = {}
         self._due: dict[str, int] = {}
         self._closing = False
+        self._bug: BaseException | None = None
 
     # --- the loop -------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Deliver until `close`. A store that is busy is asked again."""
+        """Deliver until `close`. A store that is busy is asked again.
+
+        What else goes wrong with a reply is raised; another `run` goes on with the others.
+        """
         inspected: float | None = None
         loop = asyncio.get_running_loop()
         while not self._closing:
             self._bell.clear()
+            if self._bug is not None:
+                bug, self._bug = self._bug, None
+                raise bug
             pulse: int | None = None
             try:
                 if inspected is None or loop.time() - inspected >= self._settings.inspect:
@@ -108,13 +115,15 @@ class Deliverer:
                 continue
             claiming = self._store.claim_outbound(self._claimant, channels=[name], limit=free)
             for row in await whole(claiming):
-                task = asyncio.create_task(self._deliver(row), name=f"delivery {row.id}")
+                task = asyncio.create_task(self._carry(row), name=f"delivery {row.id}")
                 self._flying[task] = name
                 self._due.pop(row.id, None)
                 task.add_done_callback(self._landed)
 
     def _landed(self, task: asyncio.Task[None]) -> None:
         self._flying.pop(task, None)
+        if not task.cancelled():
+            self._bug = task.exception() or self._bug
         self._bell.set()
 
     async def _wait(self, pulse: int | None, *, until: float) -> None:
@@ -122,7 +131,8 @@ class Deliverer:
         loop = asyncio.get_running_loop()
         while not self._closing and loop.time() < until:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._bell.wait(), self._pause())
+                async with asyncio.timeout(self._pause()):
+                    await self._bell.wait()
                 return
             if any(at <= self._clock() for at in self._due.values()):
                 return  # the store's clock may be late: then it is asked again
@@ -163,6 +173,14 @@ class Deliverer:
 
     # --- one reply ------------------------------------------------------------------------------
 
+    async def _carry(self, row: Outbound) -> None:
+        try:
+            await self._deliver(row)
+        except Exception as error:
+            # A bug, of the channel's or of ours: nobody else would ever look at this one again.
+            await self._settle(row, "uncertain", error=f"{type(error).__name__}: {error}")
+            raise
+
     async def _deliver(self, row: Outbound) -> None:
         """Send what is next of a reply, and write down what came of it."""
         progress = read_progress(row)
@@ -194,7 +212,8 @@ class Deliverer:
         """Send a message; returns what is to be written down, whoever is stopped meanwhile."""
         row = parcel.outbound
         try:
-            said = await asyncio.wait_for(self._send(channel, parcel), self._settings.patience)
+            async with asyncio.timeout(self._settings.patience):
+                said = await self._send(channel, parcel)
         except ReplyRefused as error:
             return self._settle(row, "failed", error=str(error))
         except ReplyDelayed as error:

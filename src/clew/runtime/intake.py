@@ -6,9 +6,11 @@ A claim carries the message's own name, so that one message can be let go withou
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from clew.core.delivery import Inbound, NewInbound
 from clew.core.message import Draft
+from clew.core.params import Upload
 from clew.core.replies import ReplyTo, read_reply_to
 from clew.errors import InvalidInput
 from clew.ports import Store
@@ -49,6 +51,13 @@ class Intake:
         """Take messages out of the inbox; nobody answers them."""
         await self.put_back(rows)
         await self._store.drop_inbound([each.id for each in rows])
+
+
+async def keep_upload(store: Store, upload: Upload) -> dict[str, Any]:
+    """Keep a file that comes with a message; what the message says of it."""
+    blob = await store.put_blob(upload.data, upload.media_type)
+    kind = "image" if upload.media_type.startswith("image/") else "file"
+    return {"type": kind, "blob": blob, "media_type": upload.media_type}
 
 
 def draft_of(inbound: Inbound) -> Draft:

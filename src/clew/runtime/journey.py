@@ -1,6 +1,6 @@
 """A journey from one session to another: each step with its way back, until one has arrived.
 
-What the steps are is the seat's affair.
+What the steps are is told in `switching`.
 """
 
 from __future__ import annotations

@@ -14,9 +14,10 @@ import secrets
 from typing import Any, Final
 
 from clew.core.placing import RETURNED
-from clew.core.session import OWNER, Session, SessionFacts, may_see
+from clew.core.session import OWNER, Session, may_see
 from clew.errors import InvalidInput
 from clew.ports import Store
+from clew.runtime.noting import note
 
 CODE_MS: Final = 600_000
 TRIES: Final = 5
@@ -37,7 +38,7 @@ async def offer_link(store: Store, session: Session, now: int) -> str:
     """A code that leads to the session, once; an earlier one of it does not count any more."""
     secret = "".join(secrets.choice(_LETTERS) for _ in range(_SECRET))
     noted = {"digest": _digest(session.id, secret), "expires_at": now + CODE_MS, "tries": 0}
-    await _note(store, session.id, {LINK: noted})
+    await note(store, session.id, lambda before: before | {LINK: noted})
     # The beginning of the id tells where to look; the rest is what nobody can guess.
     return f"{session.id[:_BEGINNING]}-{secret}"
 
@@ -45,18 +46,35 @@ async def offer_link(store: Store, session: Session, now: int) -> str:
 async def redeem_link(
     store: Store, typed: str, key: str, now: int, *, viewer: str = OWNER
 ) -> Session:
-    """Let a key lead to the session of a code; `InvalidInput` if it is none that counts."""
+    """Let a key lead to the session of a code; `InvalidInput` if it is none that counts.
+
+    Of several that come with one code at once, one gets in.
+    """
     match = _CODE.fullmatch(typed.strip().lower())
     if match is None:
         raise InvalidInput("A code looks like 3fa2-k7qmxd9p; /link on the other side gives one.")
     for session in await store.find_sessions(match[1], limit=_MANY):
-        noted: dict[str, Any] = session.metadata.get(LINK) or {}
-        if not _counts(noted, now) or not may_see(viewer, session.person):
-            continue
-        if hmac.compare_digest(str(noted["digest"]), _digest(session.id, match[2])):
+        if may_see(viewer, session.person) and await _use_up(store, session, match[2], now):
             return await link(store, key, session, now)
-        await _note(store, session.id, {LINK: noted | {"tries": noted["tries"] + 1}})
     raise InvalidInput(_WRONG)
+
+
+async def _use_up(store: Store, session: Session, secret: str, now: int) -> bool:
+    """Take the session's code if this is it, in one step; else it is one wrong try more."""
+    given = _digest(session.id, secret)
+    is_it = False
+
+    def take(noted: dict[str, Any]) -> dict[str, Any]:
+        nonlocal is_it
+        code: dict[str, Any] = noted.get(LINK) or {}
+        is_it = False
+        if not _counts(code, now):
+            return noted
+        is_it = hmac.compare_digest(str(code["digest"]), given)
+        return noted | {LINK: None if is_it else code | {"tries": code["tries"] + 1}}
+
+    await note(store, session.id, take)
+    return is_it
 
 
 async def link(store: Store, key: str, session: Session, now: int) -> Session:
@@ -67,7 +85,7 @@ async def link(store: Store, key: str, session: Session, now: int) -> Session:
 
 async def return_to(store: Store, session: Session, now: int) -> Session:
     """A person comes back to a session on purpose, whenever they were last there."""
-    return await _note(store, session.id, {RETURNED: now, LINK: None})
+    return await note(store, session.id, lambda before: before | {RETURNED: now, LINK: None})
 
 
 def _counts(noted: dict[str, Any], now: int) -> bool:
@@ -76,9 +94,3 @@ def _counts(noted: dict[str, Any], now: int) -> bool:
 
 def _digest(session_id: str, secret: str) -> str:
     return hashlib.sha256(f"link\0{session_id}\0{secret}".encode()).hexdigest()
-
-
-async def _note(store: Store, session_id: str, news: dict[str, Any]) -> Session:
-    session = await store.get_session(session_id)
-    noted = {name: value for name, value in (session.metadata | news).items() if value is not None}
-    return await store.describe_session(session_id, SessionFacts(metadata=noted))

@@ -57,7 +57,8 @@ async def execute(line: str, given: bytes, *, cwd: str | None) -> Ended:
         await program.exited.wait()
         with contextlib.suppress(TimeoutError):
             # What it left running in the background may hold the pipes for ever.
-            await asyncio.wait_for(program.silent.wait(), _GRACE_S)
+            async with asyncio.timeout(_GRACE_S):
+                await program.silent.wait()
         return program.ended()
     finally:
         await _end(transport, program)
@@ -68,7 +69,8 @@ async def _end(transport: asyncio.SubprocessTransport, program: _Program) -> Non
     if not program.exited.is_set():
         _kill(transport)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(program.exited.wait(), _GRACE_S)
+            async with asyncio.timeout(_GRACE_S):
+                await program.exited.wait()
     transport.close()
 
 

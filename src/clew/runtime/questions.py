@@ -3,12 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
 
 from clew.core.turn import Approval, ApprovalScope, Decision
 from clew.ports import Clock, Store
 
 LOOK = 0.5
 """Seconds between two looks for an answer that another process gave."""
+
+
+class Asking(Protocol):
+    """What of the runtime is needed: its store, and the questions of its own turns."""
+
+    @property
+    def store(self) -> Store:
+        """The store that they are kept in."""
+        ...
+
+    def is_asking(self, approval_id: str) -> bool:
+        """Whether a turn of this process waits for that answer."""
+        ...
+
+
+async def list_waiting(asking: Asking, session_id: str) -> tuple[Approval, ...]:
+    """The questions of a session that somebody alive waits for, oldest first."""
+    found = await asking.store.list_approvals(session_id)
+    own = tuple(each for each in found if asking.is_asking(each.id))
+    if own or not found:
+        return own
+    state = (await asking.store.list_states([session_id])).get(session_id)
+    return found if state is not None and state.waiting else ()
 
 
 class Questions:
@@ -18,6 +44,19 @@ class Questions:
         self._store = store
         self._clock = clock
         self._answered: dict[str, asyncio.Event] = {}
+
+    @contextmanager
+    def expecting(self, approval_id: str) -> Iterator[None]:
+        """A turn of this process will wait for that answer, or does, inside the block."""
+        self._answered[approval_id] = asyncio.Event()
+        try:
+            yield
+        finally:
+            del self._answered[approval_id]
+
+    def is_asking(self, approval_id: str) -> bool:
+        """Whether a turn of this process waits for that answer."""
+        return approval_id in self._answered and not self._answered[approval_id].is_set()
 
     async def decide(
         self, approval_id: str, decision: Decision, *, by: str, scope: ApprovalScope = "once"
@@ -29,17 +68,15 @@ class Questions:
         return decided
 
     async def wait(self, approval: Approval) -> Approval:
-        """Wait until somebody has answered, or until the time for it is over."""
-        answered = self._answered.setdefault(approval.id, asyncio.Event())
-        try:
-            while not answered.is_set() and self._clock() < approval.expires_at:
-                try:
-                    await asyncio.wait_for(answered.wait(), LOOK)
-                except TimeoutError:
-                    waiting = await self._store.list_approvals(approval.session_id)
-                    if all(each.id != approval.id for each in waiting):
-                        break
-            # The first answer stays: where there is one, this only reads it.
-            return await self._store.decide_approval(approval.id, "no", by="expired")
-        finally:
-            del self._answered[approval.id]
+        """Wait until somebody has answered what is expected, or until the time for it is over."""
+        answered = self._answered[approval.id]
+        while not answered.is_set() and self._clock() < approval.expires_at:
+            try:
+                async with asyncio.timeout(LOOK):
+                    await answered.wait()
+            except TimeoutError:
+                waiting = await self._store.list_approvals(approval.session_id)
+                if all(each.id != approval.id for each in waiting):
+                    break
+        # The first answer stays: where there is one, this only reads it.
+        return await self._store.decide_approval(approval.id, "no", by="expired")

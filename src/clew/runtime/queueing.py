@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
@@ -55,13 +55,15 @@ class Work(msgspec.Struct, kw_only=True):
     """One turn to run. Without drafts it goes on where the thread ends.
 
     `settle_s`: if it comes while another one runs, and is answered together with what comes after
-    it, it waits until nobody has said anything for so many seconds.
+    it, it waits until nobody has said anything for so many seconds. `after` is the turn that was
+    cut off and that it goes on with; if somebody else has, there is nothing left to do.
     """
 
     done: asyncio.Future[Turn]
     drafts: tuple[Draft, ...] = ()
     inbound: Inbound | None = None
     undo: tuple[str, ...] = ()
+    after: str | None = None
     person: str
     attended: bool = True
     model: str | None = None
@@ -124,16 +126,27 @@ class Queue:
         """What is next."""
         return self._waiting.popleft()
 
-    def take_along(self, first: Work) -> tuple[Work, ...]:
+    def sort(self, ids: Sequence[str]) -> None:
+        """Let messages that came in in this order be in this order; all else keeps its place."""
+        order = {each: position for position, each in enumerate(ids)}
+        sorted_works = iter(sorted(_known(self.works, order), key=lambda work: order[_id(work)]))
+        known = set(map(_id, _known(self.works, order)))
+        self._waiting = deque(
+            next(sorted_works) if isinstance(each, Work) and _id(each) in known else each
+            for each in self._waiting
+        )
+
+    def take_along(self, first: Work, *, but: Collection[str] = ()) -> tuple[Work, ...]:
         """What is said in the same turn as the first, which is about to begin.
 
         That is what collects or steers likewise; and what has to interrupt the first would find it
-        with nothing done yet, so it comes along with all that waits before it.
+        with nothing done yet, so it comes along with all that waits before it. Nothing behind
+        what is in `but`, for which the time has not come.
         """
         together: list[Work] = []
         count, alike = 0, first.queue in ("collect", "steer")
         for each in (each for each in self._waiting if not is_quiet(each)):
-            if not isinstance(each, Work) or not _may_join(first, each):
+            if not isinstance(each, Work) or not _may_join(first, each) or _id(each) in but:
                 break
             together.append(each)
             alike = alike and each.queue == first.queue
@@ -141,7 +154,9 @@ class Queue:
                 count = len(together)
         return self._remove(together[:count])
 
-    def take_steering(self, person: str, reply_to: ReplyTo | None = None) -> tuple[Work, ...]:
+    def take_steering(
+        self, person: str, reply_to: ReplyTo | None = None, *, but: Collection[str] = ()
+    ) -> tuple[Work, ...]:
         """What goes into a turn of this person that runs. Somebody else's has no rights there.
 
         What was said elsewhere is answered there, so it waits for a turn of its own.
@@ -154,6 +169,7 @@ class Queue:
                 and each.person == person
                 and _is_message(each)
                 and place_of(each.reply_to) == place_of(reply_to)
+                and _id(each) not in but
             ]
         )
 
@@ -165,10 +181,25 @@ class Queue:
         self._waiting.clear()
         return works
 
+    def take_out(self, ids: Collection[str]) -> tuple[Work, ...]:
+        """The same with these messages, and no others."""
+        named = [each for each in self.works if each.inbound is not None and each.inbound.id in ids]
+        for each in named:
+            each.done.cancel()
+        return self._remove(named)
+
     def _remove(self, works: list[Work]) -> tuple[Work, ...]:
         for each in works:
             self._waiting.remove(each)
         return tuple(works)
+
+
+def _id(work: Work) -> str:
+    return "" if work.inbound is None else work.inbound.id
+
+
+def _known(works: Iterable[Work], order: dict[str, int]) -> list[Work]:
+    return [each for each in works if _id(each) in order]
 
 
 def drafts_of(works: Sequence[Work]) -> list[tuple[Draft, bool]]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
 from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -19,13 +18,22 @@ import msgspec
 from clew.core.arrivals import Incoming, Receipt
 from clew.core.delivery import Inbound, NewInbound, NewOutbound
 from clew.core.origins import find_news
-from clew.core.placing import ReceptionRules, notice_of
+from clew.core.placing import ReceptionRules, find_keyholder, notice_of
 from clew.core.replies import ReplyTo, conversation_of, read_reply_to
 from clew.core.sending import decide_send
-from clew.core.session import OWNER, NewSession, Session, SessionEdit, SessionFacts
+from clew.core.session import (
+    OWNER,
+    NewSession,
+    SendPolicy,
+    Session,
+    SessionEdit,
+    SessionFacts,
+)
 from clew.errors import ClewError, Conflict, SessionNotFound
-from clew.runtime.deciding import Decider
+from clew.runtime.answering import Answers
+from clew.runtime.deciding import Decider, Met
 from clew.runtime.ordering import Order, Orders, name_of
+from clew.runtime.pairing import offer_pairing
 from clew.runtime.queueing import QueueMode, read_mode
 from clew.runtime.recovery import claim
 from clew.runtime.runtime import Runtime, Ticket
@@ -62,34 +70,56 @@ class Reception:
         rules: ReceptionRules,
         orders: Orders,
         *,
-        is_paired: Callable[[str], bool] = lambda _person: False,
         settle_s: float = SETTLE_S,
     ) -> None:
-        """`is_paired`: whether a guest is one that the owner has let in."""
         self._runtime = runtime
         self._store = runtime.store
         self._rules = rules
         self._orders = orders
         self._decider = Decider(
-            runtime.store, rules, at=orders.place, clock=runtime.clock, is_paired=is_paired
+            runtime.store,
+            rules,
+            at=orders.place,
+            clock=runtime.clock,
+            answers=Answers(runtime, runtime.clock),
         )
         self._settle_s = settle_s
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
+    def find_keyholder(self, key: str) -> str | None:
+        """See `core.placing`."""
+        return find_keyholder(self._rules, key)
+
     async def receive(self, incoming: Incoming) -> Receipt:
         """Keep a message and set going what it asks for; durable when this returns."""
         if not incoming.text.strip() and not incoming.attachments:
             return Receipt(is_new=False, note="There is nothing in it.")
-        taken = await self.take_in(incoming)
+        met = await self._decider.meet(incoming)
+        if not met.is_let_in:
+            return await self._turn_away(met)
+        taken = await self._take_in(met)
         row = taken.inbound
         return Receipt(inbound_id=row.id, session_id=row.session_id, is_new=taken.is_new)
 
     async def take_in(self, incoming: Incoming) -> Taken:
-        """The same for who follows what comes of it."""
-        incoming, found = self._decider.find_route(incoming)
-        async with self._locks.setdefault(incoming.key or found.key, asyncio.Lock()):
-            new = await self._decider.decide(incoming, found)
+        """The same for who has a credential, and follows what comes of it."""
+        return await self._take_in(await self._decider.meet(incoming))
+
+    async def _turn_away(self, met: Met) -> Receipt:
+        """A stranger's words are not kept; they may ask to be let in."""
+        if met.admission == "ignored":
+            return Receipt(is_new=False, note=f"{met.person} may not talk here.")
+        reply_to = met.incoming.reply_to
+        withheld = reply_to is not None and self._is_denied(reply_to, met.route.key)
+        await offer_pairing(self._store, met.incoming, met.person, withheld=withheld)
+        self._runtime.replies.bell.set()
+        return Receipt(is_new=False, note=f"{met.person} is not let in yet.")
+
+    async def _take_in(self, met: Met) -> Taken:
+        incoming = met.incoming
+        async with self._locks.setdefault(incoming.key or met.route.key, asyncio.Lock()):
+            new = await self._decider.decide(met)
             inbound, is_new = await self._runtime.keep(new)
             if not is_new:
                 await self._go_on_with(inbound)
@@ -113,7 +143,7 @@ class Reception:
 
     async def decide(self, incoming: Incoming) -> NewInbound:
         """All that there is to decide about a message; nothing is kept or changed by it."""
-        return await self._decider.decide(*self._decider.find_route(incoming))
+        return await self._decider.decide(await self._decider.meet(incoming))
 
     async def answered(self, inbound: Inbound) -> None:
         """Wait until a command is answered, if this process is at it."""
@@ -231,8 +261,7 @@ class Reception:
         reply_to: ReplyTo | None = read_reply_to(inbound.payload.get("reply_to"))
         if reply_to is None:
             return
-        conversation = conversation_of(reply_to, session.key)
-        verdict = decide_send(self._rules.sending, conversation, override=session.send_policy)
+        is_denied = self._is_denied(reply_to, session.key, override=session.send_policy)
         await self._store.add_outbound(
             session.id,
             NewOutbound(
@@ -241,13 +270,19 @@ class Reception:
                 channel=reply_to.channel,
                 address=reply_to.address | {"account": reply_to.account},
                 content=text,
-                withheld=is_policed and verdict.decision == "deny",
+                withheld=is_policed and is_denied,
             ),
         )
         if reply_to.is_fetched:
             # It is there for whoever comes for it, and that is all that can be done.
             await self._store.settle_outbound(f"{inbound.id}-{what}", "sent")
         self._runtime.replies.bell.set()
+
+    def _is_denied(
+        self, reply_to: ReplyTo, key: str, *, override: SendPolicy | None = None
+    ) -> bool:
+        conversation = conversation_of(reply_to, key)
+        return decide_send(self._rules.sending, conversation, override=override).decision == "deny"
 
     async def close(self) -> None:
         """Wait for the commands that run."""

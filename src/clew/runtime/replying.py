@@ -1,24 +1,41 @@
 """Replies: an answer on its way to whoever asked, durable with the message that it carries.
 
 A turn that has somewhere to reply to gets an outbox row for each of its answers, in the commit of
-the answer itself. What was said between tool calls stays in the thread. Sending is `delivering`'s
-business; that a failed turn is told of is this one's.
+the answer itself, and for each question to its owner. What was said between tool calls stays in the
+thread. Sending is `delivering`'s business; that a failed turn is told of is this one's.
 """
 
 from __future__ import annotations
 
 import asyncio
 import secrets
+from typing import NamedTuple
 
-from clew.core.changes import AddMessage, Change, EndTurn, Send
+from clew.core.approvals import asked_id, question_text
+from clew.core.changes import AddMessage, Change, EndTurn, Send, WaitForApproval
 from clew.core.delivery import NewOutbound
 from clew.core.replies import ReplyTo, conversation_of, is_said
 from clew.core.sending import SendRules, decide_send
+from clew.core.session import OWNER
 from clew.ports import Clock, Store
 
 FAILED = "That did not work: {}"
+FAILED_FOR_GUESTS = "That did not work. The owner of this clew can see why; try again later."
+"""Why may tell of keys, quotas and the configuration, which are nobody else's business."""
 RECENT = 100
 """Deliveries of a session that are looked at for a repetition."""
+
+
+class _Words(NamedTuple):
+    """What is to be said of a turn. A question's delivery has an id that its answer knows."""
+
+    text: str = ""
+    turn_id: str | None = None
+    id: str | None = None
+
+    @property
+    def is_question(self) -> bool:
+        return self.id is not None
 
 
 class Replies:
@@ -31,33 +48,53 @@ class Replies:
         self._rules = rules
 
     async def answer(
-        self, reply_to: ReplyTo, session_id: str, head: int, changes: tuple[Change, ...]
+        self,
+        reply_to: ReplyTo,
+        session_id: str,
+        head: int,
+        changes: tuple[Change, ...],
+        *,
+        asks: bool = False,
     ) -> tuple[Change, ...]:
-        """The changes of a turn with what is to be delivered of them; `head` is before them."""
+        """The changes of a turn with what is to be delivered of them; `head` is before them.
+
+        `asks`: the owner is there to answer for tools. Where nobody is, nothing is asked.
+        """
         added: list[Change] = []
         if reply_to.is_fetched:
             return changes
         for change in changes:
             if isinstance(change, AddMessage):
                 head += 1
-            text, turn_id = _words_of(change)
-            if not text.strip() or await self._is_said(reply_to, session_id, text):
+            if isinstance(change, WaitForApproval):
+                words = self._ask(change)
+            else:
+                words = _words_of(change, is_owners=reply_to.person in (None, OWNER))
+            if not words.text.strip() or (words.is_question and not asks):
+                continue
+            if not words.is_question and await self._is_said(reply_to, session_id, words.text):
                 continue
             added.append(
                 Send(
                     NewOutbound(
-                        id=secrets.token_hex(8),
+                        id=words.id or secrets.token_hex(8),
                         key=reply_to.key,
                         channel=reply_to.channel,
                         address=reply_to.address | {"account": reply_to.account},
-                        content=text,
-                        turn_id=turn_id,
+                        content=words.text,
+                        turn_id=words.turn_id,
                         seq=head if isinstance(change, AddMessage) else None,
                         withheld=await self._is_withheld(reply_to, session_id),
                     )
                 )
             )
         return (*changes, *added)
+
+    def _ask(self, change: WaitForApproval) -> _Words:
+        """A question is put every time: the one that was answered is not this one."""
+        wait_ms = change.expires_at - self._clock()
+        text = question_text(change.tool_name, change.request, wait_ms=wait_ms)
+        return _Words(text, change.turn_id, asked_id(change.approval_id))
 
     def ring(self, changes: tuple[Change, ...]) -> None:
         """Tell who delivers, once the changes are committed."""
@@ -78,12 +115,13 @@ class Replies:
         return verdict.decision == "deny"
 
 
-def _words_of(change: Change) -> tuple[str, str | None]:
+def _words_of(change: Change, *, is_owners: bool) -> _Words:
     """What of a change is to be delivered: an answer, or why there is none."""
     if isinstance(change, AddMessage):
         draft = change.draft
         is_answer = draft.role == "assistant" and not draft.tool_calls
-        return (draft.content if is_answer else "", change.turn_id)
+        return _Words(draft.content if is_answer else "", change.turn_id)
     if isinstance(change, EndTurn) and change.status == "failed":
-        return FAILED.format(change.error or "nobody knows why."), change.turn_id
-    return "", None
+        why = FAILED.format(change.error or "nobody knows why.")
+        return _Words(why if is_owners else FAILED_FOR_GUESTS, change.turn_id)
+    return _Words()

@@ -8,7 +8,7 @@ files are opened above, in `transfer.opening`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -51,10 +51,14 @@ async def resolve_resume(
     A guest has no files here, and hears of nobody else's sessions, rejected or not. Without `files`
     nobody has: what came over a network names none.
     """
+
+    async def is_known(session_id: str) -> bool:
+        return bool(await store.find_sessions(session_id, limit=1))
+
     value = check_value(value)
     is_owner = viewer == OWNER
     looks = is_owner and files
-    path, opened = await _find_path(store, value, place) if looks else (None, False)
+    path, opened = await find_file(value, place, is_known) if looks else (None, False)
     if opened:
         return Resolution(value, step="path", path=str(path))
     rejected: list[Rejected] = []
@@ -84,10 +88,13 @@ async def get_resumed(store: Store, resolution: Resolution, *, viewer: str = OWN
     return matches[0]
 
 
-async def _find_path(store: Store, value: str, place: Place | None) -> tuple[Path | None, bool]:
+async def find_file(
+    value: str, place: Place | None, is_known: Callable[[str], Awaitable[bool]]
+) -> tuple[Path | None, bool]:
     """The file that a path-like value names, and whether it is to be opened.
 
     If not, the value is read otherwise first: there may be a session of this name, and no file.
+    `is_known`: whether there is a session with this id.
     """
     if not is_path_like(value):
         return None, False
@@ -98,8 +105,7 @@ async def _find_path(store: Store, value: str, place: Place | None) -> tuple[Pat
         return (None if state == "missing" else path), False
     # The name that an export gives, without its file: rather the session than a new one.
     named = exported_id(value) if state == "missing" else None
-    known = named is not None and is_id(named) and await store.find_sessions(named, limit=1)
-    return path, not known
+    return path, not (named is not None and is_id(named) and await is_known(named))
 
 
 def _look_at(value: str, place: Place | None) -> tuple[Path, Literal["file", "missing", "odd"]]:

@@ -1,4 +1,5 @@
-"""What a gateway takes up when it starts: what a dead one had accepted, or was answering.
+"""What a gateway takes up, when it starts and from then on: what a dead one had accepted, or was
+answering.
 
 Only what came from channels and the API: a terminal's messages wait for their person. First the
 answers that were cut off go on, then the messages that no turn has, in order. Doing it twice, or
@@ -7,6 +8,8 @@ dying while doing it, is as doing it once.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
@@ -16,16 +19,21 @@ from clew.core.delivery import Inbound, NewOutbound
 from clew.core.replies import ReplyTo, read_reply_to
 from clew.core.session import OWNER, Session
 from clew.core.turn import Turn
-from clew.errors import SessionNotFound
+from clew.errors import ClewError, SessionNotFound
 from clew.ports import Store
+from clew.runtime.precedence import PERSONS
 from clew.runtime.projects import walk_sessions
+from clew.runtime.queueing import Work
 from clew.runtime.reception import Reception
 from clew.runtime.recovery import MANY, claim
 from clew.runtime.runtime import Runtime
 
-NOT_OURS: Final = ("cli", "spawn")
 RECENT_MS: Final = 24 * 3_600_000
 """Older answers than this are not what anybody still waits for."""
+EVERY: Final = 15.0
+"""Seconds between two looks for what other gateways left."""
+LATELY_MS: Final = 3_600_000
+"""Sessions that are looked at then; a gateway that starts looks at more of them."""
 ATTEMPTS: Final = 10
 """Times that an answer is cut off before it is left alone: it may be what ends the process."""
 GIVEN_UP: Final = (
@@ -42,30 +50,39 @@ class TakenUp(msgspec.Struct, frozen=True):
     adopted: tuple[str, ...] = ()
 
 
-async def take_up(runtime: Runtime, reception: Reception) -> TakenUp:
-    """Go on where another process was ended. Returns when all of it is on its way."""
+async def take_up(runtime: Runtime, reception: Reception, *, active_ms: int = RECENT_MS) -> TakenUp:
+    """Go on where another process was ended. Returns when all of it is on its way.
+
+    From now on whatever another process leaves in a session is gone on with before anything new
+    begins there. `active_ms`: sessions that were idle for longer are not looked at.
+    """
+    heir = Successor(runtime, reception)
+    runtime.heir = heir
     continued = [
         session.id
-        async for session, turns in _find_cut_off(runtime.store, runtime.clock())
-        if await _go_on(runtime, session, turns)
+        async for session in _find_cut_off(runtime.store, runtime.clock() - active_ms)
+        if await heir.go_on(session)
     ]
-    adopted = [
-        inbound.id
-        for inbound in await _list_left(runtime.store)
-        if await _adopt(runtime.store, reception, inbound)
-    ]
+    adopted = [row.id for row in await _list_left(runtime.store) if await heir.adopt(row)]
     return TakenUp(tuple(continued), tuple(adopted))
+
+
+async def keep_up(
+    runtime: Runtime, reception: Reception, *, every: float = EVERY, active_ms: int = LATELY_MS
+) -> None:
+    """Take up what other gateways leave, for as long as this one is there."""
+    while True:
+        await asyncio.sleep(every)
+        with contextlib.suppress(ClewError):  # the store is busy, or away for a moment
+            await take_up(runtime, reception, active_ms=active_ms)
 
 
 # --- answers ------------------------------------------------------------------------------------
 
 
-Turns = tuple[Turn, ...]
-
-
-async def _find_cut_off(store: Store, now: int) -> AsyncIterator[tuple[Session, Turns]]:
-    """Sessions whose newest turn was cut off, and their newest turns."""
-    where = {"active_since": now - RECENT_MS, "archived": None}
+async def _find_cut_off(store: Store, since: int) -> AsyncIterator[Session]:
+    """Sessions whose newest turn was cut off."""
+    where = {"active_since": since, "archived": None}
     page: list[Session] = []
     async for session in walk_sessions(store, where, viewer=OWNER):
         page.append(session)
@@ -77,32 +94,66 @@ async def _find_cut_off(store: Store, now: int) -> AsyncIterator[tuple[Session, 
         yield each
 
 
-async def _look_at(store: Store, page: Sequence[Session]) -> list[tuple[Session, Turns]]:
+async def _look_at(store: Store, page: Sequence[Session]) -> list[Session]:
     states = await store.list_states([each.id for each in page])
-    found = []
-    for session in page:
-        state = states.get(session.id)
-        if state is None or not state.interrupted:
-            continue
-        await store.interrupt_turns(session.id)
-        found.append((session, await store.list_turns(session.id, limit=ATTEMPTS)))
-    return found
+    return [each for each in page if each.id in states and states[each.id].interrupted]
 
 
-async def _go_on(runtime: Runtime, session: Session, turns: Turns) -> bool:
-    """Answer what the thread ends with, with the rights of the person who asked."""
-    turn = turns[-1]
-    reply_to = read_reply_to(turn.reply_to)
-    if turn.status != "interrupted" or turn.undone_at is not None or reply_to is None:
+class Successor:
+    """`runtime.Heir`: what goes on with what others left, with the rights of who asked for it."""
+
+    def __init__(self, runtime: Runtime, reception: Reception) -> None:
+        self._runtime = runtime
+        self._store = runtime.store
+        self._reception = reception
+
+    async def go_on(self, session: Session) -> bool:
+        """Answer what the thread ends with, if its answer was cut off."""
+        await self._store.interrupt_turns(session.id)
+        for turn in await self._store.list_turns(session.id, limit=1):
+            attempt = await self.find_attempt(turn)
+            if attempt is not None:
+                self._runtime.put(session.id, attempt)
+                return True
         return False
-    if len(turns) == ATTEMPTS and all(each.status == "interrupted" for each in turns):
-        await _give_up(runtime, session, turn, reply_to)
-        return False
-    person = reply_to.person or _asker_of(session, reply_to)
-    runtime.go_on(
-        session.id, person=person, attended=person == OWNER, reply_to=reply_to, is_retry=False
-    )
-    return True
+
+    async def find_attempt(self, turn: Turn) -> Work | None:
+        """See `runtime.Heir`."""
+        reply_to = read_reply_to(turn.reply_to)
+        if turn.status != "interrupted" or turn.undone_at is not None or reply_to is None:
+            return None
+        if self._runtime.clock() - (turn.ended_at or turn.started_at) > RECENT_MS:
+            return None
+        session = await self._store.get_session(turn.session_id)
+        turns = await self._store.list_turns(session.id, limit=ATTEMPTS)
+        if len(turns) == ATTEMPTS and all(each.status == "interrupted" for each in turns):
+            await _give_up(self._runtime, session, turn, reply_to)
+            return None
+        person = reply_to.person or _asker_of(session, reply_to)
+        return Work(
+            done=asyncio.get_running_loop().create_future(),
+            after=turn.id,
+            person=person,
+            attended=person == OWNER and reply_to.attended,
+            # It was cut off before it said anything: its answer is not said already.
+            reply_to=msgspec.structs.replace(reply_to, is_retry=False),
+        )
+
+    async def adopt(self, inbound: Inbound) -> bool:
+        """See `runtime.Heir`."""
+        waiting = self._runtime.list_queued(inbound.session_id or "")
+        if any(each.id == inbound.id for each in waiting):
+            return False  # it is in its lane, and only held back for a moment
+        if inbound.claimant is not None:
+            await self._store.release_inbound(inbound.claimant)
+        taken = await claim(self._store, inbound)
+        if taken is None:
+            return False
+        try:
+            await self._reception.carry_out(taken, recovered=True)
+        except SessionNotFound:
+            return False  # it was purged meanwhile, and what was said in it too
+        return True
 
 
 async def _give_up(runtime: Runtime, session: Session, turn: Turn, reply_to: ReplyTo) -> None:
@@ -130,20 +181,7 @@ def _asker_of(session: Session, reply_to: ReplyTo) -> str:
 
 async def _list_left(store: Store) -> list[Inbound]:
     """Messages that nobody alive has, oldest first."""
-    rows = [row for row in await store.list_inbound(limit=MANY) if row.channel not in NOT_OURS]
+    rows = [row for row in await store.list_inbound(limit=MANY) if row.channel not in PERSONS]
     claimants = dict.fromkeys(row.claimant for row in rows if row.claimant is not None)
     dead = {each for each in claimants if not await store.is_living(each)}
-    for claimant in dead:
-        await store.release_inbound(claimant)
     return [row for row in rows if row.claimant is None or row.claimant in dead]
-
-
-async def _adopt(store: Store, reception: Reception, inbound: Inbound) -> bool:
-    taken = await claim(store, inbound)
-    if taken is None:
-        return False
-    try:
-        await reception.carry_out(taken, recovered=True)
-    except SessionNotFound:
-        return False  # it was purged meanwhile, and what was said in it too
-    return True

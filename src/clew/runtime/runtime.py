@@ -7,49 +7,45 @@ live behind these doors. Which session a surface sits at is the `seat`'s busines
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
-from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from clew.core.changes import Change
-from clew.core.compaction import NOTHING, Compacted
+from clew.core.compaction import Compacted
 from clew.core.delivery import Inbound, NewInbound
 from clew.core.message import Draft
 from clew.core.notes import Compaction
 from clew.core.replies import ReplyTo
 from clew.core.sending import SendRules
-from clew.core.session import Session
-from clew.core.signals import Event, Notice
+from clew.core.signals import Event
 from clew.core.turn import (
     HEARTBEAT_MS,
     LEASE_MS,
     Approval,
     ApprovalScope,
     Decision,
-    Lease,
     Turn,
 )
-from clew.core.usage import Usage
-from clew.errors import ClewError, Conflict, InvalidInput
 from clew.ports import Agent, Clock, Store
 from clew.runtime.bus import Bus
 from clew.runtime.compacting import CompactingRules, Compactor, Flusher, Summariser
 from clew.runtime.holding import hold
-from clew.runtime.hooks import HookEvent, Hooks
+from clew.runtime.hooks import Hooks
 from clew.runtime.intake import Intake, draft_of, reply_to_of
-from clew.runtime.lanes import Lane, LaneSettings
+from clew.runtime.lane import Abandon, Lane, LaneSettings
+from clew.runtime.lanes import Lanes
 from clew.runtime.questions import Questions
 from clew.runtime.queueing import QueueMode, Work
 from clew.runtime.replying import Replies
 from clew.runtime.spawning import Spawner
 from clew.runtime.spending import Tab
-from clew.runtime.titles import Titler
-from clew.runtime.turn import Asker, RunningTurn, Surroundings
+from clew.runtime.stopping import stop_elsewhere, take_back_elsewhere
+from clew.runtime.turn import Asker, Surroundings
+from clew.runtime.upkeep import Upkeep
 from clew.runtime.watching import follow
 
 
@@ -67,6 +63,18 @@ class Ticket(msgspec.Struct, frozen=True):
     inbound: Inbound | None
     is_new: bool
     turn: asyncio.Future[Turn]
+
+
+class Heir(Protocol):
+    """Who goes on with what dead processes left (`runtime.resumption`)."""
+
+    async def adopt(self, inbound: Inbound) -> bool:
+        """Put a message that nobody alive has into its lane; False if somebody was quicker."""
+        ...
+
+    async def find_attempt(self, turn: Turn) -> Work | None:
+        """What goes on with the newest turn of a session, which was cut off; None to leave it."""
+        ...
 
 
 class Runtime:
@@ -93,21 +101,28 @@ class Runtime:
         self.clock = clock
         self.bus = Bus()
         self.replies = Replies(store, clock, sending or SendRules())
-        self._tab = Tab(store)
-        self.compactor = (
+        self.heir: Heir | None = None
+        """Who goes on with what dead processes left; only in a gateway is there somebody."""
+        tab = Tab(store)
+        compactor = (
             None
             if summariser is None
-            else Compactor(
-                store, self.bus, summariser, flusher=flusher, rules=compacting, tab=self._tab
-            )
+            else Compactor(store, self.bus, summariser, flusher=flusher, rules=compacting, tab=tab)
         )
         self._intake = Intake(store)
         self._questions = Questions(store, clock)
-        self._lanes: dict[str, Lane] = {}
         self._spawner = Spawner(store, clock, self)
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._titler = Titler(store, agent, self._spend)
-        self._closing = False
+        self._lanes = Lanes(self._intake, self._make_lane)
+        self._upkeep = Upkeep(
+            store,
+            agent,
+            self._lanes,
+            bus=self.bus,
+            clock=clock,
+            hooks=hooks,
+            tab=tab,
+            compactor=compactor,
+        )
         self._settings = LaneSettings(
             agent=agent,
             around=Surroundings(
@@ -121,12 +136,16 @@ class Runtime:
             ),
             lease_ms=lease_ms,
             renew_ms=renew_ms,
-            on_start=self._turn_started,
-            on_end=self._turn_ended,
-            on_abandon=self._abandon,
-            prepare=self._prepare,
-            rescue=self._rescue,
+            on_start=self._upkeep.turn_started,
+            on_end=self._upkeep.turn_ended,
+            prepare=self._upkeep.prepare,
+            rescue=self._upkeep.rescue,
+            adopt=self._adopt_left,
+            find_cut_off=self._find_cut_off,
         )
+
+    def _make_lane(self, session_id: str, abandon: Abandon) -> Lane:
+        return Lane(session_id, self._settings, abandon)
 
     # --- in -----------------------------------------------------------------------------------
 
@@ -154,7 +173,7 @@ class Runtime:
 
     async def keep(self, new: NewInbound) -> tuple[Inbound, bool]:
         """Keep a message as this process's; False for a second delivery. `start` runs it."""
-        self._refuse_if_closing()
+        self._lanes.refuse_if_closing()
         return await self._intake.accept(new)
 
     def start(
@@ -166,7 +185,7 @@ class Runtime:
         settle_s: float = 0.0,
     ) -> Ticket:
         """Run a message that this process has kept. `settle_s`: see `Work`."""
-        self._refuse_if_closing()
+        self._lanes.refuse_if_closing()
         return self._run(inbound, attended=attended, queue=queue, settle_s=settle_s)
 
     async def let_go(self, inbound: Inbound, *, drop: bool = False) -> None:
@@ -180,7 +199,7 @@ class Runtime:
         self, inbound: Inbound, *, attended: bool = True, model: str | None = None
     ) -> Ticket:
         """Run a message that a dead process left in the inbox."""
-        self._refuse_if_closing()
+        self._lanes.refuse_if_closing()
         return self._run(await self._intake.adopt(inbound), attended=attended, model=model)
 
     def _run(self, inbound: Inbound, **how: Any) -> Ticket:
@@ -199,15 +218,11 @@ class Runtime:
         attended: bool = True,
         model: str | None = None,
         reply_to: ReplyTo | None = None,
-        is_retry: bool = True,
     ) -> Ticket:
-        """Another attempt at what the thread ends with; or, with drafts, in place of turns.
-
-        What was cut off before it said anything is no retry: its answer is not said already.
-        """
-        self._refuse_if_closing()
+        """Another attempt at what the thread ends with; or, with drafts, in place of turns."""
+        self._lanes.refuse_if_closing()
         if reply_to is not None:
-            reply_to = msgspec.structs.replace(reply_to, is_retry=is_retry)
+            reply_to = msgspec.structs.replace(reply_to, is_retry=True)
         return self._put(
             session_id,
             drafts=drafts,
@@ -218,21 +233,23 @@ class Runtime:
             reply_to=reply_to,
         )
 
+    def put(self, session_id: str, work: Work) -> None:
+        """Another attempt that was made ready before (`Heir`)."""
+        self._lanes.refuse_if_closing()
+        self._lanes.get(session_id).put(work)
+
+    async def _adopt_left(self, inbound: Inbound) -> bool | None:
+        return (
+            None if self.heir is None or self._lanes.is_closing else await self.heir.adopt(inbound)
+        )
+
+    async def _find_cut_off(self, turn: Turn) -> Work | None:
+        return None if self.heir is None else await self.heir.find_attempt(turn)
+
     def _put(self, session_id: str, *, inbound: Inbound | None = None, **work: Any) -> Ticket:
         done: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
-        self._lane(session_id).put(Work(done=done, inbound=inbound, **work))
+        self._lanes.get(session_id).put(Work(done=done, inbound=inbound, **work))
         return Ticket(inbound, True, done)
-
-    def _lane(self, session_id: str) -> Lane:
-        if session_id not in self._lanes:
-            # Those that have nothing to do are forgotten here, where another one comes.
-            self._lanes = {key: lane for key, lane in self._lanes.items() if not lane.is_idle}
-            self._lanes[session_id] = Lane(session_id, self._settings)
-        return self._lanes[session_id]
-
-    def _refuse_if_closing(self) -> None:
-        if self._closing:
-            raise Conflict("clew is closing: nothing new begins here. Start it again.")
 
     # --- out ----------------------------------------------------------------------------------
 
@@ -246,90 +263,79 @@ class Runtime:
             yield follow(self.store, session_id, after, mailbox, self._find_own)
 
     def _find_own(self, session_id: str) -> str | None:
-        return self._lanes[session_id].turn_id if session_id in self._lanes else None
+        lane = self._lanes.find(session_id)
+        return None if lane is None else lane.turn_id
 
     # --- while it runs --------------------------------------------------------------------------
 
     def is_running(self, session_id: str) -> bool:
         """Whether this process has something to do in the session."""
-        return session_id in self._lanes and self._lanes[session_id].busy
+        lane = self._lanes.find(session_id)
+        return lane is not None and lane.busy
 
     def list_running(self) -> tuple[str, ...]:
         """The sessions in which this process has something to do."""
-        return tuple(key for key, lane in self._lanes.items() if lane.busy)
+        return self._lanes.list_running()
 
     async def join(self, session_id: str) -> None:
         """Wait until this process has nothing to do in the session."""
-        if session_id in self._lanes:
-            await self._lanes[session_id].join()
+        lane = self._lanes.find(session_id)
+        if lane is not None:
+            await lane.join()
 
     def list_queued(self, session_id: str) -> tuple[Inbound, ...]:
         """The messages that wait in this process, oldest first."""
-        works = self._lanes[session_id].waiting if session_id in self._lanes else ()
-        return tuple(each.inbound for each in works if each.inbound is not None)
+        return self._lanes.list_queued(session_id)
 
     def count_queued(self, session_id: str) -> int:
         """How many turns wait behind the one that runs."""
-        return len(self._lanes[session_id].waiting) if session_id in self._lanes else 0
+        return self._lanes.count_queued(session_id)
 
     def count_spawned(self, session_id: str) -> int:
         """How many sub-agents are at work for the turn that runs in the session."""
         return self._spawner.count(session_id)
 
-    async def stop(self, session_id: str) -> bool:
-        """Abort the turn that this process runs in the session; False if there is none."""
-        lane = self._lanes.get(session_id)
-        return lane is not None and await lane.stop()
+    async def stop(self, session_id: str, *, anywhere: bool = False) -> bool:
+        """Abort the turn that this process runs in the session; False if there is none.
 
-    async def take_back(self, session_id: str) -> tuple[Inbound, ...]:
-        """Take queued messages of this process out of the lane and out of the inbox."""
-        taken = self._clear(session_id)
-        await self._intake.drop(taken)
+        `anywhere`: or the one that another process runs there.
+        """
+        lane = self._lanes.find(session_id)
+        is_here = lane is not None and lane.turn_id is not None
+        stopped = lane is not None and await lane.stop()
+        if anywhere and not is_here:  # what was stopped here has only waited for the other one
+            stopped = await stop_elsewhere(self.store, session_id) or stopped
+        return stopped
+
+    async def take_back(
+        self, session_id: str, only: Collection[str] | None = None, *, anywhere: bool = False
+    ) -> tuple[Inbound, ...]:
+        """Take queued messages of this process, or those with these ids, out of lane and inbox.
+
+        `anywhere`: and what others have, or nobody.
+        """
+        taken = await self._lanes.take_back(session_id, only)
+        if anywhere:
+            taken += await take_back_elsewhere(self.store, session_id, only)
         return taken
 
     async def put_back(self, session_id: str) -> None:
         """Take queued messages of this process out of the lane; they stay in the inbox."""
-        await self._intake.put_back(self._clear(session_id))
+        await self._lanes.put_back(session_id)
 
     async def hold_back(self, session_id: str) -> None:
         """Begin nothing in the session until `let_go_on`; what waits is anybody's meanwhile."""
-        if session_id in self._lanes:
-            self._lanes[session_id].pause()
-            await self._intake.put_back(self.list_queued(session_id))
+        await self._lanes.hold_back(session_id)
 
     def let_go_on(self, session_id: str, *, without_queue: bool = False) -> None:
         """The end of `hold_back`; without what waited, which stays in the inbox, or with it."""
-        if session_id in self._lanes:
-            if without_queue:
-                self._clear(session_id)
-            self._lanes[session_id].resume()
-
-    def _clear(self, session_id: str) -> tuple[Inbound, ...]:
-        works = self._lanes[session_id].clear() if session_id in self._lanes else ()
-        return tuple(each.inbound for each in works if each.inbound is not None)
-
-    async def _abandon(self, work: Work, error: BaseException | None) -> None:
-        """A turn did not begin. Its message is taken back, if a person stopped it; else it waits.
-
-        One that had begun has its message already: then this changes nothing.
-        """
-        if work.inbound is None:
-            return
-        if self._closing or error is not None:
-            await self._intake.put_back((work.inbound,))
-        else:
-            await self._intake.drop((work.inbound,))
+        self._lanes.let_go_on(session_id, without_queue=without_queue)
 
     async def amend(self, session_id: str, *changes: Change) -> None:
         """A change beside the turns, such as an undo. `LeaseHeld` while one runs."""
-        await self._let_settle(session_id)
+        await self._lanes.settle(session_id)
         async with hold(self.store, session_id, "amend") as lease:
             await self.store.record(session_id, lease.epoch, *changes)
-
-    async def _let_settle(self, session_id: str) -> None:
-        """Wait for what the lane does without telling anybody; that takes a moment."""
-        if session_id in self._lanes and not self._lanes[session_id].busy:
-            await self._lanes[session_id].join()
 
     # --- compaction -----------------------------------------------------------------------------
 
@@ -338,51 +344,11 @@ class Runtime:
 
         Whatever goes wrong, the session is as it was.
         """
-        compactor = self._get_compactor()
-        self._refuse_if_closing()
-        run = partial(compactor.compact_under, instructions=instructions)
-        done = self._lane(session_id).do(run)
-        await asyncio.wait({done})
-        if done.cancelled():
-            raise InvalidInput("Compacting was stopped; the conversation is as it was.")
-        made: Compacted | None = done.result()
-        if made is None:
-            raise InvalidInput(NOTHING)
-        return made
+        return await self._upkeep.compact(session_id, instructions)
 
     async def uncompact(self, session_id: str) -> Compaction:
         """Take the latest compaction back. `LeaseHeld` while a turn runs."""
-        await self._let_settle(session_id)
-        return await self._get_compactor().uncompact(session_id)
-
-    def _get_compactor(self) -> Compactor:
-        if self.compactor is None:
-            raise InvalidInput("Nobody here can write summaries.")
-        return self.compactor
-
-    async def _prepare(self, lease: Lease, coming: int) -> None:
-        """Before a turn: compact, if the thread has become too long."""
-        if self.compactor is not None:
-            await self.compactor.prepare(lease, coming=coming)
-
-    async def _rescue(self, turn: RunningTurn) -> bool:
-        return self.compactor is not None and await self.compactor.rescue(turn)
-
-    async def _compact_if_due(self, session_id: str) -> None:
-        """After a turn: the person reads the answer meanwhile."""
-        if self.compactor is None or self.count_queued(session_id):
-            return  # the next turn looks for itself
-        due = await self.compactor.is_due(await self.store.get_session(session_id))
-        if due and not self._closing:
-            self._lane(session_id).do(self.compactor.prepare)
-
-    # --- money ----------------------------------------------------------------------------------
-
-    def _spend(self, session_id: str, usage: Usage) -> None:
-        """Something beside the turns was paid for: book it as soon as the session is free."""
-        self._tab.add(session_id, usage)
-        if not self._closing:
-            self._lane(session_id).do(self._tab.settle_under, quiet=True)
+        return await self._upkeep.uncompact(session_id)
 
     # --- approvals ------------------------------------------------------------------------------
 
@@ -392,40 +358,11 @@ class Runtime:
         """Answer an approval; the first answer stays."""
         return await self._questions.decide(approval_id, decision, by=by, scope=scope)
 
+    def is_asking(self, approval_id: str) -> bool:
+        """Whether a turn of this process waits for the answer to an approval."""
+        return self._questions.is_asking(approval_id)
+
     async def close(self) -> None:
         """Abort what runs, put back what has not begun, and finish what is being written."""
-        self._closing = True
-        for session_id, lane in tuple(self._lanes.items()):
-            await self.put_back(session_id)
-            lane.resume()  # somebody may be on the way to another session
-            await lane.stop(closing=True)
-            await lane.join()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
-        await self._titler.close()
-        await self._tab.settle_all()
-
-    # --- around a turn --------------------------------------------------------------------------
-
-    async def _turn_started(self, session: Session, turn_id: str) -> None:
-        await self._tell("turn_start", session, turn_id=turn_id)
-
-    async def _tell(self, event: HookEvent, session: Session, **about: str) -> None:
-        """Tell the hooks; what goes wrong with them is told to whoever watches."""
-        payload = {"session_id": session.id, "cwd": session.cwd, "at": self.clock(), **about}
-        for notice in await self.hooks.tell(event, payload):
-            self.bus.publish(session.id, Notice(notice))
-
-    async def _turn_ended(self, session: Session, turn: Turn) -> None:
-        task = asyncio.create_task(self._after_turn(session, turn))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _after_turn(self, session: Session, turn: Turn) -> None:
-        """What closing waits for: the hooks, and a title in case the person is leaving."""
-        if session.title is None and turn.status == "done":
-            with contextlib.suppress(ClewError):
-                await self._titler.give(session)
-        await self._tell("turn_end", session, turn_id=turn.id, status=turn.status)
-        with contextlib.suppress(ClewError):
-            await self._compact_if_due(session.id)
+        await self._lanes.close()
+        await self._upkeep.close()

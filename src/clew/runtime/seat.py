@@ -1,8 +1,9 @@
-"""A seat: a surface's place at a session, and the one way from there to another.
+"""A seat: a surface's place at a session, from which it talks, and goes to another.
 
 Start-up, `/resume`, `/new` and `/fork` all go through `Seat.switch`, so that they restore the same
-things. A seat may have no session yet: it is made with the first message. What the person sees of
-all this is the surface's affair; which session to take is decided in `resuming`.
+things. A seat may have no session yet: it is made with the first message. What a switch consists of
+is told in `switching`, what a new session is like in `beginning`. What the person sees of all this
+is the surface's affair; which session to take is decided in `resuming`.
 """
 
 from __future__ import annotations
@@ -13,43 +14,38 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
 from clew.core.breadcrumb import Breadcrumb
 from clew.core.delivery import Inbound, NewInbound
 from clew.core.keys import Place, new_key
 from clew.core.models import ModelInfo
+from clew.core.params import Upload
+from clew.core.placing import Judge, last_interaction, word_reset
 from clew.core.replies import ReplyTo
-from clew.core.session import MAX_TITLE, OWNER, NewSession, Session, SessionEdit, SessionFacts
+from clew.core.session import OWNER, Session, SessionEdit
 from clew.core.signals import Event
-from clew.core.turn import HEARTBEAT_MS, Attachment
-from clew.errors import ClewError, InvalidInput, ModelNotFound, SwitchRefused
+from clew.core.turn import HEARTBEAT_MS
+from clew.errors import ClewError, InvalidInput, SwitchRefused
 from clew.ports import Models
 from clew.runtime.attaching import Holds
+from clew.runtime.beginning import Ready, begin_session, shape_session
 from clew.runtime.commits import unbroken
 from clew.runtime.continuing import Continued, find_continue
-from clew.runtime.journey import Journey, clear_way, make_current
+from clew.runtime.following import Tickets
+from clew.runtime.intake import keep_upload
+from clew.runtime.journey import Journey
+from clew.runtime.noting import note
 from clew.runtime.projects import KeyChoice, find_cli_key, fork_here, move_here
 from clew.runtime.queueing import QueueMode, read_mode
-from clew.runtime.recovery import Recovered, recover
 from clew.runtime.runtime import Runtime, Ticket
-from clew.runtime.sitting import Crumb, Sitting, Trail, sit_at, sit_at_nothing
+from clew.runtime.sitting import Crumb, Sitting, Trail, find_model, sit_after_reset, want
+from clew.runtime.switching import Reason, Switch, Switched, come_back
 
-Reason = Literal["startup", "resume", "new", "fork"]
-
-
-class Switched(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the seat is now, and what there is to say about it."""
-
-    session: Session | None
-    previous_id: str | None
-    reason: Reason
-    taken_over: Attachment | None = None
-    recovered: Recovered = Recovered()
-    notices: tuple[str, ...] = ()
+__all__ = ["Ready", "Reason", "Seat", "Switched"]
 
 
 class Seat:
@@ -71,7 +67,9 @@ class Seat:
         leave_crumb: Crumb = lambda _session, _fresh: None,
         beat_ms: int = HEARTBEAT_MS,
         reply_to: ReplyTo | None = None,
+        judge: Judge | None = None,
     ) -> None:
+        """`judge` tells whether a session goes on by itself; without one all do."""
         self.runtime = runtime
         self.models = models
         self.place = place
@@ -82,10 +80,11 @@ class Seat:
         self._holds = Holds(runtime.store, terminal=terminal, holds=holds, beat_ms=beat_ms)
         self._attended = attended
         self._reply_to = reply_to
+        self._judge = judge
         self._at = Sitting(wanted=dict(defaults or {}))
         self._trail = Trail(leave_crumb)
         self._beginning = asyncio.Lock()
-        self._tickets: list[Ticket] = []
+        self._tickets = Tickets()
 
     @property
     def session(self) -> Session | None:
@@ -109,6 +108,11 @@ class Seat:
         """Who sits here."""
         return self._person
 
+    @property
+    def reply_to(self) -> ReplyTo | None:
+        """The conversation on a channel that this seat is for; None at a terminal."""
+        return self._reply_to
+
     # --- what the session is set to -------------------------------------------------------------
 
     def setting(self, name: str) -> Any:
@@ -123,12 +127,7 @@ class Seat:
     @property
     def model(self) -> ModelInfo:
         """The model that the next turn uses."""
-        if self._at.model is not None:
-            return self.models.get_model(self._at.model)
-        try:
-            return self.models.get_model(self.setting("model"))
-        except ModelNotFound:
-            return self.models.get_model()
+        return find_model(self._at, self.models)
 
     async def edit(self, edit: SessionEdit) -> None:
         """A person's change, to the session or to the one that the first message makes."""
@@ -136,10 +135,7 @@ class Seat:
         if self.session is not None:
             self._be(session=await self.runtime.store.edit_session(self.session.id, edit))
         else:
-            check_title(edit.title)
-            given = msgspec.structs.asdict(edit)
-            wanted = self._at.wanted | {k: v for k, v in given.items() if v is not UNSET}
-            self._be(wanted=wanted | {"title_by": "user" if wanted.get("title") else None})
+            self._at = want(self._at, edit)
         if edit.model is not UNSET:
             self._be(model=None)
 
@@ -149,12 +145,16 @@ class Seat:
         session = await self.refresh()
         if session is None:
             raise InvalidInput("There is no session yet; say something first.")
-        facts = SessionFacts(metadata=session.metadata | {name: value})
-        self._be(session=await self.runtime.store.describe_session(session.id, facts))
+        store = self.runtime.store
+        self._be(session=await note(store, session.id, lambda noted: noted | {name: value}))
 
     def begin_at(self, transcript: str) -> None:
         """The next new session belongs to this transcript file."""
         self._be(wanted=self._at.wanted | {"transcript_path": transcript})
+
+    def has_begun_at(self, transcript: str) -> bool:
+        """Whether the session here is the one that was begun for this transcript file."""
+        return self.session is not None and self.session.transcript_path == transcript
 
     async def refresh(self) -> Session | None:
         """The session as it is in the store now."""
@@ -169,12 +169,14 @@ class Seat:
         text: str,
         *,
         parts: tuple[dict[str, Any], ...] = (),
+        files: tuple[Upload, ...] = (),
         external_id: str | None = None,
     ) -> Ticket:
         """Give a message to the runtime; returns once it is durable. The first makes a session."""
         self._refuse_if_read_only()
         async with self._beginning:
             session = self.session or await self.begin()
+        parts += tuple([await keep_upload(self.runtime.store, each) for each in files])
         payload: dict[str, Any] = {"text": text}
         ticket = await self.runtime.accept(
             NewInbound(
@@ -191,13 +193,13 @@ class Seat:
             queue=self.queue_mode,
         )
         self.messages_sent += ticket.is_new
-        return self._follow(ticket)
+        return self._tickets.follow(ticket)
 
     async def adopt(self, inbound: Inbound) -> Ticket:
         """Run a message that a dead process left, in this session."""
         self._refuse_if_read_only()
         ticket = await self.runtime.adopt(inbound, attended=self._attended, model=self._at.model)
-        return self._follow(ticket)
+        return self._tickets.follow(ticket)
 
     async def drop(self, inbound: Inbound) -> None:
         """A message that a dead process left needs no answer."""
@@ -216,17 +218,12 @@ class Seat:
             reply_to=self._reply_to,
             **how,
         )
-        return self._follow(ticket)
-
-    def _follow(self, ticket: Ticket) -> Ticket:
-        self._tickets = [each for each in self._tickets if not each.turn.done()]
-        self._tickets.append(ticket)
-        return ticket
+        return self._tickets.follow(ticket)
 
     @property
     def is_busy(self) -> bool:
         """Whether a turn that began here is not over yet."""
-        return any(not each.turn.done() for each in self._tickets)
+        return self._tickets.is_busy
 
     async def stop(self) -> bool:
         """Abort the turn that runs here."""
@@ -236,28 +233,56 @@ class Seat:
         """What happens in the session from now on; where others talk too, only what is ours."""
         return self.runtime.watch(session.id, session.head)
 
+    async def make_ready(self) -> Ready:
+        """The session for the next message: this one, unless there is none or its time is over."""
+        async with self._beginning:
+            session = self.session
+            if session is None:
+                return Ready(await self.begin(), is_new=True)
+            return await self._renew(session)
+
+    async def _renew(self, session: Session) -> Ready:
+        """Begin afresh after a session whose time is over; it keeps its turn and what waits."""
+        if self._judge is None or self.read_only or self.runtime.is_running(session.id):
+            return Ready(session)
+        session = await self.refresh() or session
+        verdict = self._judge(session, self.runtime.clock())
+        if verdict.fresh:
+            return Ready(session)
+        about = self._about(None, "new")
+        asked = await self.runtime.hooks.ask("session_before_switch", about)
+        if asked.cancelled:
+            return Ready(session)
+        before = self._at
+        self._at = sit_after_reset(before, session, verdict.reason, last_interaction(session))
+        try:
+            new = await self.begin()
+        except BaseException:
+            self._at = before
+            raise
+        # What was chosen for this one is not for the next.
+        self._at = msgspec.structs.replace(before, session=new)
+        if session.pinned:
+            await self.runtime.store.edit_session(session.id, SessionEdit(pinned=False))
+        await self._holds.release(session)
+        await self.runtime.hooks.tell("session_switch", about | {"session_id": new.id})
+        return Ready(new, is_new=True, notice=word_reset(verdict.reason, may_resume=True))
+
     async def begin(self) -> Session:
         """The row of a new session, and this key's route to it; `say` does it if need be."""
         store = self.runtime.store
         known = await store.find_keys(self.key, limit=1)
-        model, wanted = self.model, self._at.wanted
-        chosen = {name: value for name, value in wanted.items() if name in _SETTABLE}
-        session = await store.create_session(
-            NewSession(
-                key=new_key(self.key, self.runtime.clock()) if known else self.key,
-                platform=self._platform,
-                person=self._person,
-                cwd=self.place.cwd,
-                project=self.place.project,
-                previous_id=wanted.get("previous_id"),
-                transcript_path=wanted.get("transcript_path"),
-                metadata={"directory": self.place.facts},
-                **(chosen | {"model": model.name, "provider": model.provider}),
-            ),
-            route=self.key,
+        wanted = self._at.wanted
+        new = shape_session(
+            wanted,
+            self.model,
+            key=new_key(self.key, self.runtime.clock()) if known else self.key,
+            place=self.place,
+            platform=self._platform,
+            person=self._person,
         )
-        if wanted.get("pinned"):
-            session = await store.edit_session(session.id, SessionEdit(pinned=True))
+        pinned = bool(wanted.get("pinned"))
+        session = await begin_session(store, new, route=self.key, pinned=pinned)
         await self._holds.take(session)
         self._be(session=session)
         self._trail.leave(session)
@@ -278,10 +303,16 @@ class Seat:
         return await move_here(self.runtime.store, session, self.place)
 
     async def switch(
-        self, target: Session | None, reason: Reason, *, read_only: bool = False
+        self,
+        target: Session | None,
+        reason: Reason,
+        *,
+        read_only: bool = False,
+        returns: bool = False,
     ) -> Switched:
         """Leave this session for another one, or for a new one that the first message makes.
 
+        `returns`: the person has named it, or goes back there: so it goes on, however old it is.
         `SwitchRefused` if a hook says no. If anything fails, the seat is where it was, and so are
         the key's route and the archive; only the turn that ran here stays aborted.
         """
@@ -292,6 +323,8 @@ class Seat:
         journey = Journey()
         try:
             switched = await self._move(target, reason, journey, read_only=read_only)
+            if returns or reason == "resume":
+                switched = await self._come_back(switched)
             self._trail.leave(switched.session, journey, fresh=reason == "new")
             told = await self.runtime.hooks.tell("session_switch", about)
         except BaseException:
@@ -303,53 +336,28 @@ class Seat:
     async def _move(
         self, target: Session | None, reason: Reason, journey: Journey, *, read_only: bool
     ) -> Switched:
-        """From the one to the other: attach that, get up from this, and sit down there."""
-        before, previous, current, store = self._at, self.session, self.model, self.runtime.store
-        journey.back(partial(setattr, self, "_at", before))
-        dead, recovered = None, Recovered()
-        notices: tuple[str, ...] = ()
-        if target is not None:
-            target = await store.get_session(target.id)
-        if target is not None and not read_only:
-            if not self._holds.has(target):
-                journey.back(partial(self._holds.release, target))
-            dead = await self._holds.take(target)
-            recovered = await recover(store, target.id)
-        if previous is not None:
-            again = target is not None and target.id == previous.id
-            await self._get_up(previous, journey, again=again, read_only=read_only)
-        if target is None:
-            if reason == "new":
-                await clear_way(store, self.key, journey)
-            self._at = sit_at_nothing(before)
-        else:
-            if not read_only:
-                target = await make_current(store, target, self.key, self.place, journey)
-            self._at, notices = sit_at(before, target, self.models, current, read_only=read_only)
-        return Switched(
-            session=self.session,
-            previous_id=previous.id if previous else None,
+        switch = Switch(
+            target=target,
             reason=reason,
-            taken_over=dead,
-            recovered=recovered,
-            notices=notices,
+            read_only=read_only,
+            runtime=self.runtime,
+            models=self.models,
+            place=self.place,
+            key=self.key,
+            holds=self._holds,
+            tickets=self._tickets,
         )
+        journey.back(partial(setattr, self, "_at", self._at))
+        self._at, switched = await switch.go(self._at, journey)
+        return switched
 
-    async def _get_up(
-        self, previous: Session, journey: Journey, *, again: bool, read_only: bool
-    ) -> None:
-        """Abort the turn that began here, keep what waits from beginning, and detach.
-
-        Reloading the own session disturbs nothing; it is only let go, if it is to be looked at.
-        """
-        if self.is_busy and not again:
-            journey.back(partial(self.runtime.let_go_on, previous.id))
-            journey.onward(partial(self.runtime.let_go_on, previous.id, without_queue=True))
-            await self.runtime.hold_back(previous.id)
-            await self.runtime.stop(previous.id)
-        if self._holds.has(previous) and (read_only or not again):
-            journey.back(partial(self._holds.take, previous))
-            await self._holds.release(previous)
+    async def _come_back(self, switched: Switched) -> Switched:
+        session = switched.session
+        if session is None or self._judge is None or self.read_only:
+            return switched
+        session = await come_back(self.runtime, session, self._judge)
+        self._be(session=session)
+        return msgspec.structs.replace(switched, session=session)
 
     async def fork(self, source: Session, *, at: int | None = None) -> Session:
         """A branch of a session, in this directory."""
@@ -402,14 +410,3 @@ class Seat:
                 "This session is open read-only: nothing can be said or changed. "
                 "Use /fork to go on in a branch of it."
             )
-
-
-def check_title(title: str | UnsetType | None) -> None:
-    """What the store would say, before there is a row to say it about."""
-    if isinstance(title, str) and len(title.strip()) > MAX_TITLE:
-        raise InvalidInput(f"A title can have {MAX_TITLE} characters; this has {len(title)}.")
-
-
-_SETTABLE = (
-    "title", "title_by", "personality", "thinking", "service_tier", "mode", "send_policy",
-)  # fmt: skip

@@ -6,15 +6,19 @@ affair.
 
 from __future__ import annotations
 
+import hashlib
+import uuid
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from clew.core.models import ModelInfo
-from clew.core.session import Session
-from clew.errors import ModelNotFound
+from clew.core.placing import NOTED
+from clew.core.session import MAX_TITLE, Session, SessionEdit
+from clew.errors import InvalidInput, ModelNotFound
 from clew.ports import Models
 from clew.runtime.journey import Journey
 
@@ -41,12 +45,57 @@ class Sitting(msgspec.Struct, frozen=True, kw_only=True):
         return self.wanted.get(name) if self.session is None else getattr(self.session, name)
 
 
+def find_model(at: Sitting, models: Models) -> ModelInfo:
+    """The model that the next turn uses; the default where the session's is not configured."""
+    if at.model is not None:
+        return models.get_model(at.model)
+    try:
+        return models.get_model(at.setting("model"))
+    except ModelNotFound:
+        return models.get_model()
+
+
+def want(at: Sitting, edit: SessionEdit) -> Sitting:
+    """A person's change, to the session that the first message makes."""
+    _check_title(edit.title)
+    given = msgspec.structs.asdict(edit)
+    wanted = at.wanted | {k: v for k, v in given.items() if v is not UNSET}
+    wanted |= {"title_by": "user" if wanted.get("title") else None}
+    return msgspec.structs.replace(at, wanted=wanted)
+
+
+def _check_title(title: str | UnsetType | None) -> None:
+    """What the store would say, before there is a row to say it about."""
+    if isinstance(title, str) and len(title.strip()) > MAX_TITLE:
+        raise InvalidInput(f"A title can have {MAX_TITLE} characters; this has {len(title)}.")
+
+
 def sit_at_nothing(before: Sitting) -> Sitting:
     """The first message makes a session, with what the person had chosen before."""
     wanted = before.wanted | dict.fromkeys(FRESH)
     if before.session is not None:
         wanted |= {name: getattr(before.session, name) for name in KEPT}
         wanted |= {"previous_id": before.session.id}
+    return Sitting(model=before.model, wanted=wanted)
+
+
+def sit_after_reset(before: Sitting, session: Session, reason: str | None, at: int) -> Sitting:
+    """The same where a session ends by itself: with all that the person has chosen for it.
+
+    Of several who find that at once, all get one new session: `at`, when a person was last there,
+    is the same for them.
+    """
+    wanted = sit_at_nothing(before).wanted
+    if session.title_by == "user":
+        wanted |= {"title": session.title, "title_by": "user"}
+    digest = hashlib.sha256(f"reset {session.id} {at}".encode()).digest()
+    wanted |= {
+        "id": str(uuid.UUID(bytes=digest[:16], version=4)),
+        "reset_reason": reason,
+        "send_policy": session.send_policy,
+        "pinned": session.pinned,
+        "noted": {name: session.metadata[name] for name in NOTED if name in session.metadata},
+    }
     return Sitting(model=before.model, wanted=wanted)
 
 

@@ -19,6 +19,10 @@ from clew.runtime.turn import RunningTurn
 def opening(works: Sequence[Work], turn: RunningTurn) -> tuple[Change, ...]:
     """The turn's first commit: its row, and what the user said."""
     turn.reply_to = works[-1].reply_to
+    if turn.reply_to is not None:
+        # Whoever goes on with it after a crash has to know this too.
+        attended = works[-1].attended
+        turn.reply_to = msgspec.structs.replace(turn.reply_to, attended=attended)
     start = StartTurn(
         turn_id=turn.id,
         model=turn.session.model,

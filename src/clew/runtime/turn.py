@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -26,7 +26,7 @@ from clew.core.changes import (
 )
 from clew.core.message import Message, ToolCall, number
 from clew.core.replies import ReplyTo
-from clew.core.session import Session, SessionEdit, SessionFacts
+from clew.core.session import OWNER, Session, SessionEdit
 from clew.core.signals import (
     ApprovalAsked,
     ApprovalDecided,
@@ -41,6 +41,8 @@ from clew.errors import ClewError, StaleLease
 from clew.ports import Clock, Store
 from clew.runtime.bus import Bus
 from clew.runtime.commits import unbroken
+from clew.runtime.noting import Change as Noting
+from clew.runtime.noting import note
 from clew.runtime.questions import Questions
 from clew.runtime.replying import Replies
 
@@ -93,7 +95,8 @@ class RunningTurn:
         self._lease = lease
         self._id = turn_id
         self._person = person
-        self._attended = attended
+        # Only the owner answers for tools, and what somebody else asks for is not the owner's wish.
+        self._attended = attended and person == OWNER
         self._asker = asker
         self._steer = steer
         self._began_at = around.clock()
@@ -146,7 +149,13 @@ class RunningTurn:
             raise StaleLease(self._session.id, self._lease.epoch, self._lease.epoch)
         replies = self._around.replies
         if self.reply_to is not None:
-            changes = await replies.answer(self.reply_to, self._session.id, self._head, changes)
+            changes = await replies.answer(
+                self.reply_to,
+                self._session.id,
+                self._head,
+                changes,
+                asks=self._attended,
+            )
         recorded = await self._around.store.record(self._session.id, self._lease.epoch, *changes)
         self._head = recorded.head
         replies.ring(changes)
@@ -155,14 +164,11 @@ class RunningTurn:
         self._show(changes, recorded)
         if _is_estimate(changes) and not self._session.metadata.get(ESTIMATED):
             with contextlib.suppress(ClewError):  # what counts is recorded
-                await self._note(ESTIMATED, True)
+                await self._note(lambda before: before | {ESTIMATED: True})
         return recorded
 
-    async def _note(self, name: str, value: Any) -> None:
-        """Write something about the session down beside what else is noted."""
-        session = await self._around.store.get_session(self._session.id)
-        facts = SessionFacts(metadata=session.metadata | {name: value})
-        noted = await self._around.store.describe_session(session.id, facts)
+    async def _note(self, change: Noting) -> None:
+        noted = await note(self._around.store, self._session.id, change)
         self._session = msgspec.structs.replace(self._session, metadata=noted.metadata)
 
     async def take_steering(self) -> bool:
@@ -229,8 +235,11 @@ class RunningTurn:
                 asked_at=self._around.clock(),
                 expires_at=self._around.clock() + APPROVAL_MS,
             )
+            expecting = self._around.questions.expecting
             try:
-                decided = await self._get_answer(approval)
+                # Before it is recorded: whoever is asked on a channel may answer at once.
+                with expecting(approval.id) if self._attended else contextlib.nullcontext():
+                    decided = await self._get_answer(approval)
             except asyncio.CancelledError:
                 # Nobody waits for the answer any more, so nobody may be asked for it.
                 with contextlib.suppress(ClewError):
@@ -273,14 +282,15 @@ class RunningTurn:
         if isinstance(self._asker, RunningTurn):
             # The person answered for the conversation they are in, not for this part of it.
             await self._asker.allow(rule, always=False)
-        session = await self._around.store.get_session(self._session.id)
-        known = session.metadata.get("allow", [])
-        if rule not in known:
-            await self._note("allow", [*known, rule])
+        await self._note(lambda before: before | {"allow": _add(rule, before.get("allow", ()))})
 
     async def spawn(self, task: str, *, personality: str | None = None) -> str:
         """See `ports.LiveTurn`."""
         return await self._around.spawn(self, task, personality)
+
+
+def _add(rule: str, known: Sequence[str]) -> list[str]:
+    return [*known] if rule in known else [*known, rule]
 
 
 def _is_estimate(changes: tuple[Change, ...]) -> bool:

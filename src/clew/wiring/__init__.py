@@ -7,20 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clew.wiring.errands import Errands, open_cron_file, run_errands
 from clew.wiring.gateway import (
-    Errands,
     Gateway,
     list_hooks,
     local,
     open_calls,
     open_channels,
-    open_cron_file,
     open_gateway,
     open_reception,
-    run_errands,
 )
 from clew.wiring.house import House, open_catalogue, open_house, open_memory, open_personalities
-from clew.wiring.rules import model_names, reset_rules, routing_rules
+from clew.wiring.rules import model_names, reset_rules, routing_rules, terminal_judge
 from clew.wiring.stores import (
     StoreFacts,
     back_up_store,
@@ -71,4 +69,5 @@ __all__ = [
     "retention_policy",
     "routing_rules",
     "run_errands",
+    "terminal_judge",
 ]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from clew.config import (
     Config,
@@ -14,8 +12,9 @@ from clew.config import (
     reveal,
 )
 from clew.errors import InvalidConfig
+from clew.wiring.errands import Errands, open_cron_file, run_errands
 from clew.wiring.house import House, open_house
-from clew.wiring.rules import model_names, reset_rules, routing_rules
+from clew.wiring.rules import model_names, reset_rules, routing_rules, terminal_judge
 from clew.wiring.stores import describe_store, open_configured_store
 
 if TYPE_CHECKING:
@@ -26,12 +25,10 @@ if TYPE_CHECKING:
     from clew.client.client import Client
     from clew.client.parts import Format, Renderer
     from clew.core.session import Session
-    from clew.core.views import ChannelView
     from clew.gateway.auth import Gate, Setup
     from clew.ports import Channel, Clock
-    from clew.runtime.cron import CronFile, CronRunner
     from clew.runtime.reception import Reception
-    from clew.runtime.supervising import Supervisor
+    from clew.runtime.supervising import Tell
     from clew.store.findings import Diagnosis as Diagnosis  # noqa: PLC0414  # given on
     from clew.store.findings import Finding as Finding  # noqa: PLC0414  # likewise
     from clew.store.findings import Mended as Mended  # noqa: PLC0414  # likewise
@@ -42,12 +39,10 @@ def open_reception(
     house: House,
     *,
     settle_s: float | None = None,
-    is_paired: Callable[[str], bool] = lambda _person: False,
 ) -> Reception:
     """Where the messages of channels come in. Close it before the house.
 
-    `settle_s` is another pause than the usual one before what was said meanwhile is answered;
-    `is_paired` knows the guests whom the owner has let in.
+    `settle_s` is another pause than the usual one before what was said meanwhile is answered.
     """
     from clew.core.placing import ReceptionRules  # noqa: PLC0415  # only a gateway needs it
     from clew.runtime.ordering import Orders  # noqa: PLC0415  # likewise
@@ -58,6 +53,7 @@ def open_reception(
     zone = find_zone(config.session.timezone)
     rules = ReceptionRules(
         owners=config.owners,
+        guests=config.guests,
         routing=routing_rules(config),
         resets=reset_rules(config),
         triggers=config.session.reset_triggers,
@@ -75,7 +71,7 @@ def open_reception(
         zone=zone,
     )
     pause = SETTLE_S if settle_s is None else settle_s
-    return Reception(house.runtime, rules, orders, settle_s=pause, is_paired=is_paired)
+    return Reception(house.runtime, rules, orders, settle_s=pause)
 
 
 def open_calls(
@@ -104,19 +100,21 @@ def open_calls(
     return Calls(
         Parts(
             runtime=house.runtime,
-            render=render,
             models=house.models,
             personalities=house.personalities,
             memory=house.memory,
             export=export,
+            render=render,
             describe=describe,
             zone=find_zone(config.session.timezone),
             timezone=config.session.timezone,
             jobs=open_cron_file(config),
             channels=tuple if errands is None else errands.list_channels,
+            errands=tuple if errands is None else errands.list_errands,
             job_problems=dict if errands is None else errands.list_problems,
             reception=reception,
             context=house.context,
+            judge=terminal_judge(config),
         )
     )
 
@@ -166,11 +164,12 @@ class Gateway(NamedTuple):
 
 @asynccontextmanager
 async def open_gateway(
-    config: Config, setup: Setup, *, clock: Clock | None = None
+    config: Config, setup: Setup, *, clock: Clock | None = None, tell: Tell = lambda _words: None
 ) -> AsyncIterator[Gateway]:
     """The one owner of all sessions: store, agent, runtime, operations and their application.
 
-    Nobody can reach it yet; `gateway.serving` does that. What runs at the end is cut off, and the
+    Nobody can reach it yet; `gateway.serving` does that. It `tell`s of what fails beside the turns,
+    and starts it again. What runs at the end is cut off, and the
     next gateway goes on with it.
     """
     from clew.gateway.app import build_app  # noqa: PLC0415  # only who serves pays for it
@@ -188,7 +187,7 @@ async def open_gateway(
         hooks, clock = list_hooks(config), house.runtime.clock
         channels = open_channels(hooks, clock)
         errands = await open_things.enter_async_context(
-            run_errands(config, house, reception, channels)
+            run_errands(config, house, reception, channels, tell)
         )
         renderer = _open_renderer(open_things)
         calls = open_calls(config, house, reception, errands, render=renderer)
@@ -201,77 +200,6 @@ async def open_gateway(
             calls, gate, doors=(*streams.doors, hook_door), stream_chat=streams.stream_chat
         )
         yield Gateway(house, calls, gate, app, errands)
-
-
-SHOWN: Final[dict[str, Literal["up", "down", "off"]]] = {
-    "listening": "up",
-    "waiting": "down",
-    "stopped": "off",
-}
-"""What people are told of a channel's state."""
-
-
-class Errands(NamedTuple):
-    """What goes on beside the turns, and how it is doing."""
-
-    supervisor: Supervisor
-    jobs: CronRunner
-    listening: frozenset[asyncio.Task[None]]
-
-    def list_channels(self) -> tuple[ChannelView, ...]:
-        """The channels, as they are shown."""
-        from clew.core.views import ChannelView  # noqa: PLC0415  # only who serves pays for it
-
-        return tuple(
-            ChannelView(each.name, each.account, SHOWN[each.state], each.error)
-            for each in self.supervisor.list_states()
-        )
-
-    def list_problems(self) -> dict[str, str]:
-        """What went wrong with which job."""
-        return dict(self.jobs.problems)
-
-    async def stop_listening(self) -> None:
-        """Nothing new comes from channels or from the clock. Replies still go out."""
-        for task in self.listening:
-            task.cancel()
-        await asyncio.wait(self.listening)
-
-
-@asynccontextmanager
-async def run_errands(
-    config: Config, house: House, reception: Reception, channels: Sequence[Channel]
-) -> AsyncIterator[Errands]:
-    """What a dead gateway left is taken up; then, inside the block, channels are listened to.
-
-    Replies are delivered and jobs are run there too.
-    """
-    from clew.runtime.cron import CronRunner, begin_run  # noqa: PLC0415  # only who serves pays
-    from clew.runtime.delivering import Deliverer  # noqa: PLC0415  # likewise
-    from clew.runtime.resumption import take_up  # noqa: PLC0415  # likewise
-    from clew.runtime.supervising import Supervisor  # noqa: PLC0415  # likewise
-
-    runtime = house.runtime
-    deliverer = Deliverer(
-        runtime.store, channels, clock=runtime.clock, bell=runtime.replies.bell, bus=runtime.bus
-    )
-    jobs = CronRunner(
-        open_cron_file(config),
-        partial(begin_run, runtime, house.models),
-        clock=runtime.clock,
-        timezone=config.session.timezone,
-    )
-    supervisor = Supervisor(channels, reception.receive, clock=runtime.clock)
-    await take_up(runtime, reception)
-    delivering = asyncio.create_task(deliverer.run())
-    listening = (asyncio.create_task(jobs.run()), asyncio.create_task(supervisor.run()))
-    errands = Errands(supervisor, jobs, frozenset(listening))
-    try:
-        yield errands
-    finally:
-        await errands.stop_listening()
-        await deliverer.close()
-        await delivering
 
 
 def open_channels(hooks: Sequence[Hook], clock: Clock) -> tuple[Channel, ...]:
@@ -305,10 +233,3 @@ def list_hooks(config: Config) -> tuple[Hook, ...]:
         hook.check()
         hooks.append(hook)
     return tuple(hooks)
-
-
-def open_cron_file(config: Config) -> CronFile:
-    """The jobs that run by the clock."""
-    from clew.runtime.cron import CronFile  # noqa: PLC0415  # only who has jobs pays for it
-
-    return CronFile(config.data_dir / "cron.json")

@@ -137,6 +137,7 @@ def open_catalogue(config: Config) -> Catalogue:
             thinking=config.thinking,
             service_tier=config.service_tier,
             context_window=config.session.context_window,
+            aliases=config.models.aliases,
         )
     )
 

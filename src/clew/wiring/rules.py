@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 from clew.config import (
     Config,
 )
+from clew.core.channelkeys import normalise_word
+from clew.core.models import find_alias
 from clew.core.resets import ResetRules
 from clew.core.routing import RoutingRules
 from clew.core.triggers import ModelNames
 
 if TYPE_CHECKING:
+    from clew.core.placing import Judge
     from clew.store.findings import Diagnosis as Diagnosis  # noqa: PLC0414  # given on
     from clew.store.findings import Finding as Finding  # noqa: PLC0414  # likewise
     from clew.store.findings import Mended as Mended  # noqa: PLC0414  # likewise
@@ -41,10 +44,23 @@ def reset_rules(config: Config) -> ResetRules:
     )
 
 
+def terminal_judge(config: Config) -> Judge | None:
+    """Whether a terminal's session goes on; None where nothing is said, and so all of them do."""
+    rules = reset_rules(config)
+    if not any(normalise_word(each) == "cli" for each in rules.by_channel):
+        return None
+    from clew.core.placing import judge_terminal  # noqa: PLC0415  # hardly anybody wants it
+    from clew.runtime.zones import find_zone  # noqa: PLC0415  # likewise
+
+    zone = find_zone(config.session.timezone)
+    return lambda session, now: judge_terminal(rules, session, now, zone)
+
+
 def model_names(config: Config) -> ModelNames:
     """The models that `/new` may name: those that are allowed, else all that are configured."""
-    configured = [config.model] if config.model else []
+    aliases = config.models.aliases
+    configured = [find_alias(aliases, config.model) or config.model] if config.model else []
     for name, provider in config.providers.items():
         configured += [f"{name}/{model}" for model in provider.models]
     allowed = config.models.allowed or tuple(dict.fromkeys(configured))
-    return ModelNames(allowed=allowed, aliases=config.models.aliases)
+    return ModelNames(allowed=allowed, aliases=aliases)

@@ -96,6 +96,27 @@ def test_an_unknown_model_is_an_error_with_near_names(
     assert near in str(caught.value)
 
 
+@pytest.mark.parametrize("typed", ["opus", " OPUS ", "Opus"])
+def test_a_model_is_found_by_its_other_names(catalogues: Catalogues, typed: str) -> None:
+    catalogue = catalogues.make(OLLAMA, aliases={"Opus": "anthropic/claude-opus-5-5"}, model="opus")
+    assert catalogue.get_model(typed).name == "anthropic/claude-opus-5-5"
+    assert catalogue.get_model().name == "anthropic/claude-opus-5-5"
+
+
+def test_a_name_of_ones_own_comes_before_all_others(catalogues: Catalogues) -> None:
+    catalogue = catalogues.make(OLLAMA, aliases={"local": "qwen3", "qwen3": "ollama/llama:8b"})
+    assert catalogue.get_model("local").name == "ollama/qwen3"
+    assert catalogue.get_model("ollama/qwen3").name == "ollama/qwen3"
+
+
+def test_a_name_that_leads_nowhere_says_what_it_stands_for(catalogues: Catalogues) -> None:
+    catalogue = catalogues.make(OLLAMA, aliases={"big": "ollama", "fast": "ollama/qwen3"})
+    with pytest.raises(ModelNotFound, match=r'no model "ollama", which models.aliases calls "big"'):
+        catalogue.get_model("big")
+    with pytest.raises(ModelNotFound, match="Did you mean fast"):
+        catalogue.get_model("fsat")
+
+
 def test_an_id_that_two_providers_have_must_be_told_apart(catalogues: Catalogues) -> None:
     other = ProviderSetup(name="box", kind="openai", base_url="http://[::1]:9", models=("qwen3",))
     with pytest.raises(ModelNotFound, match="ollama/qwen3 or box/qwen3"):

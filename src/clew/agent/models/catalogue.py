@@ -15,16 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from clew.agent.models.facts import TIERS, FactBook, Facts, list_known
 from clew.agent.models.opening import Opened, is_direct, open_provider_model
-from clew.agent.models.setup import (
-    KEY_VARIABLES,
-    LABELS,
-    RECOMMENDED,
-    ModelsSetup,
-    ProviderSetup,
-)
+from clew.agent.models.problems import find_problem
+from clew.agent.models.setup import KEY_VARIABLES, RECOMMENDED, ModelsSetup, ProviderSetup
 from clew.agent.models.weights import Progress, fetch_weights, find_weights
-from clew.core.models import EMBEDDED, THINKING, ModelInfo, clamp_thinking
-from clew.errors import InvalidConfig, ModelNotFound, ModelUnavailable
+from clew.core.models import EMBEDDED, THINKING, ModelInfo, clamp_thinking, find_alias
+from clew.errors import ModelNotFound, ModelUnavailable
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
@@ -68,9 +63,10 @@ class Catalogue:
         """A model by what a person typed, the default if None; `ModelNotFound` with near names."""
         if name is None:
             name, _ = self.choose_default()
-        found = self._resolve(name.strip())
+        alias_of = find_alias(self._setup.aliases, name)
+        found = self._resolve((alias_of or name).strip())
         if found is None:
-            raise self._unknown(name)
+            raise self._unknown(name, alias_of)
         if isinstance(found, str):
             return self._embedded()
         return self._describe(*found)
@@ -107,7 +103,7 @@ class Catalogue:
                 ids.update(list_known(provider.kind))
             known += [f"{provider.name}/{model_id}" for model_id in sorted(ids)]
         by_id = {each.partition("/")[2]: each for each in reversed(known)}
-        near = difflib.get_close_matches(name, known, 3, 0.7)
+        near = difflib.get_close_matches(name, [*self._setup.aliases, *known], 3, 0.7)
         near += [by_id[each] for each in difflib.get_close_matches(name, by_id, 3, 0.6)]
         return tuple(dict.fromkeys(near))[:3]
 
@@ -138,14 +134,17 @@ class Catalogue:
                 raise ModelNotFound(f'"{name}" could be {names}. Say which.')
         return None
 
-    def _unknown(self, name: str) -> ModelNotFound:
-        near = self.find_similar(name)
+    def _unknown(self, name: str, alias_of: str | None = None) -> ModelNotFound:
+        near = self.find_similar(alias_of or name)
         advice = (
             f"Did you mean {' or '.join(near)}?"
             if near
             else f"Say provider/model; the providers are {', '.join(self._providers)}."
         )
-        return ModelNotFound(f'There is no model "{name}". {advice} `clew model list` shows some.')
+        what = f'There is no model "{alias_of or name}"'
+        if alias_of is not None:
+            what += f', which models.aliases calls "{name}"'
+        return ModelNotFound(f"{what}. {advice} `clew model list` shows some.")
 
     # --- describing ---------------------------------------------------------------------------
 
@@ -259,37 +258,6 @@ class Catalogue:
         if self._engine is not None:
             engine, self._engine = self._engine, None
             await asyncio.to_thread(engine.unload)
-
-
-def find_problem(provider: ProviderSetup) -> str | None:
-    """Why a provider's models can't be used, and what to do; None if nothing is known to be wrong.
-
-    A wrong key or a server that is down shows only when it is asked.
-    """
-    if provider.kind == "python":
-        if provider.factory is None:
-            return f'providers.{provider.name}.factory is not set: "module:function".'
-    elif provider.base_url is not None and provider.base_url.startswith("/"):
-        return f"providers.{provider.name}.base_url is a path, not an address."
-    if provider.api_key is None:
-        return _missing_key(provider)
-    try:
-        provider.api_key()
-    except (InvalidConfig, OSError) as error:
-        return str(error)
-    return None
-
-
-def _missing_key(provider: ProviderSetup) -> str | None:
-    """Servers of one's own may want none."""
-    name, variable = provider.name, KEY_VARIABLES.get(provider.name)
-    if provider.kind == "python" or (provider.kind == "openai" and provider.base_url):
-        return None
-    if provider.kind == "openai" and variable is None:
-        return f"Set its address: `clew config set providers.{name}.base_url http://…/v1`."
-    needs = f"{LABELS[provider.kind]} needs a key"
-    config = f"`clew config set providers.{name}.api_key env:NAME`"
-    return f"{needs}: set {variable}. Or {config}." if variable else f"{needs}: {config}."
 
 
 def introduction(info: ModelInfo) -> str | None:

@@ -52,7 +52,7 @@ class ModelsSetup(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that the catalogue is told.
 
     `model_source` says who chose the model. Weights are looked for in all of `weights_dirs` and
-    fetched into the first.
+    fetched into the first. `aliases` are other names, each of a `provider/model`.
     """
 
     providers: tuple[ProviderSetup, ...]
@@ -63,3 +63,4 @@ class ModelsSetup(msgspec.Struct, frozen=True, kw_only=True):
     thinking: str | None = None
     service_tier: str | None = None
     context_window: int | None = None
+    aliases: dict[str, str] = {}

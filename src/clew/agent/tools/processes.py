@@ -75,14 +75,16 @@ async def run_process(
         finally:
             os.close(writing)
         try:
-            code: int | None = await asyncio.wait_for(process.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                code: int | None = await process.wait()
         except TimeoutError:
             code = None
         finally:
             await _end(process)
         # A child that left the group may hold the pipe for ever.
         with suppress(TimeoutError):
-            await asyncio.wait_for(output.closed.wait(), GRACE)
+            async with asyncio.timeout(GRACE):
+                await output.closed.wait()
     finally:
         pipe.close()
     return Ended(code, output.spool.text, output.spool.size)
@@ -123,7 +125,8 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         _signal_group(process.pid, signal.SIGTERM)
         try:
             with suppress(TimeoutError):
-                await asyncio.wait_for(process.wait(), GRACE)
+                async with asyncio.timeout(GRACE):
+                    await process.wait()
         finally:
             _signal_group(process.pid, signal.SIGKILL)
         await process.wait()

@@ -17,7 +17,7 @@ from clew.client.transport import Live
 from clew.core.frames import ErrorFrame, EventFrame, LiveFrame, StateFrame
 from clew.core.signals import Event, Notice, TextDelta, ThinkingDelta, TurnEnded, TurnStarted
 from clew.core.turn import Turn
-from clew.errors import ClewError
+from clew.errors import ClewError, Unauthorized
 
 LOST: Final = "The connection to the gateway is lost. Trying to come back …"
 BACK: Final = "The gateway is there again."
@@ -54,6 +54,8 @@ class Line:
     def __init__(self, client: Client, live: Live) -> None:
         self.happened = 0
         """Goes up with everything that may have changed what a screen shows."""
+        self.refused: asyncio.Future[Unauthorized] = asyncio.get_running_loop().create_future()
+        """Done when the gateway accepts the token no longer: nothing will succeed any more."""
         self._client = client
         self._live = live
         self._running: set[str] = set()
@@ -100,8 +102,15 @@ class Line:
         try:
             async for frame in self._live:
                 self._take(frame)
+        except Unauthorized as error:
+            self.refuse(error)
         except ClewError as error:
             self._tell_all(Notice(f"{error} Nothing new is shown here any more."))
+
+    def refuse(self, error: Unauthorized) -> None:
+        """The token was revoked, or its time is over."""
+        if not self.refused.done():
+            self.refused.set_result(error)
 
     def lose(self) -> None:
         """The connection is broken."""
@@ -182,7 +191,8 @@ class Line:
         """A turn is known to be over: see to it that those who watch hear of it, once."""
         mark = self._mark(turn.id)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(mark.wait(), GRACE)
+            async with asyncio.timeout(GRACE):
+                await mark.wait()
         if not mark.is_set():
             self._hear(session_id, TurnEnded(turn))
 

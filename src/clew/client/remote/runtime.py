@@ -21,10 +21,11 @@ from clew.client.remote.line import Box, Line
 from clew.client.remote.store import RemoteStore
 from clew.core.delivery import Inbound
 from clew.core.frames import AcceptedFrame, DoneFrame, EventFrame
+from clew.core.params import DropQueue, Upload
 from clew.core.signals import Committed, Event, TurnEnded
 from clew.core.turn import Approval, ApprovalScope, Decision, Turn
-from clew.core.views import Accepted
-from clew.errors import ClewError, Conflict
+from clew.core.views import Accepted, Dropped
+from clew.errors import ClewError, Conflict, Unauthorized
 from clew.runtime.runtime import Ticket, host_clock
 
 ATTEMPTS: Final = 5
@@ -36,12 +37,20 @@ PATIENCE: Final = 16
 class Letter:
     """A message on its way: what is known of it, and who follows it."""
 
-    def __init__(self, text: str, session_id: str, person: str, attended: bool) -> None:
+    def __init__(
+        self,
+        text: str,
+        session_id: str,
+        person: str,
+        attended: bool,
+        files: tuple[Upload, ...] = (),
+    ) -> None:
         loop = asyncio.get_running_loop()
         self.text = text
         self.session_id = session_id
         self.person = person
         self.attended = attended
+        self.files = files
         self.key = secrets.token_hex(16)
         self.accepted: asyncio.Future[Accepted] = loop.create_future()
         self.turn: asyncio.Future[Turn] = loop.create_future()
@@ -98,9 +107,8 @@ class RemoteRuntime:
 
     # --- in -------------------------------------------------------------------------------------
 
-    async def send(self, text: str, session_id: str, *, person: str, attended: bool) -> Ticket:
+    async def send(self, letter: Letter) -> Ticket:
         """Give a message to the gateway; returns once it is durable there."""
-        letter = Letter(text, session_id, person, attended)
         task = asyncio.create_task(self._follow(letter), name="letter")
         self._letters[letter] = task
         task.add_done_callback(lambda _: self._forget(letter))
@@ -128,6 +136,8 @@ class RemoteRuntime:
                 return  # taken back: the turn is cancelled
             except ClewError as error:
                 letter.fail(error)
+                if isinstance(error, Unauthorized):
+                    self.line.refuse(error)
                 return
             else:
                 return
@@ -138,6 +148,7 @@ class RemoteRuntime:
         sending = self.client.chat.send(
             letter.text,
             session=letter.session_id,
+            attachments=letter.files,
             idempotency_key=letter.key,
             attended=letter.attended,
         )
@@ -228,9 +239,15 @@ class RemoteRuntime:
         """See `Runtime`. The gateway counts them where it stops them."""
         return 0
 
-    async def take_back(self, _session_id: str) -> tuple[Inbound, ...]:
-        """See `Runtime`. Where there is no session, nothing waits; else the gateway does this."""
-        return ()
+    async def take_back(self, session_id: str) -> tuple[Inbound, ...]:
+        """See `Runtime`; what was said in this terminal, for others wait there too."""
+        taken: list[Inbound] = []
+        with contextlib.suppress(*PASSING):
+            for each in self.list_queued(session_id):
+                params = DropQueue(session=session_id, id=each.id)
+                dropped = (await self.client.do("queue.drop", params, Dropped)).dropped
+                taken += [each] if each.id in dropped else []
+        return tuple(taken)
 
     async def stop(self, session_id: str) -> bool:
         """See `Runtime`; whoever has begun the turn. One that can't be reached stops nothing."""

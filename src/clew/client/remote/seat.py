@@ -11,11 +11,12 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager
 from typing import Any, Final, cast
 
-from clew.client.remote.runtime import RemoteRuntime
+from clew.client.remote.runtime import Letter, RemoteRuntime
 from clew.core.breadcrumb import Breadcrumb
 from clew.core.delivery import Inbound
 from clew.core.keys import Place
-from clew.core.params import DropQueue
+from clew.core.params import DropQueue, Upload
+from clew.core.placing import word_reset
 from clew.core.session import Session
 from clew.core.signals import Event
 from clew.core.terminals import (
@@ -38,7 +39,7 @@ from clew.runtime.continuing import Continued
 from clew.runtime.projects import KeyChoice
 from clew.runtime.recovery import Recovered
 from clew.runtime.runtime import Runtime, Ticket
-from clew.runtime.seat import Reason, Seat, Switched
+from clew.runtime.seat import Ready, Reason, Seat, Switched
 from clew.runtime.sitting import Sitting, sit_at_nothing
 
 GOODBYE: Final = 5.0
@@ -56,6 +57,8 @@ class RemoteSeat(Seat):
         super().__init__(cast(Runtime, there), models, holds=False, **more)
         self._there = there
         self._moves: str | None = None
+        self._resets = False
+        self._begun_at: tuple[str, str | None] | None = None
 
     def keep(self, session: SessionView) -> Session:
         """A session as a terminal knows it."""
@@ -72,19 +75,19 @@ class RemoteSeat(Seat):
         text: str,
         *,
         parts: tuple[dict[str, Any], ...] = (),
+        files: tuple[Upload, ...] = (),
         external_id: str | None = None,
     ) -> Ticket:
         """See `Seat`."""
         self._refuse_if_read_only()
         if parts or external_id is not None:
-            raise InvalidInput("Only text can be said over a gateway yet.")
+            raise InvalidInput("Only text and files can be said over a gateway.")
         async with self._beginning:
             session = self.session or await self.begin()
-        ticket = await self._there.send(
-            text, session.id, person=self.person, attended=self._attended
-        )
+        letter = Letter(text, session.id, self.person, self._attended, files)
+        ticket = await self._there.send(letter)
         self.messages_sent += ticket.is_new
-        return self._follow(ticket)
+        return self._tickets.follow(ticket)
 
     async def adopt(self, inbound: Inbound) -> Ticket:  # noqa: ARG002  # which one is known there
         """See `Seat`: a retry takes what waits first, and this is what waits first."""
@@ -99,21 +102,42 @@ class RemoteSeat(Seat):
             params = DropQueue(session=inbound.session_id, id=inbound.id)
             await self._there.client.do("queue.drop", params, Dropped)
 
+    async def _renew(self, session: Session) -> Ready:
+        """See `Seat`; the gateway decides."""
+        if not self._resets or self.read_only or self.is_busy or session.platform != "cli":
+            return Ready(session)
+        params = BeginSession(
+            where=tell_place(self.place), key=self.key, previous=session.id, resets=True
+        )
+        made = await self._there.client.do("seats.begin", params, SessionView)
+        if made.id == session.id:
+            return Ready(session)
+        new = self.keep(made)
+        self._at = Sitting(session=new, wanted=self._at.wanted)
+        self._trail.leave(new)
+        return Ready(new, is_new=True, notice=word_reset(made.reset_reason, may_resume=True))
+
     async def begin(self) -> Session:
         """See `Seat`."""
         wanted = self._at.wanted
+        wishes: dict[str, Any] = {name: wanted.get(name) for name in WISHES}
         params = BeginSession(
             where=tell_place(self.place),
             key=self.key,
             pinned=bool(wanted.get("pinned")),
             previous=wanted.get("previous_id"),
-            **{name: wanted.get(name) for name in WISHES},
+            **wishes,
         )
         made = await self._there.client.do("seats.begin", params, SessionView)
         session = self.keep(made)
         self._be(session=session)
+        self._begun_at = (session.id, wanted.get("transcript_path"))
         self._trail.leave(session)
         return session
+
+    def has_begun_at(self, transcript: str) -> bool:
+        """See `Seat`. The file is of this machine, so the gateway is not told."""
+        return self.session is not None and self._begun_at == (self.session.id, transcript)
 
     async def stop(self) -> bool:
         """See `Seat`; whoever has begun the turn."""
@@ -145,13 +169,14 @@ class RemoteSeat(Seat):
             self._be(session=self.keep(reply.session))
         if not reply.begins or coming is None:
             return reply, None
-        return reply, self._follow(Ticket(None, True, coming))
+        return reply, self._tickets.follow(Ticket(None, True, coming))
 
     # --- to another session ---------------------------------------------------------------------
 
     async def locate(self, place: Place, key: str | None = None) -> KeyChoice:
         """See `Seat`."""
         found = await self._locate(place, key)
+        self._resets = found.resets
         session = None if found.session is None else self.keep(found.session)
         return KeyChoice(found.key, session, found.moved_from)
 
@@ -171,12 +196,17 @@ class RemoteSeat(Seat):
         return session
 
     async def switch(
-        self, target: Session | None, reason: Reason, *, read_only: bool = False
+        self,
+        target: Session | None,
+        reason: Reason,
+        *,
+        read_only: bool = False,
+        returns: bool = False,
     ) -> Switched:
         """See `Seat`."""
         moves, self._moves = self._moves is not None and target is not None, None
-        params = self._switching(target, reason, read_only=read_only, moves=moves)
-        return await self._go(params)
+        how = {"read_only": read_only, "moves": moves, "returns": returns}
+        return await self._go(self._switching(target, reason, **how))
 
     async def branch(self, source: Session, *, title: str | None = None) -> Switched:
         """See `Seat`."""
@@ -198,7 +228,7 @@ class RemoteSeat(Seat):
         if self.session is None or not self.is_busy:
             return {}
         waiting = tuple(each.id for each in self._there.list_queued(self.session.id))
-        pending = [each for each in self._tickets if not each.turn.done()]
+        pending = self._tickets.list_pending()
         return {"stops": len(pending) > len(waiting), "waiting": waiting}
 
     async def _go(self, params: SwitchSeat) -> Switched:

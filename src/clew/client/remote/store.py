@@ -21,8 +21,9 @@ from clew.core.params import OneSession, UpdateSession
 from clew.core.search import SearchFilter, SearchPage
 from clew.core.session import Session, SessionEdit, SessionFilter, SessionPage
 from clew.core.terminals import ListNames, ListStates, SearchMessages, StateList, TodoList
+from clew.core.turn import Turn
 from clew.core.views import SessionView
-from clew.errors import InvalidInput, SessionNotFound
+from clew.errors import InvalidInput, RecordNotFound, SessionNotFound
 
 PAGE: Final = 200
 MESSAGES: Final = 1_000
@@ -40,6 +41,7 @@ class RemoteStore:
         self._client = client
         self._line = line
         self._short: dict[str, str] = {}
+        self._turns: dict[str, Turn] = {}
 
     def __getattr__(self, name: str) -> Any:
         async def refuse(*_: object, **__: object) -> None:
@@ -155,7 +157,14 @@ class RemoteStore:
             after=None if after is None else max(0, after),
             undone=undone,
         )
+        self._turns |= {each.id: each for each in page.unfinished}
         return page.messages
+
+    async def get_turn(self, turn_id: str) -> Turn:
+        """See `Log`; one that was stopped, and came with the messages around it."""
+        if turn_id not in self._turns:
+            raise RecordNotFound("turn", turn_id)
+        return self._turns[turn_id]
 
     async def search(
         self,

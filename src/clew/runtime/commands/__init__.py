@@ -12,7 +12,16 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from clew.errors import ClewError
-from clew.runtime.commands import context, queueing, reports, sessions, settings, turns
+from clew.runtime.commands import (
+    answering,
+    context,
+    guests,
+    queueing,
+    reports,
+    sessions,
+    settings,
+    turns,
+)
 from clew.runtime.commands.desk import Desk, Reply
 
 Run = Callable[[Desk, str], Awaitable[Reply]]
@@ -38,9 +47,12 @@ COMMANDS: Final[dict[str, Command]] = {
     "retry": Command("", "Try the last turn again.", turns.retry),
     "undo": Command("", "Take back the last turn, its tools' results included.", turns.undo),
     "redo": Command("", "Bring back what was undone.", turns.redo),
+    "approve": Command("[once|session|always]", "Yes to what a tool asks.", answering.approve),
+    "deny": Command("", "No to what a tool asks.", answering.deny),
     "queue": Command("[MODE|clear]", "What you say while a turn runs.", queueing.queue),
     "send": Command("[on|off|inherit]", "Whether replies go out to channels.", settings.send),
     "link": Command("[CODE]", "One conversation here and on another surface.", sessions.link),
+    "pair": Command("[CODE|refuse PERSON]", "Let somebody in, or keep them out.", guests.pair),
     "model": Command("[NAME]", "Show or change the model.", settings.model),
     "thinking": Command("[LEVEL]", "How much the model thinks: off to high.", settings.thinking),
     "tier": Command("[TIER]", "The provider's service tier; none unsets it.", settings.tier),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from clew.core.delivery import Inbound
 from clew.core.names import counted
 from clew.core.text import cut, strip_controls
 from clew.errors import InvalidInput
 from clew.runtime.commands.desk import Desk, Reply
 from clew.runtime.queueing import QUEUE_MODES, read_mode
+from clew.runtime.stopping import is_own
 
 SHOWN = 60
 """Columns of a message that waits."""
@@ -16,7 +18,7 @@ async def queue(desk: Desk, rest: str) -> Reply:
     """`/queue [followup|steer|interrupt|collect|clear]`."""
     wanted = rest.lower()
     if not wanted:
-        return Reply(text="\n".join([_mode(desk), *_waiting(desk)]))
+        return Reply(text="\n".join([_mode(desk), *await _waiting(desk)]))
     if wanted == "clear":
         return Reply(text=await clear(desk) or "Nothing was waiting.")
     if wanted not in QUEUE_MODES:
@@ -29,7 +31,7 @@ async def queue(desk: Desk, rest: str) -> Reply:
 async def clear(desk: Desk) -> str:
     """Take back what waits here, and say how many there were; nothing to say if there were none."""
     session = desk.seat.session
-    taken = () if session is None else await desk.seat.runtime.take_back(session.id)
+    taken = () if session is None else await _take_back(desk, session.id)
     return f"Took back {counted(len(taken), 'waiting message')}." if taken else ""
 
 
@@ -38,9 +40,18 @@ def _mode(desk: Desk) -> str:
     return f"While a turn runs ({mode}): {QUEUE_MODES[mode]}."
 
 
-def _waiting(desk: Desk) -> list[str]:
+async def _take_back(desk: Desk, session_id: str) -> tuple[Inbound, ...]:
+    # Who only looks has no business with what others wait for.
+    return await desk.seat.runtime.take_back(session_id, anywhere=not desk.seat.read_only)
+
+
+async def _waiting(desk: Desk) -> list[str]:
     session = desk.seat.session
-    rows = () if session is None else desk.seat.runtime.list_queued(session.id)
+    rows: tuple[Inbound, ...] = ()
+    if session is not None:
+        waiting_here = desk.seat.runtime.list_queued(session.id)
+        others = await desk.store.list_inbound(session.id)
+        rows = (*waiting_here, *(row for row in others if not is_own(desk.store, row)))
     if not rows:
         return ["Nothing waits."]
     texts = (" ".join(strip_controls(str(row.payload.get("text", ""))).split()) for row in rows)

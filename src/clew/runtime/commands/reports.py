@@ -126,10 +126,7 @@ async def usage(desk: Desk, _rest: str) -> Reply:
 
 
 async def _any_estimated(desk: Desk, since: int) -> bool:
-    for row in await desk.store.list_usage("session", since=since):
-        if is_estimated(await desk.store.get_session(row.name)):
-            return True
-    return False
+    return any(row.estimated for row in await desk.store.list_usage("platform", since=since))
 
 
 def _cells(usage: Usage, *, estimated: bool) -> tuple[str, str, str, str, str]:
@@ -138,7 +135,7 @@ def _cells(usage: Usage, *, estimated: bool) -> tuple[str, str, str, str, str]:
         format_tokens(usage.output_tokens, estimated=estimated),
         format_count(usage.cache_read_tokens + usage.cache_creation_tokens),
         format_count(usage.api_calls),
-        format_cost(usage.cost),
+        format_cost(usage.cost, estimated=estimated),
     )
 
 
@@ -147,8 +144,9 @@ def _spent(usage: Usage, *, estimated: bool) -> list[tuple[str, str]]:
     if not usage.api_calls:
         return [("usage", "nothing yet")]
     read, said, cached, _, cost = _cells(usage, estimated=estimated)
+    calls = counted(usage.api_calls, "call")
     tokens = f"{read} tokens in, {said} out" + ("" if cached == "0" else f", {cached} cached")
-    return [("usage", tokens), ("cost", f"{cost}, {counted(usage.api_calls, 'call')}")]
+    return [("usage", tokens), ("cost", f"{cost.removeprefix('cost ')}, {calls}")]
 
 
 async def memory(desk: Desk, _rest: str) -> Reply:

@@ -18,7 +18,9 @@ async def stop(desk: Desk, _rest: str) -> Reply:
     session = desk.seat.session
     spawned = 0 if session is None else desk.seat.runtime.count_spawned(session.id)
     taken_back = await clear(desk)
-    stopped = await desk.seat.stop()
+    stopped = session is not None and await desk.seat.runtime.stop(
+        session.id, anywhere=not desk.seat.read_only
+    )
     said = "Stopped." if stopped else "Nothing is running."
     if stopped and spawned:
         said = f"Stopped, and {counted(spawned, 'sub-agent')} with it."

@@ -1,0 +1,126 @@
+"""What a gateway does beside the turns: channels are listened to, jobs run, replies delivered.
+
+Each of them is kept going on its own; what went wrong with which is told, and shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+from clew.config import Config
+from clew.wiring.house import House
+
+if TYPE_CHECKING:
+    from clew.core.views import ChannelView, ErrandView
+    from clew.ports import Channel
+    from clew.runtime.cron import CronFile, CronRunner
+    from clew.runtime.reception import Reception
+    from clew.runtime.supervising import Keeper, Supervisor, Tell
+
+SHOWN: Final[dict[str, Literal["up", "down", "off"]]] = {
+    "listening": "up",
+    "running": "up",
+    "waiting": "down",
+    "stopped": "off",
+}
+"""What people are told of a channel's state, or an errand's."""
+
+
+class Errands(NamedTuple):
+    """What goes on beside the turns, and how it is doing."""
+
+    supervisor: Supervisor
+    jobs: CronRunner
+    kept: tuple[Keeper, ...]
+    listening: frozenset[asyncio.Task[None]]
+
+    def list_errands(self) -> tuple[ErrandView, ...]:
+        """All of it, as it is shown."""
+        from clew.core.views import ErrandView  # noqa: PLC0415  # only who serves pays for it
+
+        now = [each.now for each in self.kept]
+        return tuple(ErrandView(each.name, SHOWN[each.state], each.error) for each in now)
+
+    def list_channels(self) -> tuple[ChannelView, ...]:
+        """The channels, as they are shown."""
+        from clew.core.views import ChannelView  # noqa: PLC0415  # only who serves pays for it
+
+        return tuple(
+            ChannelView(each.name, each.account, SHOWN[each.state], each.error)
+            for each in self.supervisor.list_states()
+        )
+
+    def list_problems(self) -> dict[str, str]:
+        """What went wrong with which job."""
+        return dict(self.jobs.problems)
+
+    async def stop_listening(self) -> None:
+        """Nothing new comes from channels or from the clock. Replies still go out."""
+        for task in self.listening:
+            task.cancel()
+        await asyncio.wait(self.listening)
+
+
+@asynccontextmanager
+async def run_errands(
+    config: Config,
+    house: House,
+    reception: Reception,
+    channels: Sequence[Channel],
+    tell: Tell = lambda _words: None,
+) -> AsyncIterator[Errands]:
+    """What a dead gateway left is taken up; then, inside the block, channels are listened to.
+
+    Replies are delivered and jobs are run there too. A bug in any of it is told, and does not end
+    the others: it is started again.
+    """
+    from clew.runtime.cron import CronRunner, begin_run  # noqa: PLC0415  # only who serves pays
+    from clew.runtime.delivering import Deliverer  # noqa: PLC0415  # likewise
+    from clew.runtime.resumption import keep_up, take_up  # noqa: PLC0415  # likewise
+    from clew.runtime.supervising import Keeper, Supervisor  # noqa: PLC0415  # likewise
+
+    runtime = house.runtime
+    keep = partial(Keeper, clock=runtime.clock, tell=tell)
+    deliverer = Deliverer(
+        runtime.store, channels, clock=runtime.clock, bell=runtime.replies.bell, bus=runtime.bus
+    )
+    jobs = CronRunner(
+        open_cron_file(config),
+        partial(begin_run, runtime, house.models, find_keyholder=reception.find_keyholder),
+        clock=runtime.clock,
+        timezone=config.session.timezone,
+    )
+    supervisor = Supervisor(channels, reception.receive, clock=runtime.clock, tell=tell)
+    kept = (
+        keep("replies", deliverer.run, trouble="Replies are not delivered", may_end=True),
+        keep("jobs", jobs.run, trouble="Jobs are not run"),
+        # Without channels it is over at once.
+        keep("channels", supervisor.run, trouble="Channels are not listened to", may_end=True),
+        keep(
+            "others",
+            partial(keep_up, runtime, reception),
+            trouble="What another gateway leaves is not taken up",
+        ),
+    )
+    await take_up(runtime, reception)
+    delivering, *listening = (asyncio.create_task(each.run(), name=each.now.name) for each in kept)
+    errands = Errands(supervisor, jobs, kept, frozenset(listening))
+    try:
+        yield errands
+    finally:
+        await errands.stop_listening()
+        await deliverer.close()
+        if kept[0].now.state == "waiting":
+            delivering.cancel()
+        await asyncio.wait({delivering})
+
+
+def open_cron_file(config: Config) -> CronFile:
+    """The jobs that run by the clock."""
+    from clew.runtime.cron import CronFile  # noqa: PLC0415  # only who has jobs pays for it
+
+    return CronFile(config.data_dir / "cron.json")
