@@ -10,18 +10,26 @@ differs from day to day (times, ids of new sessions, sizes) is not compared.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+import secrets
 import shlex
+import shutil
+import string
 import subprocess
 import sys
-import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 READER = "/home/ada"
 """The home of the person who reads the docs."""
+
+SHORT = "/tmp"  # noqa: S108  # what `tempfile` makes has too long a name
+"""Where a home with as short a path can be."""
 
 CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 DEMO = ("clew demo --home ~/try", "export CLEW_HOME=~/try")
@@ -60,10 +68,19 @@ def main(names: list[str]) -> int:
 
 def refresh(page: Path) -> int:
     """Run the consoles of a page and write down what they print; 1 if a step failed."""
+    updated, failed = rewrite(page)
+    if updated != page.read_text(encoding="utf-8"):
+        page.write_text(updated, encoding="utf-8")
+        print(f"wrote {page.relative_to(ROOT)}")
+    return failed
+
+
+def rewrite(page: Path) -> tuple[str, int]:
+    """The page with what its consoles print now; 1 if a step failed."""
     text = page.read_text(encoding="utf-8")
     steps = steps_of(text)
-    with tempfile.TemporaryDirectory(prefix="clew-docs-") as home:
-        answers = answer(page, steps, Path(home))
+    with empty_home() as home:
+        answers = answer(page, steps, home)
     failed = 0
     for step, (code, printed) in zip(steps, answers, strict=True):
         if code != 0:
@@ -74,11 +91,23 @@ def refresh(page: Path) -> int:
         Step(step.typed, merge(step.shown, printed))
         for step, (_, printed) in zip(steps, answers, strict=True)
     )
-    updated = CONSOLE.sub(lambda block: render([next(fresh) for _ in parse(block[1])]), text)
-    if updated != text:
-        page.write_text(updated, encoding="utf-8")
-        print(f"wrote {page.relative_to(ROOT)}")
-    return failed
+    return CONSOLE.sub(lambda block: render([next(fresh) for _ in parse(block[1])]), text), failed
+
+
+@contextmanager
+def empty_home() -> Iterator[Path]:
+    """A home whose path is as long as the reader's: columns then stay as they were printed."""
+    letters = string.ascii_lowercase + string.digits
+    while True:
+        name = "".join(secrets.choice(letters) for _ in range(len(READER) - len(f"{SHORT}/")))
+        home = Path(SHORT) / name
+        with contextlib.suppress(FileExistsError):
+            home.mkdir(mode=0o700)
+            break
+    try:
+        yield home
+    finally:
+        shutil.rmtree(home)
 
 
 def pages_with_consoles() -> list[Path]:

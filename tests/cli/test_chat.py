@@ -127,6 +127,27 @@ def test_a_question_is_answered_by_a_letter(home: Home, work: Path) -> None:
     assert "echo done > out" in (home.path / "config.toml").read_text()
 
 
+def test_a_question_is_answered_by_a_command_too(home: Home, work: Path) -> None:
+    home.script(
+        rules=[rule("shell", call("shell", command="echo done > out"), {"echo": "results"})]
+    )
+    chat = open_chat(home, work)
+    asked = "  [y]es once, for this [s]ession, [a]lways, [n]o: "
+    chat.type("shell\n")
+    chat.wait_for(asked)
+    chat.type("/deny\n")
+    chat.wait_for("Not allowed.\n")
+    chat.wait_for_prompt()
+    assert not (work / "out").exists()
+    chat.type("shell\n")
+    chat.wait_for(asked)
+    chat.type("/approve session\n")
+    chat.wait_for("Allowed for this session: shell=echo done > out.\n")
+    chat.wait_for_prompt()
+    assert (work / "out").exists()
+    assert chat.leave() == 0
+
+
 def test_lines_that_are_pasted_or_continued_are_one_message(home: Home, work: Path) -> None:
     home.script(ECHO)
     chat = open_chat(home, work)
@@ -233,8 +254,8 @@ def test_help_lists_every_command_and_each_one_answers(home: Home, work: Path) -
         "/thinking low", "/tier", "/mode", "/mode plan", "/mode default", "/personality",
         "/personality coach", "/personality nobody", "/memory", "/search hello", "/todos",
         "/scratchpad", "/compact", "/uncompact", "/context", "/context detail", "/verbose on",
-        "/verbose off", "/queue", "/queue followup", "/send", "/send off", "/link",
-        "/stop", "/export talk.md", "/fork Branch",
+        "/verbose off", "/queue", "/queue followup", "/send", "/send off", "/link", "/pair",
+        "/stop", "/approve", "/deny", "/export talk.md", "/fork Branch",
         "/resume A good name", "/reset", "/new", "/exti", "/exit", "never read",
     ]  # fmt: skip
     used = {line.split()[0][1:] for line in lines if line.startswith("/")}
@@ -254,6 +275,7 @@ def test_help_lists_every_command_and_each_one_answers(home: Home, work: Path) -
         "The mode is now plan: looks and proposes, and changes nothing.",
         "The mode is now default: works, and asks before it changes things.",
         "Nothing is running.",
+        "Nothing waits for your yes or no.",
         'Now in the branch "Branch".',
         "A new session begins with your next message. /resume goes back.",
     ):

@@ -23,7 +23,7 @@ from clew.terminal.screen.app import ChatApp, Start
 from clew.terminal.screen.history import History, history_file
 from tests.cli.conftest import Home
 from tests.cli.gateways import GatewayProcess, run_gateway
-from tests.cli.screens import Terminal
+from tests.cli.screens import FullScreen, Terminal
 from tests.terminal.screen.chats import WAIT, Chat, Nobody
 
 ECHO = {"text": "You said: ", "echo": "user"}
@@ -187,6 +187,33 @@ def test_a_tool_asks_here_and_ctrl_c_stops_there(home: Home, gateway: GatewayPro
     session = list_sessions(gateway)[0]
     assert session["status"] is None
     assert chat.leave() == 0
+    again = open_chat(home)
+    again.wait_for("> endless\nOn and")
+    again.wait_for("(stopped)\n")
+    assert again.leave() == 0
+
+
+def test_ctrl_c_takes_back_what_waits_from_here_and_nothing_else(
+    home: Home, gateway: GatewayProcess
+) -> None:
+    script(home, rule("endless", {"text": "On and on and on", "hold": str(home.path / "never")}))
+    chat = open_chat(home)
+    chat.wait_for_prompt()
+    chat.type("endless\n")
+    chat.wait_for("On and")
+    session = list_sessions(gateway)[0]["id"]
+    chat.type("mine\n")
+    chat.wait_for("Queued; it is next when this turn is done.")
+    say_by_api(gateway, session, "of somebody else")
+    chat.type("\x03")
+    chat.wait_for("Took back 1 message that waited:\n  mine\n")
+    chat.wait_for("You said: endless\n\nof somebody else\n")
+    chat.wait_for_prompt()
+    said = list_said(gateway, session)
+    assert said[:2] == ["user: endless", "user: of somebody else"]
+    assert len(said) == 3, "and its answer"
+    assert gateway.ask("GET", "/v1/queue").json()["messages"] == []
+    assert chat.leave() == 0
 
 
 def test_what_the_api_says_streams_into_a_terminal_and_the_other_way_round(
@@ -292,23 +319,153 @@ def test_a_wrong_token_and_a_revoked_one_are_errors(home: Home, gateway: Gateway
     assert list_sessions(gateway) == []
 
 
-def test_a_token_that_is_revoked_in_the_middle_says_so(home: Home, gateway: GatewayProcess) -> None:
+def test_a_token_that_is_revoked_in_the_middle_ends_the_chat(
+    home: Home, gateway: GatewayProcess
+) -> None:
     made = gateway.ask("POST", "/v1/tokens", json={"name": "t", "scope": "chat"}).json()
     args = ("chat", "--plain", "--url", gateway.url, "--token", made["secret"])
     chat = Terminal(home, *args, width=200, cwd=work(home))
     chat.wait_for_prompt()
     chat.say("hello")
     gateway.ask("DELETE", f"/v1/tokens/{made['token']['id']}")
-    chat.wait_for("Nothing new is shown here any more")
-    chat.type("anybody\n")
-    chat.wait_for("Your message was not sent.")
-    assert chat.leave() == 0
+    assert chat.finish() == 1
+    session = list_sessions(gateway)[0]
+    assert f"Session {session['id']}\n" in chat.text
+    assert chat.text.endswith("Come back with another token (--token, CLEW_TOKEN).\n")
+    assert chat.text.count("revoked") == 1
+    assert "Traceback" not in chat.text
+
+
+def test_a_token_that_is_revoked_in_a_turn_ends_the_chat_and_not_the_turn(
+    home: Home, gateway: GatewayProcess
+) -> None:
+    held = home.path / "go on"
+    script(home, rule("slowly", {"text": "Piece by piece it comes", "hold": str(held)}))
+    made = gateway.ask("POST", "/v1/tokens", json={"name": "t", "scope": "chat"}).json()
+    args = ("chat", "--plain", "--url", gateway.url, "--token", made["secret"])
+    chat = Terminal(home, *args, width=200, cwd=work(home))
+    chat.wait_for_prompt()
+    chat.type("slowly\n")
+    chat.wait_for("Piece")
+    gateway.ask("DELETE", f"/v1/tokens/{made['token']['id']}")
+    assert chat.finish() == 1
+    assert chat.text.count("revoked") == 1
+    held.touch()
+    session = list_sessions(gateway)[0]["id"]
+    wait_until(lambda: len(list_said(gateway, session)) == 2)
+
+
+def test_a_token_that_is_revoked_ends_a_full_screen_and_keeps_the_draft(
+    home: Home, gateway: GatewayProcess
+) -> None:
+    made = gateway.ask("POST", "/v1/tokens", json={"name": "t", "scope": "chat"}).json()
+    args = ("chat", "--url", gateway.url, "--token", made["secret"])
+    chat = FullScreen(home, *args, width=120, cwd=work(home))
+    chat.sees("Write a message")
+    chat.type("half a thought")
+    chat.sees("half a thought")
+    gateway.ask("DELETE", f"/v1/tokens/{made['token']['id']}")
+    assert chat.finish() == 1
+    assert "Come back with another token (--token, CLEW_TOKEN).\n" in chat.text
+    again = FullScreen(home, "chat", width=120, cwd=work(home))
+    again.sees("Write a message")
+    again.type("\x1b[A")
+    again.sees("half a thought")
+    again.type("\x03\x03")
+    assert again.finish() == 0
 
 
 def test_options_that_contradict_each_other_are_wrong_usage(home: Home) -> None:
     both = home.clew("chat", "--url", "http://127.0.0.1:9", "--no-gateway")
     alone = home.clew("chat", "--token", "x")
     assert (both.exit_code, alone.exit_code) == (2, 2)
+
+
+# --- transcripts ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def transcript(tmp_path: Path) -> Path:
+    """A talk of another home, as a file, with a line that can't be read."""
+    other, path = Home(tmp_path / "other"), tmp_path / "work" / "talk.jsonl"
+    other.script(ECHO)
+    assert other.chat("first", "second", cwd=path.parent).exit_code == 0
+    (session,) = other.json("list")["sessions"]
+    assert other.clew("export", session["id"], "-o", str(path)).exit_code == 0
+    lines = path.read_text(encoding="utf-8").splitlines()
+    path.write_text("\n".join([*lines, "{no json"]) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_transcript_is_resumed_at_the_gateway_of_this_data_directory(
+    home: Home, gateway: GatewayProcess, transcript: Path, is_named: bool
+) -> None:
+    before = transcript.read_bytes()
+    named = ("--url", gateway.url, "--token", gateway.token) if is_named else ()
+    for text in ("third", "fourth"):
+        chat = open_chat(home, "-r", "talk.jsonl", *named)
+        chat.wait_for("1 line of")
+        chat.wait_for_prompt()
+        assert f"You said: {text}" in chat.say(text)
+        assert chat.leave() == 0
+    (session,) = list_sessions(gateway)
+    said = list_said(gateway, session["id"])
+    assert [each for each in said if each.startswith("user")] == [
+        "user: first", "user: second", "user: third", "user: fourth",
+    ]  # fmt: skip
+    assert transcript.read_bytes() == before
+
+
+def test_a_transcript_can_not_be_resumed_at_a_gateway_elsewhere_and_an_error_says_what_to_do(
+    home: Home, gateway: GatewayProcess, transcript: Path, tmp_path: Path
+) -> None:
+    elsewhere = Home(tmp_path / "elsewhere")
+    elsewhere.path.mkdir()
+    args = ("-r", "talk.jsonl", "--url", gateway.url, "--token", gateway.token)
+    result = elsewhere.chat("hello", args=args, cwd=transcript.parent)
+    assert result.exit_code == 2, result.output
+    assert "clew import talk.jsonl" in result.stderr
+    assert "clew --no-gateway -r talk.jsonl" in result.stderr
+    assert list_sessions(gateway) == []
+
+
+@pytest.mark.parametrize("is_here", [True, False])
+def test_a_new_session_of_a_gateway_is_written_to_the_file_it_began_with(
+    home: Home, gateway: GatewayProcess, tmp_path: Path, is_here: bool
+) -> None:
+    user = home if is_here else Home(tmp_path / "elsewhere")
+    user.path.mkdir(exist_ok=True)
+    named = () if is_here else ("--url", gateway.url, "--token", gateway.token)
+    file = work(home) / "new.jsonl"
+    assert user.chat("/help", args=("-r", "new.jsonl", *named), cwd=file.parent).exit_code == 0
+    assert not file.exists()
+    result = user.chat("hello", args=("-r", "new.jsonl", *named), cwd=file.parent)
+    assert result.exit_code == 0, result.output
+    (session,) = list_sessions(gateway)
+    kept = Home(tmp_path / "kept")
+    kept.path.mkdir()
+    assert kept.clew("import", str(file)).exit_code == 0
+    shown = kept.json("show", session["id"])["messages"]
+    assert [each["content"] for each in shown] == ["hello", "You said: hello"]
+
+
+def test_a_path_that_is_no_transcript_goes_on_to_the_gateways_sessions(
+    home: Home, gateway: GatewayProcess
+) -> None:
+    chat = open_chat(home)
+    chat.wait_for_prompt()
+    chat.say("hello")
+    chat.say("/title either/or")
+    assert chat.leave() == 0
+    session = list_sessions(gateway)[0]["id"]
+    for value in ("either/or", f"session-{session}.jsonl"):
+        again = open_chat(home, "-r", value)
+        assert "You said: hello" in again.wait_for_prompt()
+        assert again.leave() == 0
+    folder = home.chat(args=("-r", "./"), cwd=work(home))
+    assert folder.exit_code == 1
+    assert "is a directory" in folder.stderr
 
 
 # --- one question -----------------------------------------------------------------------------

@@ -12,9 +12,18 @@ import msgspec
 
 from clew.cli.app import App, json_option, pass_app
 from clew.cli.options import session_options
-from clew.cli.talking import Choice, Parts, conversation, have_model, on_signals, run_talk
+from clew.cli.talking import (
+    Choice,
+    Parts,
+    conversation,
+    have_model,
+    on_signals,
+    run_talk,
+    way_in,
+)
 
 if TYPE_CHECKING:
+    from clew.core.params import Upload
     from clew.core.signals import Event
     from clew.core.turn import Turn
 
@@ -40,7 +49,7 @@ def ask_command(app: App, /, words: tuple[str, ...], **choice: Any) -> None:
       git diff | clew ask "write a commit message"
       clew ask -c --json "and in French?"
     """
-    run_talk(app, _ask(app, _question(words), Choice(**choice)))
+    run_talk(app, _ask(app, _question(words), Choice(**choice), typed=" ".join(words)))
 
 
 def _question(words: tuple[str, ...]) -> str:
@@ -53,33 +62,39 @@ def _question(words: tuple[str, ...]) -> str:
     return text
 
 
-async def _ask(app: App, text: str, choice: Choice) -> int:
+async def _ask(app: App, text: str, choice: Choice, *, typed: str) -> int:
+    """`typed` is the question without what was piped in, which names no pictures."""
     from clew.runtime.commands import parse
     from clew.terminal.asking import LineAsker
-    from clew.terminal.entrance import Entrance
     from clew.terminal.lines import Lines
     from clew.terminal.paper import Paper
+    from clew.terminal.pictures import find_pictures
 
     if parse(text) is not None:
         raise click.UsageError("Slash commands are for the chat: `clew chat`.")
     lines, aside = Lines(), Paper(app.colour_aside, sys.stderr)
     lines.is_terminal = lines.is_terminal and not app.json and sys.stderr.isatty()
     async with conversation(app, choice, holds=False, attended=lines.is_terminal) as parts:
-        entrance = Entrance(parts.desk, LineAsker(parts.desk, lines, aside))
+        entrance = way_in(parts, LineAsker(parts.desk, lines, aside))
         await entrance.open(choice.flags(), parts.current, parts.breadcrumb)
         if parts.seat.model.embedded and parts.house is not None:
             await have_model(app, parts.house, tell=False)  # the turn tells
-        return await _run(app, parts, text, lines, aside)
+        pictures = await asyncio.to_thread(find_pictures, typed, parts.seat.place.cwd)
+        return await _run(app, parts, text, lines, aside, pictures=pictures)
 
 
-async def _run(app: App, parts: Parts, text: str, lines: Any, aside: Any) -> int:
+async def _run(
+    app: App, parts: Parts, text: str, lines: Any, aside: Any, *, pictures: tuple[Upload, ...]
+) -> int:
     seat = parts.seat
-    session = seat.session
-    if session is None:
-        session = await seat.begin()
+    ready = await seat.make_ready()
+    session = ready.session
+    if ready.is_new:
+        if ready.notice is not None:
+            aside.line(ready.notice, "dim")
         aside.line(f"Session {session.id}", "dim")
     with seat.watch_answer(session) as events:
-        ticket = await seat.say(text)
+        ticket = await seat.say(text, files=pictures)
         show = asyncio.create_task(_show(app, events, parts, lines, aside))
 
         def stop(_number: int) -> None:

@@ -15,10 +15,20 @@ import click
 
 from clew.cli.app import App, pass_app
 from clew.cli.options import session_options
-from clew.cli.talking import Choice, Parts, conversation, have_model, on_signals, run_talk
+from clew.cli.talking import (
+    Choice,
+    Parts,
+    conversation,
+    have_model,
+    on_signals,
+    run_talk,
+    way_in,
+)
 from clew.core.names import counted
 
 if TYPE_CHECKING:
+    from clew.core.session import Session
+    from clew.errors import Unauthorized
     from clew.runtime.seat import Switched
     from clew.terminal.entrance import Entrance, Flags, Opening
     from clew.terminal.paper import Paper
@@ -26,6 +36,7 @@ if TYPE_CHECKING:
 
     Note = Callable[[str, str | None], None]
 
+FAILED = 1
 INTERRUPTED = 130
 
 
@@ -70,7 +81,6 @@ def _can_draw() -> bool:
 async def _chat(app: App, choice: Choice, *, hint: bool) -> int:
     """Line by line."""
     from clew.terminal.asking import LineAsker
-    from clew.terminal.entrance import Entrance
     from clew.terminal.lines import Lines
     from clew.terminal.paper import Paper
     from clew.terminal.plain import PlainChat
@@ -81,13 +91,13 @@ async def _chat(app: App, choice: Choice, *, hint: bool) -> int:
     aside = Paper(app.colour_aside, sys.stderr, beside=out)
     async with conversation(app, choice, holds=True, attended=lines.is_terminal) as parts:
         asker = LineAsker(parts.desk, lines, aside)
-        entrance = Entrance(parts.desk, asker)
+        entrance = way_in(parts, asker)
         opening, chosen = await _begin(app, parts, entrance, flags)
         scribe = Scribe(out, aside, verbose=lambda: _is_verbose(parts))
         chat = PlainChat(parts.desk, lines, scribe, entrance)
         warming = asyncio.create_task(_warm(parts, lambda: asyncio.sleep(0.05)))
         try:
-            code = await _talk(chat.run(opening), chat.interrupt)
+            code = await _talk(chat.run(opening), chat.interrupt, parts.refused)
         finally:
             with contextlib.suppress(OSError):  # the terminal may be gone
                 out.fresh()
@@ -98,7 +108,6 @@ async def _chat(app: App, choice: Choice, *, hint: bool) -> int:
 
 async def _full_chat(app: App, choice: Choice, *, hint: bool) -> int:
     """On a whole screen. What is said before there is one is the beginning of what it shows."""
-    from clew.terminal.entrance import Entrance
     from clew.terminal.lines import SingleLines
     from clew.terminal.paper import Paper
     from clew.terminal.screen.app import ChatApp, Start
@@ -110,7 +119,7 @@ async def _full_chat(app: App, choice: Choice, *, hint: bool) -> int:
     aside = Paper(app.colour_aside, sys.stderr)
     async with conversation(app, choice, holds=True, attended=True) as parts:
         asker = StartAsker(parts.desk, SingleLines(), aside, dark=app.is_dark)
-        entrance = Entrance(parts.desk, asker)
+        entrance = way_in(parts, asker)
         opening, chosen = await _begin(app, parts, entrance, flags)
         chat = ChatApp(
             parts.desk,
@@ -121,6 +130,8 @@ async def _full_chat(app: App, choice: Choice, *, hint: bool) -> int:
         )
         warming = asyncio.create_task(_warm(parts, chat.is_there.wait, chat.wait_for_quiet))
         try:
+            if parts.refused is not None:
+                parts.refused.add_done_callback(lambda _: chat.leave(FAILED))
             with on_signals(lambda number: _heed_signal(chat, number)):
                 code = await chat.run_chat()
         finally:
@@ -163,8 +174,8 @@ async def _wind_up(parts: Parts, warming: asyncio.Task[None]) -> None:
         await parts.seat.stop()
 
 
-async def _talk(talk: Any, interrupt: Any) -> int:
-    """Run the chat; Ctrl+C is the chat's, a stronger signal ends it."""
+async def _talk(talk: Any, interrupt: Any, refused: asyncio.Future[Any] | None) -> int:
+    """Run the chat; Ctrl+C is the chat's, a stronger signal ends it, or a gateway's refusal."""
     chat = asyncio.create_task(talk)
     pending: set[asyncio.Task[Any]] = set()
     code = 0
@@ -184,7 +195,11 @@ async def _talk(talk: Any, interrupt: Any) -> int:
             chat.cancel()
 
     with on_signals(handle):
-        await asyncio.wait({chat})
+        ends = {chat} if refused is None else {chat, refused}
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        while not chat.done():  # Python 3.11 can lose a cancellation
+            chat.cancel()
+            await asyncio.wait({chat}, timeout=1)
     if not chat.cancelled():
         chat.result()
     return code
@@ -259,19 +274,26 @@ def _is_verbose(parts: Parts) -> bool:
 async def _write_transcript(parts: Parts, chosen: Opening, aside: Paper) -> None:
     """A chat that began with a missing transcript ends by writing it."""
     from clew.errors import ClewError
-    from clew.transfer.opening import export_back
 
     if chosen.transcript is None or not chosen.transcript.is_new:
         return
-    session = await parts.seat.refresh()
-    if session is None:
-        return
-    if session.transcript_path != chosen.transcript.path:
-        return
+    path = chosen.transcript.path
     try:
-        await export_back(parts.store, session, chosen.transcript.path)
+        session = await parts.seat.refresh()
+        if session is None or not parts.seat.has_begun_at(path):
+            return
+        await _write_back(parts, session, path)
     except ClewError as error:
         aside.line(str(error), "error")
+
+
+async def _write_back(parts: Parts, session: Session, path: str) -> None:
+    from clew.transfer.opening import export_back
+
+    if parts.transcripts is None:
+        await export_back(parts.store, session, path)
+    else:
+        await parts.transcripts.write_back(session, path)
 
 
 async def _say_goodbye(
@@ -281,6 +303,16 @@ async def _say_goodbye(
     await _write_transcript(parts, chosen, aside)
     with contextlib.suppress(OSError):  # the terminal may be gone
         await _tell_id(app, parts, aside, hint=hint)
+    if parts.refused is not None and parts.refused.done():
+        raise _describe_refusal(parts.refused.result())
+
+
+def _describe_refusal(error: Unauthorized) -> Unauthorized:
+    """What there is to do about a token that was accepted when the chat began."""
+    from clew.errors import Unauthorized
+
+    kept = "What you said is kept there. Come back with another token (--token, CLEW_TOKEN)."
+    return Unauthorized(f"{error} {kept}")
 
 
 async def _tell_id(app: App, parts: Parts, aside: Paper, *, hint: bool) -> None:

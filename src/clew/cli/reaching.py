@@ -20,6 +20,7 @@ from clew.cli.talking import Choice, Parts, expand
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from clew.cli.transcripts import GatewayTranscripts
     from clew.client.client import Client
     from clew.client.remote import Line, RemoteSeat
     from clew.core.resume import Resolution
@@ -95,6 +96,7 @@ async def _sit(  # the parts of a desk
     attended: bool,
 ) -> Parts:
     from clew import config as configuration
+    from clew.cli.transcripts import GatewayTranscripts
     from clew.client.remote import RemoteRuntime, RemoteSeat, load_shelves, run_there
     from clew.core.breadcrumb import Breadcrumb
     from clew.runtime.commands.desk import Desk
@@ -122,20 +124,22 @@ async def _sit(  # the parts of a desk
     )
     found = await seat.locate(place, choice.key or config.session_key)
     seat.key = found.key
+    files = GatewayTranscripts(app, client, is_here=_is_here(app, address))
     desk = Desk(
         seat=seat,
         models=shelves.models,
         personalities=shelves.personalities,
         memory=there.store,  # commands that need it run at the gateway
         context=there.store,  # likewise
-        resolve=lambda value: _resolve(client, seat, value),
+        resolve=lambda value: _resolve(client, seat, files, value),
         export=lambda session, file: _export(client, session, file),
         zone=app.zone,
         run=run_there,
     )
     crumb = read_breadcrumb(crumbs, terminal)
     shown = address.url if address.hint else None
-    return Parts(desk.store, None, seat, desk, found.session, crumb, found.moved_from, there=shown)
+    at_desk = (desk.store, None, seat, desk, found.session, crumb, found.moved_from)
+    return Parts(*at_desk, there=shown, transcripts=files, refused=line.refused)
 
 
 def _crumbs(state_dir: Path, address: Address) -> Path:
@@ -146,14 +150,35 @@ def _crumbs(state_dir: Path, address: Address) -> Path:
     return state_dir / "gateways" / name
 
 
-async def _resolve(client: Client, seat: RemoteSeat, value: str) -> Resolution:
+def _is_here(app: App, address: Address) -> bool:
+    """Whether the gateway serves this data directory, named or not."""
+    from clew.gateway.presence import find_running
+
+    if not address.is_named:
+        return True
+    running = find_running(app.config.state_dir, app.config.store.url)
+    return running is not None and running.url.rstrip("/") == address.url.rstrip("/")
+
+
+async def _resolve(
+    client: Client, seat: RemoteSeat, files: GatewayTranscripts, value: str
+) -> Resolution:
     """What a person means, asked of the gateway. Transcripts are files here, not there."""
     from clew.core.resume import Resolution, check_value
     from clew.core.terminals import FindSessions, Found
+    from clew.errors import SessionNotFound
 
     value, place = check_value(value), seat.place
+    path, is_meant = await files.find(value, place)
+    if is_meant:
+        return Resolution(value, step="path", path=str(path))
     params = FindSessions(value=value, cwd=place.cwd, project=place.project, scope=place.scope)
-    found = await client.do("sessions.find", params, Found)
+    try:
+        found = await client.do("sessions.find", params, Found)
+    except SessionNotFound:
+        if path is None:
+            raise
+        return Resolution(value, step="path", path=str(path))
     return Resolution(value, matches=tuple(map(seat.keep, found.sessions)))
 
 

@@ -14,10 +14,12 @@ from clew.cli.resolve import resolve, session_argument
 from clew.cli.tables import fit, home_relative, listed_name, wrap
 from clew.core.names import counted, format_cost
 from clew.core.text import cut, strip_controls
+from clew.runtime.unfinished import ENDS, list_unfinished, place_unfinished
 
 if TYPE_CHECKING:
     from clew.core.message import Message, ToolCall
     from clew.core.session import Session
+    from clew.core.turn import Turn
     from clew.ports import Store
 
 RESULT_LINES: Final = 4
@@ -33,6 +35,7 @@ class Transcript(msgspec.Struct, frozen=True):
     short_ids: dict[str, str]
     messages: tuple[Message, ...]
     undone: tuple[int, ...] = ()
+    unfinished: tuple[Turn, ...] = ()
 
 
 @click.command("show")
@@ -59,11 +62,12 @@ def show_command(app: App, typed: str, limit: int | None, with_undone: bool) -> 
         session = await resolve(store, typed)
         short_ids = await store.shorten_ids([session.id])
         messages = await store.get_messages(session.id, limit, undone=with_undone)
+        stopped = await list_unfinished(store, messages)
         if not with_undone or not messages:
-            return Transcript(session, short_ids, messages)
+            return Transcript(session, short_ids, messages, (), stopped)
         kept = await store.get_messages(session.id, after=messages[0].seq - 1)
         gone = {message.seq for message in messages} - {message.seq for message in kept}
-        return Transcript(session, short_ids, messages, tuple(sorted(gone)))
+        return Transcript(session, short_ids, messages, tuple(sorted(gone)), stopped)
 
     transcript = app.run(read)
     if app.json:
@@ -72,6 +76,7 @@ def show_command(app: App, typed: str, limit: int | None, with_undone: bool) -> 
             "session": session,
             "messages": transcript.messages,
             "undone": transcript.undone,
+            "unfinished": transcript.unfinished,
         })  # fmt: skip
     else:
         app.say("\n".join(render(app, transcript)))
@@ -88,9 +93,13 @@ def render(app: App, transcript: Transcript) -> Iterator[str]:
     if transcript.messages and earlier > 0:
         yield ""
         yield app.colour(f"… {counted(earlier, 'earlier message')}", "dim")
+    stopped = place_unfinished(transcript.unfinished, transcript.messages)
     for message in transcript.messages:
         yield ""
         yield from _message(app, message, undone=message.seq in transcript.undone)
+        if message.seq in stopped:
+            yield ""
+            yield from _unfinished(app, stopped[message.seq])
     if not session.message_count:
         yield ""
         yield "No messages yet."
@@ -132,6 +141,14 @@ def _message(app: App, message: Message, *, undone: bool) -> Iterator[str]:
         yield app.colour(f"  + {attachments} attached", "dim")
     for call in message.tool_calls:
         yield _call(app, call)
+
+
+def _unfinished(app: App, turn: Turn) -> Iterator[str]:
+    """What a turn had said when it was stopped; it is no message."""
+    yield f"{app.colour('assistant', 'assistant')}  {app.colour(ENDS[turn.status], 'dim')}"
+    text = strip_controls(turn.partial or "").strip("\n")
+    for line in text.split("\n") if app.width is None else _wrapped(text, app.width):
+        yield app.colour(line, "dim")
 
 
 def _wrapped(text: str, width: int) -> Iterator[str]:

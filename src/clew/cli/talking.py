@@ -19,12 +19,14 @@ from clew.cli.app import App
 from clew.cli.options import ALONE
 
 if TYPE_CHECKING:
+    from clew.cli.transcripts import GatewayTranscripts
     from clew.core.breadcrumb import Breadcrumb
     from clew.core.session import Session
+    from clew.errors import Unauthorized
     from clew.ports import Store
     from clew.runtime.commands.desk import Desk
     from clew.runtime.seat import Seat
-    from clew.terminal.entrance import Flags
+    from clew.terminal.entrance import Asker, Entrance, Flags
     from clew.wiring import House
 
 
@@ -67,6 +69,10 @@ class Parts(NamedTuple):
     breadcrumb: Breadcrumb | None
     moved_from: str | None
     there: str | None = None
+    transcripts: GatewayTranscripts | None = None
+    """Where files are opened if not by the store; None in this process."""
+    refused: asyncio.Future[Unauthorized] | None = None
+    """Done when the gateway accepts the token no longer."""
 
 
 @asynccontextmanager
@@ -100,7 +106,7 @@ async def sit_here(
     from clew.runtime.resuming import resolve_resume
     from clew.runtime.seat import Seat
     from clew.terminal.breadcrumbs import find_terminal, read_breadcrumb, write_breadcrumb
-    from clew.wiring import open_configured_store, open_house
+    from clew.wiring import open_configured_store, open_house, terminal_judge
 
     config = app.config
     place = locate(scope=config.session.scope)
@@ -125,6 +131,7 @@ async def sit_here(
                 attended=attended,
                 defaults={"personality": config.personality},
                 leave_crumb=leave_crumb if holds else lambda _session, _fresh: None,
+                judge=terminal_judge(config),
             )
             desk = Desk(
                 seat=seat,
@@ -177,6 +184,14 @@ async def export_to(store: Store, session: Session, file: str | None) -> str:
 def expand(path: str) -> Path:
     """A path that a person typed."""
     return Path(path).expanduser()
+
+
+def way_in(parts: Parts, asker: Asker) -> Entrance:
+    """The entrance of a conversation."""
+    from clew.terminal.entrance import Entrance
+
+    files = parts.transcripts
+    return Entrance(parts.desk, asker, None if files is None else files.open)
 
 
 async def have_model(app: App, house: House | None, *, tell: bool = True) -> bool:

@@ -75,13 +75,18 @@ def question_lines(approval: Approval) -> Iterator[tuple[str, str | None]]:
     summary = str(request.get("summary") or approval.tool_name)
     yield f"? {one_line(summary)}", "warning"
     detail = strip_controls(str(request.get("detail") or ""))
-    if detail and one_line(detail) not in one_line(summary):
+    if detail and not says_all(summary, detail):
         for line in detail.splitlines()[:RESULT_LINES]:
             yield f"    {line}", None
         if len(detail.splitlines()) > RESULT_LINES:
             yield f"    … {len(detail.splitlines()) - RESULT_LINES} more lines", "dim"
     if request.get("rule"):
         yield f"  session and always allow: {one_line(str(request['rule']), 70)}", "dim"
+
+
+def says_all(summary: str, detail: str) -> bool:
+    """Whether a summary has all of a detail: never of several lines, for where one ends matters."""
+    return len(detail.strip().splitlines()) <= 1 and one_line(detail) in one_line(summary)
 
 
 def read_arguments(text: str) -> dict[str, Any]:

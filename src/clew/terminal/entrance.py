@@ -6,6 +6,7 @@ what was decided.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -29,6 +30,8 @@ from clew.runtime.seat import Reason, Seat, Switched
 
 if TYPE_CHECKING:
     from clew.transfer.opening import TranscriptOpening
+
+    OpenFile = Callable[[Path], Awaitable[TranscriptOpening]]
 
 
 class Flags(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,9 +92,10 @@ class Asker(Protocol):
 class Entrance:
     """The way in. Whoever asks may change: line mode at first, then the screen."""
 
-    def __init__(self, desk: Desk, asker: Asker) -> None:
+    def __init__(self, desk: Desk, asker: Asker, open_file: OpenFile | None = None) -> None:
         self._desk = desk
         self._seat: Seat = desk.seat
+        self._open_file = open_file or self._open_here
         self.asker = asker
 
     async def open(
@@ -107,7 +111,9 @@ class Entrance:
         if chosen is None or flags.read_only:
             return await self._seat.switch(chosen, "startup", read_only=flags.read_only), opening
         forks = flags.fork or opening.forks
-        return await self.sit_at(chosen, "startup", forks=forks, asks=opening.explicit), opening
+        how = {"forks": forks, "asks": opening.explicit}
+        named = opening.explicit or opening.transcript is not None or flags.continues
+        return await self.sit_at(chosen, "startup", **how, returns=named), opening
 
     async def _choose(
         self, flags: Flags, current: Session | None, breadcrumb: Breadcrumb | None
@@ -125,9 +131,7 @@ class Entrance:
         store = self._seat.runtime.store
         resolution = await self._desk.resolve(value)
         if resolution.path is not None:
-            from clew.transfer.opening import open_transcript  # noqa: PLC0415  # seldom
-
-            transcript = await open_transcript(store, Path(resolution.path))
+            transcript = await self._open_file(Path(resolution.path))
             return Opening(transcript.session, transcript.notes, transcript)
         try:
             return Opening(await get_resumed(store, resolution), explicit=True)
@@ -136,6 +140,11 @@ class Entrance:
                 raise
             self.asker.note(f'"{value}" fits several sessions.', None)
             return await self._insist(resolution.matches)
+
+    async def _open_here(self, path: Path) -> TranscriptOpening:
+        from clew.transfer.opening import open_transcript  # noqa: PLC0415  # seldom
+
+        return await open_transcript(self._seat.runtime.store, path)
 
     async def _pick(self) -> Opening:
         """`--resume` alone."""
@@ -153,9 +162,17 @@ class Entrance:
         return Opening(picked.session, explicit=True, forks=picked.forks)
 
     async def sit_at(
-        self, session: Session, reason: Reason, *, forks: bool = False, asks: bool = True
+        self,
+        session: Session,
+        reason: Reason,
+        *,
+        forks: bool = False,
+        asks: bool = True,
+        returns: bool = False,
     ) -> Switched:
         """Sit down at a session, or at a branch of it; one of another project asks first.
+
+        `returns`: the person has named it.
 
         Whatever is refused, the seat is where it was, and nothing new is left behind.
         """
@@ -170,7 +187,7 @@ class Entrance:
             elif answer == "open":
                 seat.place = locate(home_of(session, seat.place.scope), seat.place.scope)
                 seat.key = (await seat.locate(seat.place)).key
-            return await seat.switch(session, reason)
+            return await seat.switch(session, reason, returns=returns)
         except BaseException:
             seat.place, seat.key = place, key
             raise

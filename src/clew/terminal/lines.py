@@ -69,7 +69,8 @@ class Lines:
         if not self.is_terminal or text.startswith("/"):
             return None
         try:
-            line = await asyncio.wait_for(self.get(), PASTE)
+            async with asyncio.timeout(PASTE):
+                line = await self.get()
         except TimeoutError:
             return None
         if line is not None and line.startswith("/"):

@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from typing import Final
 
+from clew.core.names import counted
 from clew.core.session import Session
 from clew.core.signals import Event
 from clew.core.turn import Approval, ApprovalScope, Decision
+from clew.runtime.commands import parse
 from clew.runtime.commands.desk import Desk
 from clew.runtime.queueing import QUEUED
 from clew.runtime.seat import Switched
+from clew.runtime.unfinished import list_unfinished, place_unfinished
 from clew.terminal.asking import LineAsker
-from clew.terminal.drawing import question_lines
+from clew.terminal.drawing import one_line, question_lines
 from clew.terminal.entrance import Entrance, Picked
 from clew.terminal.lines import Lines
 from clew.terminal.scribe import Scribe
@@ -68,6 +71,9 @@ class PlainChat:
 
     async def _answer(self, text: str) -> None:
         answer = ANSWERS.get(text.strip().lower())
+        if answer is None and parse(text) is not None:
+            await self.talk.take(text)  # /stop, /deny: a command is one here too
+            return
         if answer is None:
             self.note("Please answer y, s, a or n.", None)
             self._scribe.prompt(ASKED)
@@ -107,6 +113,12 @@ class PlainChat:
     def unsent(self, text: str) -> None:
         """What was typed stands above."""
 
+    def taken_back(self, texts: tuple[str, ...]) -> None:
+        """Say which; each stands above as it was typed."""
+        self.note(f"Took back {counted(len(texts), 'message')} that waited:")
+        for text in texts:
+            self.note(f"  {one_line(text, 70)}")
+
     async def ask(self, question: str) -> str:
         """A line from the person."""
         self._scribe.prompt(question)
@@ -122,11 +134,15 @@ class PlainChat:
         self._scribe.said.clear()
         if session is None:
             return
-        messages = await self._desk.store.get_messages(session.id, RECALLED)
+        store = self._desk.store
+        messages = await store.get_messages(session.id, RECALLED)
+        stopped = place_unfinished(await list_unfinished(store, messages), messages)
         if session.message_count > len(messages):
             self._scribe.line(f"… {session.message_count - len(messages)} earlier messages", "dim")
         for message in messages:
             self._scribe.write_message(message)
+            if message.seq in stopped:
+                self._scribe.write_unfinished(stopped[message.seq])
 
     def put_question(self, approval: Approval) -> None:
         """What a tool wants, and how to answer."""

@@ -21,7 +21,9 @@ from clew.core.signals import (
     ToolStarted,
     TurnEnded,
 )
+from clew.core.text import strip_controls
 from clew.core.turn import Turn
+from clew.runtime.unfinished import ENDS
 from clew.terminal.drawing import call_line, message_lines, one_line
 from clew.terminal.paper import Cleaner, Paper
 
@@ -109,6 +111,12 @@ class Scribe:
         """A whole message, as it is in the store."""
         for line, style in message_lines(message, verbose=self._verbose()):
             self.line(line, style)
+
+    def write_unfinished(self, turn: Turn) -> None:
+        """What a turn had said when it was stopped."""
+        for line in strip_controls(turn.partial or "").strip("\n").split("\n"):
+            self.line(line, "dim")
+        self.line(f"({ENDS.get(turn.status, turn.status)})", "dim")
 
     def _stream(self, text: str) -> None:
         if not self._streamed:

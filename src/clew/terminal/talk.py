@@ -13,19 +13,24 @@ from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from typing import Final, Protocol
 
+from clew.core.names import counted
 from clew.core.session import Session
 from clew.core.signals import ApprovalAsked, ApprovalDecided, Event, Notice, TurnEnded
 from clew.core.turn import Approval, ApprovalScope, Decision, Turn
-from clew.errors import ClewError
+from clew.errors import ClewError, Unauthorized
 from clew.runtime.commands import parse, run_command
 from clew.runtime.commands.desk import Desk, Reply
 from clew.runtime.runtime import Ticket
 from clew.runtime.seat import Seat, Switched
 from clew.terminal.drawing import one_line
 from clew.terminal.entrance import Asker, Entrance
+from clew.terminal.pictures import find_pictures
 
 DRAWING: Final = 30
 """Seconds within which a turn that is over has been shown, even on a very busy machine."""
+
+ON_ITS_WAY: Final = 1.0
+"""Seconds that Ctrl+C waits for a message that is just being sent."""
 
 
 class Surface(Asker, Protocol):
@@ -49,6 +54,10 @@ class Surface(Asker, Protocol):
 
     def unsent(self, text: str) -> None:
         """The person's message could not be sent, and should not be lost."""
+        ...
+
+    def taken_back(self, texts: tuple[str, ...]) -> None:
+        """The person's messages that waited need no turn any more, and should not be lost."""
         ...
 
     async def redraw(self, session: Session | None) -> None:
@@ -83,6 +92,8 @@ class Talk:
         self._waiting: asyncio.Task[None] | None = None
         self._drawn: dict[str, asyncio.Event] = {}
         self._warned = False
+        self._saying = asyncio.Lock()
+        """Held while a message is on its way to where it waits or runs."""
         self._last: asyncio.Future[Turn] | None = None
         """How the message that was sent last ends."""
 
@@ -103,8 +114,10 @@ class Talk:
     async def interrupt(self, *, afresh: bool = False) -> bool:
         """Ctrl+C: stops what runs; where nothing does, the second one in a row leaves (True).
 
+        What waits behind it would begin at once, and nobody wants that: it is taken back.
         `afresh`: something was typed since the last one, so it is a first one again.
         """
+        await self._take_back()
         last = self._last if self._last is not None and not self._last.done() else None
         if await self.seat.stop() and not (last is not None and _is_done(last)):
             self._warned = False
@@ -115,6 +128,17 @@ class Talk:
         self._surface.note("Nothing is running. Ctrl+C again, or Ctrl+D, leaves.")
         self._surface.ready()
         return False
+
+    async def _take_back(self) -> None:
+        session = self.seat.session
+        if session is None or self.seat.read_only or not self.is_running:
+            return
+        with contextlib.suppress(TimeoutError):  # a gateway that does not answer keeps nobody
+            async with asyncio.timeout(ON_ITS_WAY), self._saying:
+                pass
+        taken = await self.seat.runtime.take_back(session.id)
+        if taken:
+            self._surface.taken_back(tuple(str(each.payload.get("text", "")) for each in taken))
 
     # --- messages -------------------------------------------------------------------------------
 
@@ -130,18 +154,27 @@ class Talk:
 
     async def _say(self, text: str) -> None:
         try:
-            if self.seat.session is None:
-                session = await self.seat.begin()
-                self._surface.note(f"Session {session.id}")
-                self._open_view(session)
+            ready = await self.seat.make_ready()
+            if ready.is_new:
+                if ready.notice is not None:
+                    await self._surface.redraw(None)
+                    self._surface.note(ready.notice)
+                self._surface.note(f"Session {ready.session.id}")
+                self._open_view(ready.session)
+            cwd = self.seat.place.cwd
+            pictures = await asyncio.to_thread(find_pictures, text, cwd) if "@" in text else ()
             busy = self.seat.is_busy
             if not busy:  # a queued one is shown where its turn begins
                 self._surface.sent(text)
-            ticket = await self.seat.say(text)
+            async with self._saying:
+                ticket = await self.seat.say(text, files=pictures)
         except ClewError as error:
-            self._surface.note(f"{error} Your message was not sent.", "error")
+            why = "" if isinstance(error, Unauthorized) else f"{error} "  # that ends the chat
+            self._surface.note(f"{why}Your message was not sent.", "error")
             self._surface.unsent(text)
             return
+        if pictures:
+            self._surface.note(f"Sent along: {counted(len(pictures), 'picture')}.")
         if busy:
             self._surface.queued(text)
         await self._follow(ticket)
@@ -156,11 +189,13 @@ class Talk:
         if not ticket.turn.cancelled() and ticket.turn.exception() is None:
             drawn = self._drawn.setdefault(ticket.turn.result().id, asyncio.Event())
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(drawn.wait(), DRAWING)
+                async with asyncio.timeout(DRAWING):
+                    await drawn.wait()
 
     def _ended_badly(self, done: asyncio.Future[Turn]) -> None:
         """A turn that could not even write its end, as on a full disk."""
-        if not done.cancelled() and (error := done.exception()) is not None:
+        error = None if done.cancelled() else done.exception()
+        if error is not None and not isinstance(error, Unauthorized):
             self._surface.note(f"{error} What was committed is kept; /retry goes on.", "error")
             self._surface.ready()
 
@@ -213,9 +248,8 @@ class Talk:
             self._surface.note(f"Took over from a terminal that is gone (pid {dead.pid}).")
         if switched.session is not None:
             self._open_view(switched.session)
-        for turn in switched.recovered.interrupted:
-            said = f' It had said: "{one_line(turn.partial, 60)}".' if turn.partial else ""
-            self._surface.note(f"The last turn was interrupted.{said} /retry goes on.", "warning")
+        for _turn in switched.recovered.interrupted:
+            self._surface.note("The last turn was interrupted. /retry goes on.", "warning")
         await self._offer_unanswered(switched)
 
     async def _offer_unanswered(self, switched: Switched) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
@@ -46,11 +47,10 @@ async def open_transcript(store: Store, path: Path) -> TranscriptOpening:
 
     `NotATranscript` for a file that is none; what the system says about one that can't be read.
     """
-    may_begin = is_transcript_name(path.name)
+    new = find_new(path)
+    if new is not None:
+        return new
     path = _resolved(path)
-    if _size(path, missing_ok=may_begin) == 0 and may_begin:
-        _check_folder(path)
-        return TranscriptOpening(str(path))
     try:
         with path.open("rb") as stream:
             imported = await import_transcript(store, stream)
@@ -62,19 +62,34 @@ async def open_transcript(store: Store, path: Path) -> TranscriptOpening:
     return TranscriptOpening(str(path), session, imported, _notes(path, imported))
 
 
+def find_new(path: Path) -> TranscriptOpening | None:
+    """A new session, if that is what the file is for: it has the name of one, and nothing in it."""
+    may_begin = is_transcript_name(path.name)
+    path = _resolved(path)
+    if _size(path, missing_ok=may_begin) or not may_begin:
+        return None
+    _check_folder(path)
+    return TranscriptOpening(str(path))
+
+
 async def export_back(store: Store, session: Session, path: Path | str) -> None:
-    """Write a session that began with a missing or empty file to that file, in one step.
+    """Write a session that began with a missing or empty file to that file."""
+    await write_back(session.id, path, export_session(store, session, "jsonl"))
+
+
+async def write_back(session_id: str, path: Path | str, pieces: AsyncIterator[str]) -> None:
+    """The same with a transcript that is made already; in one step.
 
     `Conflict` if the file has become another's meanwhile: it is left alone, and the session is
     in the store anyway.
     """
     target = _resolved(Path(path))
-    if _size(target, missing_ok=True) and _session_in(target) != session.id:
+    if _size(target, missing_ok=True) and _session_in(target) != session_id:
         raise Conflict(
             f"{_shown(target)} was written by somebody else meanwhile and is left as it is. "
-            f"The session is kept: `clew export {session.id} --format jsonl` writes it elsewhere."
+            f"The session is kept: `clew export {session_id} --format jsonl` writes it elsewhere."
         )
-    await write_file(target, export_session(store, session, "jsonl"), force=True)
+    await write_file(target, pieces, force=True)
 
 
 def _resolved(path: Path) -> Path:

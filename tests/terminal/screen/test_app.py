@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from textual import events
 
 from clew.core.session import NewSession, SessionEdit
 from clew.core.text import strip_controls
@@ -141,6 +142,73 @@ async def test_ctrl_c_stops_the_turn_and_keeps_the_draft(stage: Stage) -> None:
         await chat.is_idle()
         assert chat.draft == "unsent"
         assert not chat.app._exit
+
+
+async def test_ctrl_c_puts_what_waits_back_into_the_draft(stage: Stage) -> None:
+    stage.script(stage.hold("One two three"))
+    async with open_chat(stage) as chat:
+        await chat.say("go")
+        await chat.sees("One two")
+        await chat.say("first")
+        await chat.say("second")
+        await chat.sees("queued: first", "queued: second")
+        await chat.type("third")
+        await chat.press("ctrl+c")
+        await chat.sees("What waited is in your message again.", "Stopped.")
+        await chat.is_idle()
+        await chat.misses("queued:")
+        assert chat.draft == "first\nsecond\nthird"
+        said = [each.content for each in await chat.store.get_messages(chat.session.id)]
+        assert said == ["go"]
+        assert await chat.store.list_inbound(chat.session.id) == ()
+
+
+async def test_what_a_stopped_turn_had_said_is_there_when_the_session_is_opened_again(
+    stage: Stage,
+) -> None:
+    stage.script(
+        rules=[
+            rule("go", call("read_file", path="a.txt"), stage.hold("Half *an* answer")),
+            rule("on", "Whole."),
+            rule("again", stage.hold("More of it")),
+        ]
+    )
+    async with open_chat(stage) as chat:
+        for text, said, is_held in (
+            ("go", "Half", True),
+            ("on", "Whole.", False),
+            ("again", "More", True),
+        ):
+            await chat.say(text)
+            await chat.sees(said)
+            if is_held:
+                await chat.press("ctrl+c")
+            await chat.is_idle()
+        session = chat.session.id
+        first, last = (await chat.store.list_turns(session))[0::2]
+        assert first.partial is not None
+        assert last.partial is not None
+    async with open_chat(stage, session=session) as chat:
+        await chat.sees("(stopped)")
+        lines = [line.strip() for line in chat.lines if line.strip()]
+        at = [lines.index(f"▌ {text}") for text in ("go", "again")]
+        stopped = [index for index, line in enumerate(lines) if line == "(stopped)"]
+        assert at[0] < stopped[0] < lines.index("Whole.") < at[1] < stopped[1]
+        assert lines[stopped[0] - 1] == first.partial.strip()
+        assert lines[stopped[1] - 1] == last.partial.strip()
+
+
+async def test_ctrl_c_right_behind_a_message_takes_it_back_too(stage: Stage) -> None:
+    stage.script(stage.hold("One two three"))
+    async with open_chat(stage) as chat:
+        await chat.say("go")
+        await chat.sees("One two")
+        for key in (*"later", "enter", "ctrl+c"):
+            chat.app.post_message(events.Key(key, key if len(key) == 1 else None))
+        await chat.sees("Stopped.")
+        await chat.until(lambda: chat.draft == "later", "the draft")
+        await chat.is_idle()
+        assert len(await chat.store.get_messages(chat.session.id)) == 1
 
 
 async def test_ctrl_c_twice_leaves_where_nothing_runs(stage: Stage) -> None:

@@ -6,10 +6,12 @@ import secrets
 from pathlib import Path
 
 import pytest
+from textual import events
 
 from clew.core.delivery import NewInbound
 from clew.core.session import NewSession
 from clew.core.turn import Approval
+from clew.terminal.drawing import question_lines
 from clew.terminal.screen.approvals import detail_lines
 from clew.terminal.screen.dialogs import list_keys
 from tests.terminal.screen.chats import Chat, Stage, call, open_chat
@@ -27,6 +29,12 @@ def writes_twice(stage: Stage) -> None:
     one = call("write_file", path="new.txt", content="one\n")
     two = call("write_file", path="new.txt", content="two\n")
     stage.script(one, "First.", two, "Second.")
+
+
+def burst(chat: Chat, *keys: str) -> None:
+    """Press keys faster than anything can happen in between."""
+    for key in keys:
+        chat.app.post_message(events.Key(key, key if len(key) == 1 else None))
 
 
 async def asked(chat: Chat, text: str = "write") -> None:
@@ -79,6 +87,29 @@ async def test_esc_lets_it_wait_and_tab_goes_back_to_it(stage: Stage) -> None:
         await chat.press("y")
         await chat.sees("Written.")
         assert chat.draft == "yes"
+
+
+async def test_keys_right_behind_tab_are_for_the_question_until_it_is_answered(
+    stage: Stage,
+) -> None:
+    async with open_chat(stage) as chat:
+        await asked(chat)
+        await chat.press("escape")
+        await chat.sees("Tab goes back to it")
+        await chat.type("so")
+        burst(chat, "tab", "x", "n", "u", "p")  # x is no answer, and no letter of the message
+        await chat.sees("Written.")
+        await chat.until(lambda: chat.draft == "soup", "the draft")
+        assert not (stage.work / "new.txt").exists()
+
+
+async def test_keys_right_behind_a_second_tab_are_for_the_message(stage: Stage) -> None:
+    async with open_chat(stage) as chat:
+        await asked(chat)
+        burst(chat, "tab", "tab", "n", "o", "w")
+        await chat.until(lambda: chat.draft == "now", "the draft")
+        assert chat.app.chat.approvals.waiting
+        await chat.sees("Tab goes back to it")
 
 
 async def test_a_half_typed_message_is_never_taken_for_an_answer(stage: Stage) -> None:
@@ -165,6 +196,14 @@ def test_what_a_tool_wants_is_shown_without_what_drives_a_terminal() -> None:
 
 def test_a_detail_that_says_no_more_than_the_question_is_left_out() -> None:
     assert list(detail_lines(make_approval("shell", summary="Run: ls", detail="ls"))) == []
+
+
+def test_a_command_of_several_lines_is_shown_as_such() -> None:
+    """In one line, `rm` would look like a part of the comment."""
+    said = {"summary": "Run: echo tidy # rm -rf src", "detail": "echo tidy #\nrm -rf src"}
+    approval = make_approval("shell", **said)
+    assert list(detail_lines(approval)) == [("echo tidy #", ""), ("rm -rf src", "")]
+    assert ("    rm -rf src", None) in list(question_lines(approval))
 
 
 # --- questions of the chat itself -----------------------------------------------------------------

@@ -233,7 +233,8 @@ class Board(Screen[Picked | None]):
     async def _load_rest(self) -> None:
         catalogue = self._seeker.catalogue
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._typed.wait(), LOAD_AFTER)
+            async with asyncio.timeout(LOAD_AFTER):
+                await self._typed.wait()
         pages = 0
         while not catalogue.is_complete and await self._try(catalogue.load):
             pages += 1

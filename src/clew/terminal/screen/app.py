@@ -28,6 +28,7 @@ from clew.errors import ClewError
 from clew.runtime.commands import parse
 from clew.runtime.commands.desk import Desk
 from clew.runtime.seat import Switched
+from clew.runtime.unfinished import list_unfinished
 from clew.terminal.drawing import one_line
 from clew.terminal.entrance import Entrance, Picked
 from clew.terminal.screen import keys, themes
@@ -86,7 +87,11 @@ class ChatApp(App[int], inherit_bindings=False):
         self._history = history
         self._turned = False
         """Whether tools are shown the other way than the session says."""
-        transcript = Transcript(self._load, verbose=self._is_verbose)
+        transcript = Transcript(
+            self._load,
+            verbose=self._is_verbose,
+            unfinished=partial(list_unfinished, desk.store),
+        )
         self.chat = ChatScreen(transcript, history, ApprovalBar(settles=start.settles))
         self._work: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
         self._errands = Errands(self._fail)
@@ -255,6 +260,15 @@ class ChatApp(App[int], inherit_bindings=False):
         if not self._over and not self.chat.editor.text:
             self.chat.editor.fetch(text)
 
+    def taken_back(self, texts: tuple[str, ...]) -> None:
+        """They are a draft again, before what has been begun."""
+        if self._over:
+            return
+        editor = self.chat.editor
+        editor.fetch("\n".join([*texts, *([editor.text] if editor.text else [])]))
+        self.note("What waited is in your message again.")
+        self._lookout.wake()
+
     async def redraw(self, session: Session | None) -> None:
         """Another session. What is being typed stays."""
         self.chat.approvals.clear()
@@ -309,8 +323,12 @@ class ChatApp(App[int], inherit_bindings=False):
         self._lookout.wake()
 
     async def _take(self) -> None:
-        text = self._pending.pop(0)
-        await asyncio.to_thread(self._history.keep, text)
+        text = next(iter(self._pending), None)
+        if text is not None:
+            await asyncio.to_thread(self._history.keep, text)
+        if text is None or not self._pending:
+            return  # it was taken back
+        self._pending.pop(0)
         if parse(text) is not None:  # so that one sees later what was answered
             self.note(one_line(text, 400))
         await self.talk.take(text)
@@ -323,7 +341,6 @@ class ChatApp(App[int], inherit_bindings=False):
 
     def on_approval_bar_decided(self, event: ApprovalBar.Decided) -> None:
         """An answer; it waits for nothing else that is to be done."""
-        self.chat.editor.focus()
         answer = partial(self.talk.answer, event.decision, event.scope)
         self._errands.run(self._heed(answer))
 
@@ -361,6 +378,9 @@ class ChatApp(App[int], inherit_bindings=False):
 
     async def _interrupt(self) -> None:
         draft = "" if self.talk.is_running else self.chat.editor.message.strip()
+        if self.talk.is_running and self._pending:
+            pending, self._pending[:] = tuple(self._pending), ()
+            self.taken_back(pending)
         if draft:
             self._history.keep(self.chat.editor.message)
             self.chat.editor.empty()

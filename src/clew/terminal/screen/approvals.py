@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import ClassVar, Final
 
 from rich.text import Text
-from textual import events
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.message import Message
 from textual.widgets import Static
 
 from clew.core.text import strip_controls
 from clew.core.turn import Approval, ApprovalScope, Decision
-from clew.terminal.drawing import one_line
+from clew.terminal.drawing import one_line, says_all
 
 ANSWERS: Final[dict[str, tuple[Decision, ApprovalScope]]] = {
     "y": ("yes", "once"),
@@ -38,7 +38,7 @@ def detail_lines(approval: Approval) -> Iterator[tuple[str, str]]:
     """What exactly is asked for: lines, and the style of each (added, removed, head or none)."""
     detail = strip_controls(str(approval.request.get("detail") or ""))
     summary = str(approval.request.get("summary") or "")
-    if not detail.strip() or one_line(detail) in one_line(summary):
+    if not detail.strip() or says_all(summary, detail):
         return
     lines = detail.splitlines()
     is_diff = approval.tool_name in ("edit_file", "write_file")
@@ -69,6 +69,11 @@ class ApprovalBar(VerticalScroll, can_focus=True):
     ApprovalBar > .keys { dock: bottom; color: $text-warning; }
     ApprovalBar.-aside > .detail { display: none; }
     """
+    # Before the key behind is handed to anybody: it is for the message again, or for nobody.
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(Binding(key, f"answer('{key}')", show=False, priority=True) for key in ANSWERS),
+        Binding("escape,tab,shift+tab", "put_aside", show=False, priority=True),
+    ]
 
     class Decided(Message):
         """The person has answered the oldest question."""
@@ -78,13 +83,12 @@ class ApprovalBar(VerticalScroll, can_focus=True):
             self.decision: Decision = decision
             self.scope: ApprovalScope = scope
 
-    class PutAside(Message):
-        """The question waits, and the person types."""
-
     def __init__(
         self, *, settles: float = SETTLES, now: Callable[[], float] = time.monotonic
     ) -> None:
         super().__init__(id="approvals")
+        self.give_back: Callable[[], None] = lambda: None
+        """Called when the keys are for the message again."""
         self._waiting: list[Approval] = []
         self._settles = settles
         self._now = now
@@ -131,6 +135,7 @@ class ApprovalBar(VerticalScroll, can_focus=True):
         self._waiting.pop(0)
         self._begin()
         self._draw()
+        self.give_back()
         self.post_message(self.Decided(decision, scope))
         return True
 
@@ -147,25 +152,22 @@ class ApprovalBar(VerticalScroll, can_focus=True):
         """Keep it waiting, in as few lines as can be."""
         self.add_class("-aside")
         self._draw()
-        self.post_message(self.PutAside())
+        self.give_back()
 
     def take_up(self) -> None:
         """Answer it now: the keys are the bar's."""
         self.remove_class("-aside")
         self._shown_at = self._now() - self._settles
         self._draw()
-        self.focus()
+        self.screen.set_focus(self)  # at once: the next key is already for it
 
-    def on_key(self, event: events.Key) -> None:
-        """Letters answer; Esc and Tab go back to the editor."""
-        if self.answer(event.key):
-            pass
-        elif event.key in ("escape", "tab", "shift+tab"):
-            self.put_aside()
-        else:
-            return
-        event.stop()
-        event.prevent_default()
+    def action_answer(self, key: str) -> None:
+        """A letter of an answer."""
+        self.answer(key)
+
+    def action_put_aside(self) -> None:
+        """Back to the editor."""
+        self.put_aside()
 
     def _begin(self) -> None:
         self._shown_at = self._now()

@@ -164,6 +164,24 @@ class ThinkingBlock(Block):
         return lines
 
 
+class BrokenBlock(AnswerBlock):
+    """What the model had said when its turn was stopped. It is no message."""
+
+    def __init__(self, text: str, end: str) -> None:
+        super().__init__(Prose(text))
+        self._end = end
+
+    def draw(self, ink: Ink, width: int, *, folded: bool) -> list[Strip]:
+        """The Markdown without its colours, and how it ended."""
+        del folded
+        dim = ink["dim"]
+        drawn = [
+            ink.strip([Segment(each.text, dim) for each in line], width)
+            for line in self.prose.draw(ink, width)
+        ]
+        return [*drawn, *ink.write(f"({self._end})", width, dim)]
+
+
 class NoteBlock(Block):
     """A line beside the conversation."""
 

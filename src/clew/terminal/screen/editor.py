@@ -187,7 +187,7 @@ class Editor(TextArea):
         self._popup.close()
         if text.strip():
             self.empty()
-            self.post_message(self.Sent(text))
+            self.app.post_message(self.Sent(text))  # at once, before a Ctrl+C behind it
 
     def fetch(self, text: str | None) -> None:
         """Show a whole message, from history; nothing in it is to be completed."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Final
+
+AGAIN: Final = 0.5
+"""Seconds after which a task that still goes on is stopped once more."""
 
 
 class Errands:
@@ -27,8 +30,8 @@ class Errands:
 
     async def close(self) -> None:
         """Stop them all."""
-        tasks = set(self._tasks)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        while tasks := {each for each in self._tasks if not each.done()}:
+            for task in tasks:
+                task.cancel()
+            # Python 3.11 can lose a cancellation that comes together with what was waited for.
+            await asyncio.wait(tasks, timeout=AGAIN)

@@ -56,7 +56,8 @@ class Lookout:
             self._draw()
             await asyncio.sleep(REST)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._happened.wait(), TICK - REST)
+                async with asyncio.timeout(TICK - REST):
+                    await self._happened.wait()
 
     def _draw(self) -> None:
         if not self._talk.is_running:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from clew.core.message import Message, blob_hashes
+from clew.core.turn import Turn
+from clew.runtime.unfinished import ENDS
 from clew.terminal.drawing import read_arguments
-from clew.terminal.screen.blocks import AnswerBlock, Block, ThinkingBlock, UserBlock
+from clew.terminal.screen.blocks import AnswerBlock, Block, BrokenBlock, ThinkingBlock, UserBlock
 from clew.terminal.screen.calls import ToolBlock
 from clew.terminal.screen.prose import Prose
 
 
-def list_blocks(messages: Iterable[Message]) -> list[Block]:
-    """Messages as they are in the store; a tool's result goes to its call."""
+def list_blocks(
+    messages: Iterable[Message], unfinished: Mapping[int, Turn] | None = None
+) -> list[Block]:
+    """Messages as they are in the store; a tool's result goes to its call.
+
+    `unfinished`: turns that were stopped behind one of them, by its number.
+    """
     blocks: list[Block] = []
     calls: dict[str, ToolBlock] = {}
     for message in messages:
@@ -35,6 +42,8 @@ def list_blocks(messages: Iterable[Message]) -> list[Block]:
                     give_result(called, message)
                 else:
                     blocks.append(make_orphan(message))
+        if (turn := (unfinished or {}).get(message.seq)) is not None:
+            blocks.append(BrokenBlock(turn.partial or "", ENDS.get(turn.status, turn.status)))
     return blocks
 
 

@@ -69,7 +69,8 @@ class ChatScreen(Screen[None]):
         Binding("f2", "tell('theme')", "Light or dark"),
         Binding("pageup", "scroll_by(-1)", "Up", priority=True),
         Binding("pagedown", "scroll_by(1)", "Down", priority=True),
-        Binding("tab", "forward", "Answer", show=False),
+        Binding("tab", "take_up", "Answer", show=False, priority=True),  # likewise for the answer
+        Binding("tab", "home", "Back to the message", show=False),
         Binding("shift+tab", "back", "Conversation", show=False),
         Binding("escape", "home", "Back to the message", show=False),
         Binding("ctrl+d", "leave", "Leave", show=False),
@@ -91,6 +92,7 @@ class ChatScreen(Screen[None]):
         self.todos = TodoPanel()
         self.queue = QueueStrip()
         self.approvals = approvals
+        self.approvals.give_back = self.action_home
         self.popup = Popup()
         self.find_bar = FindBar()
         self.editor = Editor(self.popup, history)
@@ -117,27 +119,31 @@ class ChatScreen(Screen[None]):
     # --- keys -----------------------------------------------------------------------------------
 
     def action_tell(self, what: str) -> None:
-        """Let the app do it."""
-        self.post_message(self.Told(what))
+        """Let the app do it, when the editor has done with the keys before this one."""
+        self.editor.call_later(self.app.post_message, self.Told(what))
 
     def action_scroll_by(self, pages: int) -> None:
         """Scroll the conversation, wherever one types."""
         self.transcript.action_page(pages)
 
-    def action_forward(self) -> None:
-        """To the question that waits, or to the message."""
-        if self.approvals.waiting and self.focused is not self.approvals:
-            self.approvals.take_up()
-        else:
-            self.editor.focus()
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Tab is for the question that waits, unless it completes a word or is in the question."""
+        if action != "take_up":
+            return super().check_action(action, parameters)
+        is_there = self.focused is self.approvals
+        return bool(self.approvals.waiting) and not is_there and not self.popup.is_open
+
+    def action_take_up(self) -> None:
+        """To the question that waits."""
+        self.approvals.take_up()
 
     def action_back(self) -> None:
         """Into the conversation, and back."""
         (self.editor if self.focused is self.transcript else self.transcript).focus()
 
     def action_home(self) -> None:
-        """To the message."""
-        self.editor.focus()
+        """To the message; at once, for the next key is already for it."""
+        self.set_focus(self.editor)
 
     def action_leave(self) -> None:
         """Leave from anywhere, as at an empty line; a draft stays."""
@@ -161,10 +167,6 @@ class ChatScreen(Screen[None]):
             self.editor.insert(typed)
 
     # --- what its widgets say -------------------------------------------------------------------
-
-    def on_approval_bar_put_aside(self) -> None:
-        """The question waits; back to the message."""
-        self.editor.focus()
 
     def on_transcript_copied(self, event: Transcript.Copied) -> None:
         """A block, for the clipboard."""

@@ -7,7 +7,7 @@ runtime. How blocks get onto the screen is in `canvas`, what an event changes in
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import ClassVar, Final
 
 from textual import events
@@ -17,7 +17,9 @@ from textual.message import Message as Posted
 from clew.core.message import Message
 from clew.core.session import Session
 from clew.core.signals import Event
+from clew.core.turn import Turn
 from clew.errors import ClewError
+from clew.runtime.unfinished import place_unfinished
 from clew.terminal.screen.blocks import Block, NoteBlock, ReplyBlock
 from clew.terminal.screen.canvas import STEP, Canvas
 from clew.terminal.screen.finding import Search, find_spans
@@ -28,6 +30,9 @@ from clew.terminal.screen.story import Story
 Load = Callable[[int | None, int], Awaitable[tuple[Message, ...]]]
 """The newest messages before a seq (None: of all), so many at most, in their order."""
 
+Unfinished = Callable[[Sequence[Message]], Awaitable[tuple[Turn, ...]]]
+"""The turns of some messages that were stopped while they answered."""
+
 PAGE: Final = 60
 """Messages that are loaded in one go."""
 
@@ -35,6 +40,10 @@ SEARCHED: Final = 20_000
 """Messages that a search goes back, in pages of `SEARCH_PAGE`."""
 
 SEARCH_PAGE: Final = 500
+
+
+async def _nothing(_messages: Sequence[Message]) -> tuple[Turn, ...]:
+    return ()
 
 
 class Transcript(Canvas):
@@ -65,14 +74,17 @@ class Transcript(Canvas):
         load: Load,
         *,
         verbose: Callable[[], bool],
+        unfinished: Unfinished = _nothing,
         id: str | None = None,  # noqa: A002  # Textual's name for it
         classes: str | None = None,
     ) -> None:
         super().__init__(verbose=verbose, id=id, classes=classes)
         self._load = load
+        self._unfinished = unfinished
         self._story = Story(self._pile)
         self._opened = 0
         self._oldest: int | None = None
+        self._oldest_turn: str | None = None
         self._is_whole = True
         self._loading = asyncio.Lock()
 
@@ -83,14 +95,15 @@ class Transcript(Canvas):
         self._opened += 1
         opened = self._opened
         messages = () if session is None else await self._load(None, PAGE)
+        stopped = await self._unfinished(messages)
         if opened != self._opened:
             return  # another one was opened meanwhile
         self._pile = Pile()
         self._search = self._selected = None
         self._has_news, self._follows = False, True
-        self._oldest = None
+        self._oldest = self._oldest_turn = None
         self.unloaded = 0 if session is None else session.message_count
-        self._take_page(messages, PAGE)
+        self._take_page(messages, PAGE, stopped)
         last = messages[-1].seq if messages else 0
         self._story = Story(self._pile, last, self._pile.earlier)
         self.draw()
@@ -120,17 +133,21 @@ class Transcript(Canvas):
 
     # --- what is earlier ------------------------------------------------------------------------
 
-    def _take_page(self, messages: tuple[Message, ...], limit: int) -> None:
+    def _take_page(
+        self, messages: tuple[Message, ...], limit: int, stopped: Sequence[Turn]
+    ) -> None:
         """Messages before those that are there already: they wait above them, undrawn."""
+        # A turn that goes on below has not ended here.
+        stopped = [each for each in stopped if each.id != self._oldest_turn]
         self._is_whole = len(messages) < limit
         if not self._is_whole:
             # Results whose calls are on the page before come with that page.
             start = next((at for at, each in enumerate(messages) if each.role != "tool"), 0)
             messages = messages[start:]
         if messages:
-            self._oldest = messages[0].seq
+            self._oldest, self._oldest_turn = messages[0].seq, messages[0].turn_id
         self.unloaded = 0 if self._is_whole else max(0, self.unloaded - len(messages))
-        self._pile.put_earlier(list_blocks(messages))
+        self._pile.put_earlier(list_blocks(messages, place_unfinished(stopped, messages)))
 
     async def _load_earlier(self, limit: int = PAGE) -> bool:
         """Get one more page; False if there is none."""
@@ -140,13 +157,14 @@ class Transcript(Canvas):
                 return False
             try:
                 messages = await self._load(self._oldest, limit)
+                stopped = await self._unfinished(messages)
             except ClewError as error:
                 self._is_whole = True
                 self.note(f"Earlier messages can't be shown: {error}", "error")
                 return False
             if opened != self._opened:
                 return False
-            self._take_page(messages, limit)
+            self._take_page(messages, limit, stopped)
             return True
 
     def near_top(self) -> None:

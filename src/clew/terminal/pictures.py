@@ -1,0 +1,69 @@
+"""Pictures that a message names with `@`: they go along with it, wherever the session is kept.
+
+Other files are only named: the agent reads them with its tools. What a picture is to a model is not
+known here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from clew.core.params import Upload
+
+MOST: Final = 10
+"""Pictures that go along with one message."""
+LARGEST: Final = 5_000_000
+"""Bytes of a picture; a larger one is only named."""
+TOTAL: Final = 10_000_000
+
+KINDS: Final = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF8": "image/gif",
+    b"RIFF": "image/webp",
+}
+_NAMED: Final = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|(\S+))')
+
+
+def find_pictures(text: str, cwd: str) -> tuple[Upload, ...]:
+    """The pictures of this directory that a text names, each once."""
+    found: dict[Path, Upload] = {}
+    room = TOTAL
+    for path in _list_named(text, Path(cwd)):
+        if path in found or len(found) == MOST:
+            continue
+        picture = _read(path, min(LARGEST, room))
+        if picture is not None:
+            found[path] = picture
+            room -= len(picture.data)
+    return tuple(found.values())
+
+
+def _list_named(text: str, cwd: Path) -> Iterator[Path]:
+    """Paths in the text; none that leads out of the directory: it may have been pasted."""
+    for quoted, bare in _NAMED.findall(text):
+        names = [quoted] if quoted else dict.fromkeys([bare, bare.rstrip(".,;:!?)]}'")])
+        for name in names:
+            try:
+                path, home = (cwd / name).resolve(), cwd.resolve()
+            except (OSError, RuntimeError, ValueError):
+                continue
+            if path.is_relative_to(home):
+                yield path
+
+
+def _read(path: Path, limit: int) -> Upload | None:
+    """The file, if it is a picture that fits."""
+    try:
+        if not path.is_file() or not 0 < path.stat().st_size <= limit:
+            return None
+        data = path.read_bytes()
+    except (OSError, ValueError):
+        return None
+    kind = next((kind for magic, kind in KINDS.items() if data.startswith(magic)), None)
+    if kind is None or len(data) > limit or (kind == "image/webp" and data[8:12] != b"WEBP"):
+        return None
+    return Upload(media_type=kind, data=data)
