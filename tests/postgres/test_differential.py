@@ -28,8 +28,8 @@ from clew.core.turn import Lease
 from clew.core.usage import Usage
 from clew.errors import ClewError, InvalidInput
 from clew.ports import Store
-from clew.store import open_store
 from clew.store.postgres.store import PostgresStore
+from clew.store.sqlite.store import SqliteStore
 from clew.testing.clock import DAY, FakeClock
 
 OPERATIONS = 2_500
@@ -448,7 +448,8 @@ async def answer(store: Store, call: Call) -> Any:
 async def test_both_stores_answer_the_same(seed: int, url: str, tmp_path: Path) -> None:
     clock = FakeClock()
     history = History(seed, clock)
-    sqlite = await open_store(f"sqlite://{tmp_path}/sessions.db", durability="normal", clock=clock)
+    path = tmp_path / "sessions.db"
+    sqlite = SqliteStore(path, durability="normal", clock=clock, search_seconds=30)
     postgres = await PostgresStore.open(url, clock=clock, search_seconds=30)
     asked: dict[str, int] = {}
     async with sqlite, postgres:

@@ -77,6 +77,7 @@ class SqliteSearch:
     """`ports.Search`."""
 
     _db: Database
+    _search_seconds: float
 
     async def search(
         self,
@@ -99,7 +100,8 @@ class SqliteSearch:
 
         def job(connection: apsw.Connection) -> SearchPage:
             here = place or Place(_newest(connection), self._db.clock(), 0)
-            return Searching(connection, parsed, where, here).page(limit, per_session=per_session)
+            searching = Searching(connection, parsed, where, here, self._search_seconds)
+            return searching.page(limit, per_session=per_session)
 
         return await self._db.read(snapshot(job))
 
@@ -108,13 +110,18 @@ class Searching:
     """One search, inside one read transaction."""
 
     def __init__(
-        self, connection: apsw.Connection, query: Query, where: SearchFilter, place: Place
+        self,
+        connection: apsw.Connection,
+        query: Query,
+        where: SearchFilter,
+        place: Place,
+        seconds: float = DEADLINE,
     ) -> None:
         self._connection = connection
         self._query = query
         self._scope = Scope(connection, where, place.newest)
         self._place = place
-        self._deadline = time.monotonic() + DEADLINE
+        self._deadline = time.monotonic() + seconds
         self._cut = False
         self._opened_by: dict[tuple[str, int], str | None] = {}
 

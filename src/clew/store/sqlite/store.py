@@ -25,7 +25,7 @@ from clew.store.sqlite.notes import SqliteNotes
 from clew.store.sqlite.overview import SqliteOverview
 from clew.store.sqlite.pairings import SqlitePairings
 from clew.store.sqlite.processes import SqliteProcesses
-from clew.store.sqlite.search import SqliteSearch
+from clew.store.sqlite.search import DEADLINE, SqliteSearch
 from clew.store.sqlite.sessions import SqliteSessions
 from clew.store.sqlite.tokens import SqliteTokens
 from clew.store.sqlite.trash import SqliteTrash
@@ -62,8 +62,13 @@ class SqliteStore(
         durability: Durability = "full",
         clock: Clock | None = None,
         migrations: Sequence[Migration] | None = None,
+        search_seconds: float = DEADLINE,
     ) -> None:
-        """Open the file, making it if it is not there."""
+        """Open the file, making it if it is not there.
+
+        `search_seconds` is how long a search looks before it answers with what it has.
+        """
+        self._search_seconds = search_seconds
         self._db = Database(path, clock=clock or _now, version=__version__, durability=durability)
         self._db.open(migrations)
 
