@@ -128,10 +128,12 @@ async def live(world: Any, ledger: Ledger, post: Post) -> None:
         if not ledger.accepted:
             await reception.receive(message(2, "/new what now"))
             post("accepted", "/new", 2)
+        # One after the other: each commit has its number, so that none is passed over by chance.
+        # What goes on side by side is killed in `storm`.
+        await _wait(house, delivered=False)
         delivering = asyncio.create_task(deliverer.run())
         try:
-            async with asyncio.timeout(STUCK):
-                await _wait(house)
+            await _wait(house, delivered=True)
         finally:
             await deliverer.close()
             await delivering
@@ -140,21 +142,30 @@ async def live(world: Any, ledger: Ledger, post: Post) -> None:
     post("finished", "", 0)
 
 
-async def _wait(house: House) -> None:
-    """Until everything that was set going has ended."""
+async def _wait(house: House, *, delivered: bool) -> None:
+    """Until everything that was set going has ended, deliveries too."""
+    async with asyncio.timeout(STUCK):
+        while True:
+            is_sending = delivered and await _is_delivering(house)
+            if not is_sending and not await _is_busy(house):
+                return
+            await asyncio.sleep(0.01)
+
+
+async def _is_busy(house: House) -> bool:
+    """Whether anything has no end yet. Returns when nothing runs here."""
     store = house.runtime.store
-    while True:
-        sessions = await _list(store)
-        for session in sessions:
-            await house.runtime.join(session.id)
-        states = await store.list_states([each.id for each in sessions])
-        open_rows = [
-            row for row in await store.list_outbound() if row.status in ("pending", "sending")
-        ]
-        is_busy = any(each.running or each.interrupted for each in states.values())
-        if not open_rows and not is_busy and not await store.list_inbound():
-            return
-        await asyncio.sleep(0.01)
+    sessions = await _list(store)
+    for session in sessions:
+        await house.runtime.join(session.id)
+    states = await store.list_states([each.id for each in sessions])
+    is_open = any(each.running or each.interrupted for each in states.values())
+    return is_open or bool(await store.list_inbound())
+
+
+async def _is_delivering(house: House) -> bool:
+    rows = await house.runtime.store.list_outbound()
+    return any(row.status in ("pending", "sending") for row in rows)
 
 
 async def _list(store: Store) -> tuple[Session, ...]:
