@@ -194,6 +194,14 @@ async def test_up_fetches_what_was_sent_and_down_comes_back_to_the_draft() -> No
         assert seen == ["second", "first", "first", "second", "draft", "draft"]
 
 
+async def test_keys_that_came_before_the_editor_was_there_fetch_history_too() -> None:
+    history = History()
+    history.keep("said before")
+    async with open_editor(history) as (app, _pilot):
+        app.editor.catch_up([events.Key("up", None), events.Key("x", "x")])
+        assert app.editor.text == "said beforex"
+
+
 async def test_up_moves_within_a_message_before_it_fetches_another() -> None:
     history = History()
     history.keep("old")

@@ -121,6 +121,8 @@ class Editor(TextArea):
                 self._send()
             elif event.key in ("backspace", "ctrl+h"):
                 self.action_delete_left()
+            elif event.key in ("up", "down"):
+                self._take_key(event.key)
             elif event.character and event.is_printable:
                 self.insert(event.character)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import threading
 from pathlib import Path
 from typing import Final
 
@@ -37,20 +38,26 @@ class History:
         self._entries: list[str] = []
         self._place: int | None = None
         self._draft = ""
+        self._loading = threading.Lock()
+        self._is_loaded = path is None
 
     def load(self) -> None:
-        """Read the file, and cut it back if it has grown too long."""
-        if self._path is None:
-            return
+        """Read the file, once, and cut it back if it has grown too long."""
+        with self._loading:
+            if not self._is_loaded and self._path is not None:
+                self._is_loaded = True
+                self._read_file(self._path)
+
+    def _read_file(self, path: Path) -> None:
         with contextlib.suppress(OSError):
-            with self._path.open("rb") as file:
+            with path.open("rb") as file:
                 size = file.seek(0, os.SEEK_END)
                 file.seek(max(0, size - LARGEST))
                 lines = file.read(LARGEST).splitlines()
             found = [text for line in lines if (text := _read(line))]
             self._entries = [*found[-KEPT:], *self._entries]
             if len(lines) > 2 * KEPT or size > LARGEST:
-                self._rewrite(self._path)
+                self._rewrite(path)
 
     def keep(self, text: str) -> None:
         """Remember what was sent, unless it is what was sent last."""
@@ -62,6 +69,7 @@ class History:
 
     def older(self, current: str) -> str | None:
         """The entry before the one that is shown, None at the beginning; `current` is kept."""
+        self.load()  # a quick Up comes before it was read in the background
         if self._place is None:
             self._draft, self._place = current, len(self._entries)
         if self._place == 0:
