@@ -27,7 +27,7 @@ from clew.core.routing import Arrival
 from clew.core.session import NewSession, Session, may_see
 from clew.core.views import Accepted
 from clew.errors import InvalidInput, ModelNotFound, SessionNotFound
-from clew.runtime.intake import keep_upload
+from clew.runtime.intake import keep_file
 from clew.runtime.queueing import read_mode
 
 PLATFORM: Final = "sdk"
@@ -71,7 +71,7 @@ async def _say(parts: Parts, params: SendChat, caller: Caller) -> Sent:
 async def _say_to_session(parts: Parts, params: SendChat, caller: Caller) -> Sent:
     """Into that session as it is, or into a new one."""
     session = await _open_session(parts, params, caller)
-    blobs = [await keep_upload(parts.store, each) for each in params.attachments]
+    blobs = [await keep_file(parts.store, each) for each in params.attachments]
     payload = {"text": params.text, "reply_to": msgspec.to_builtins(reply_over_api(caller.person))}
     payload |= {"parts": blobs} if blobs else {}
     payload |= {} if params.attended else {"attended": False}

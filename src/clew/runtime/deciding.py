@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from clew.core.arrivals import Attached, Incoming
+from clew.core.arrivals import Incoming
 from clew.core.channelkeys import normalise_word
 from clew.core.delivery import NewInbound
 from clew.core.guests import Admission, Pairing, admit
@@ -38,6 +38,7 @@ from clew.core.triggers import Triggered, read_trigger
 from clew.errors import Forbidden
 from clew.ports import Clock, Store
 from clew.runtime.answering import Answers
+from clew.runtime.intake import keep_file
 from clew.runtime.ordering import name_of
 
 
@@ -198,7 +199,7 @@ class Decider:
         self, incoming: Incoming, placed: Placement, session: Session | None, person: str
     ) -> dict[str, Any]:
         """What is kept of a message beside where it goes."""
-        parts = [await self._keep_file(each) for each in incoming.attachments]
+        parts = [await keep_file(self._store, each) for each in incoming.attachments]
         reply_to = incoming.reply_to
         if reply_to is None and session is not None:
             reply_to = read_reply_to(session.last_route)
@@ -213,12 +214,6 @@ class Decider:
         if not incoming.attended:
             payload["attended"] = False
         return payload
-
-    async def _keep_file(self, file: Attached) -> dict[str, Any]:
-        blob = await self._store.put_blob(file.data, file.media_type)
-        kind = "image" if file.media_type.startswith("image/") else "file"
-        named = {} if file.name is None else {"name": file.name}
-        return {"type": kind, "blob": blob, "media_type": file.media_type} | named
 
 
 def _check_may(incoming: Incoming, session: Session | None) -> None:

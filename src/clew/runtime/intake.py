@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from clew.core.arrivals import Attached
 from clew.core.delivery import Inbound, NewInbound
 from clew.core.message import Draft
 from clew.core.params import Upload
@@ -53,11 +54,13 @@ class Intake:
         await self._store.drop_inbound([each.id for each in rows])
 
 
-async def keep_upload(store: Store, upload: Upload) -> dict[str, Any]:
+async def keep_file(store: Store, file: Upload | Attached) -> dict[str, Any]:
     """Keep a file that comes with a message; what the message says of it."""
-    blob = await store.put_blob(upload.data, upload.media_type)
-    kind = "image" if upload.media_type.startswith("image/") else "file"
-    return {"type": kind, "blob": blob, "media_type": upload.media_type}
+    blob = await store.put_blob(file.data, file.media_type)
+    kind = "image" if file.media_type.startswith("image/") else "file"
+    name = file.name if isinstance(file, Attached) else None
+    named = {} if name is None else {"name": name}
+    return {"type": kind, "blob": blob, "media_type": file.media_type} | named
 
 
 def draft_of(inbound: Inbound) -> Draft:

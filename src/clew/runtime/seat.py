@@ -36,7 +36,7 @@ from clew.runtime.beginning import Ready, begin_session, shape_session
 from clew.runtime.commits import unbroken
 from clew.runtime.continuing import Continued, find_continue
 from clew.runtime.following import Tickets
-from clew.runtime.intake import keep_upload
+from clew.runtime.intake import keep_file
 from clew.runtime.journey import Journey
 from clew.runtime.noting import note
 from clew.runtime.projects import KeyChoice, find_cli_key, fork_here, move_here
@@ -176,7 +176,7 @@ class Seat:
         self._refuse_if_read_only()
         async with self._beginning:
             session = self.session or await self.begin()
-        parts += tuple([await keep_upload(self.runtime.store, each) for each in files])
+        parts += tuple([await keep_file(self.runtime.store, each) for each in files])
         payload: dict[str, Any] = {"text": text}
         ticket = await self.runtime.accept(
             NewInbound(
