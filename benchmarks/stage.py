@@ -17,9 +17,9 @@ from typing import Any
 
 import msgspec
 
-from clew.client.calls import Calls
-from clew.client.parts import Parts
-from clew.client.tokens import make_token
+from clew.api.handlers.parts import Parts
+from clew.api.handlers.tokens import make_token
+from clew.api.local import Calls
 from clew.config import load
 from clew.core.changes import AddMessage
 from clew.core.delivery import NewInbound

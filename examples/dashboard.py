@@ -17,9 +17,9 @@ import os
 from collections.abc import Iterable
 
 import clew
-from clew.core.frames import ErrorFrame, EventFrame, GapFrame, HintFrame, StateFrame
+from clew.api.frames import ErrorFrame, EventFrame, GapFrame, HintFrame, StateFrame
+from clew.api.sessions import ListedSession
 from clew.core.signals import ApprovalAsked, Committed, TextDelta, TurnEnded, TurnStarted
-from clew.core.views import ListedSession
 
 MARKS = {"running": "▶", "waiting": "?", "interrupted": "!", "open": "·", None: " "}
 

@@ -16,14 +16,15 @@ import click
 import msgspec
 
 from clew import errors
+from clew.api.frames import ClientFrame, LiveFrame, StreamFrame
+from clew.api.operation import Operation
+from clew.api.table import OPERATIONS
 from clew.cli import main as clew
-from clew.core.frames import ClientFrame, LiveFrame, StreamFrame
 from clew.gateway.app import DOCUMENT, HEALTH, RPC
 from clew.gateway.hooks import HOOK
 from clew.gateway.live import LIVE
 from clew.gateway.login import LOGIN, LOGOUT, MAKE_LINK
 from clew.gateway.sse import EVENTS
-from clew.operations import OPERATIONS, Operation
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTE = "<!-- Written by `make docs`. Change the code, not this page. -->"
@@ -176,7 +177,7 @@ def render_table() -> str:
     return "\n".join(rows)
 
 
-def render_operation(operation: Operation, known: dict[str, Any]) -> Iterator[str]:
+def render_operation(operation: Operation[Any, Any], known: dict[str, Any]) -> Iterator[str]:
     yield f"### {title_of(operation)}"
     scope = "no token" if operation in OPEN else f"scope `{operation.scope}`"
     answer = "a WebSocket" if operation is LIVE else "nothing"
@@ -254,7 +255,7 @@ def render_kind(schema: dict[str, Any]) -> str:  # noqa: PLR0911  # one for each
     return "anything"
 
 
-def title_of(operation: Operation) -> str:
+def title_of(operation: Operation[Any, Any]) -> str:
     """With its address, as some values have the same name."""
     return f"`{operation.name}` `{operation.method} {operation.path}`"
 

@@ -8,11 +8,11 @@ from typing import Any, get_type_hints
 import msgspec
 import pytest
 
-from clew.client.calls import HANDLERS
-from clew.core.params import Params
+from clew.api.handlers.parts import check_handlers, find_handler, list_handled
+from clew.api.operation import Operation, Params, read_params
+from clew.api.table import OPERATIONS, get_operation
 from clew.core.tokens import SCOPES
 from clew.errors import InvalidInput
-from clew.operations import OPERATIONS, Operation, get_operation, read_params
 
 NAMED = [pytest.param(each, id=each.name) for each in OPERATIONS]
 
@@ -56,7 +56,15 @@ def test_no_fixed_path_can_be_taken_for_one_with_a_parameter() -> None:
 
 
 def test_every_operation_is_done_by_somebody_and_nobody_does_anything_else() -> None:
-    assert set(HANDLERS) == {each.name for each in OPERATIONS}
+    for each in OPERATIONS:
+        find_handler(each)
+    assert list_handled() == {each.name for each in OPERATIONS}
+
+
+def test_an_operation_that_nothing_handles_is_refused_at_the_start() -> None:
+    unhandled = msgspec.structs.replace(OPERATIONS[0], name="sessions.juggle")
+    with pytest.raises(TypeError, match=r"nothing handles sessions\.juggle"):
+        check_handlers((*OPERATIONS, unhandled))
 
 
 def test_only_chat_send_and_jobs_take_what_is_said() -> None:
@@ -66,7 +74,9 @@ def test_only_chat_send_and_jobs_take_what_is_said() -> None:
 
 
 @pytest.mark.parametrize("operation", NAMED)
-def test_an_operation_has_a_scope_a_sentence_and_a_place_under_v1(operation: Operation) -> None:
+def test_an_operation_has_a_scope_a_sentence_and_a_place_under_v1(
+    operation: Operation[Any, Any],
+) -> None:
     assert operation.scope in SCOPES
     assert operation.help.endswith(".")
     assert operation.path.startswith("/v1/")
@@ -74,7 +84,9 @@ def test_an_operation_has_a_scope_a_sentence_and_a_place_under_v1(operation: Ope
 
 
 @pytest.mark.parametrize("operation", NAMED)
-def test_what_only_reads_is_a_get_and_needs_only_read_or_admin(operation: Operation) -> None:
+def test_what_only_reads_is_a_get_and_needs_only_read_or_admin(
+    operation: Operation[Any, Any],
+) -> None:
     if operation.method == "GET":
         assert operation.scope in ("read", "admin")
     else:
@@ -82,7 +94,7 @@ def test_what_only_reads_is_a_get_and_needs_only_read_or_admin(operation: Operat
 
 
 @pytest.mark.parametrize("operation", NAMED)
-def test_the_parameters_in_the_path_are_required_ones(operation: Operation) -> None:
+def test_the_parameters_in_the_path_are_required_ones(operation: Operation[Any, Any]) -> None:
     fields = {each.name: each for each in msgspec.structs.fields(operation.takes)}
     for name in operation.path_fields:
         assert fields[name].required
@@ -91,7 +103,7 @@ def test_the_parameters_in_the_path_are_required_ones(operation: Operation) -> N
 
 
 @pytest.mark.parametrize("operation", NAMED)
-def test_parameters_are_frozen_and_refuse_unknown_fields(operation: Operation) -> None:
+def test_parameters_are_frozen_and_refuse_unknown_fields(operation: Operation[Any, Any]) -> None:
     assert issubclass(operation.takes, Params)
     config = operation.takes.__struct_config__
     assert config.frozen
@@ -101,7 +113,7 @@ def test_parameters_are_frozen_and_refuse_unknown_fields(operation: Operation) -
 
 
 @pytest.mark.parametrize("operation", NAMED)
-def test_every_text_and_number_that_is_taken_is_bounded(operation: Operation) -> None:
+def test_every_text_and_number_that_is_taken_is_bounded(operation: Operation[Any, Any]) -> None:
     (schema,), parts = msgspec.json.schema_components([operation.takes])
     for name, part in _walk({"": schema, **parts}):
         kind = part.get("type")
@@ -134,8 +146,8 @@ def test_the_schemas_of_all_parameters_and_answers_can_be_made_at_once() -> None
 
 
 @pytest.mark.parametrize("operation", NAMED)
-def test_the_handler_takes_and_gives_what_the_table_says(operation: Operation) -> None:
-    hints = get_type_hints(HANDLERS[operation.name])
+def test_the_handler_takes_and_gives_what_the_table_says(operation: Operation[Any, Any]) -> None:
+    hints = get_type_hints(find_handler(operation))
     assert hints["return"] is operation.gives
     given = [kind for name, kind in hints.items() if name.lstrip("_") == "params"]
     assert given == [operation.takes]
@@ -146,7 +158,7 @@ def test_a_query_is_read_from_texts() -> None:
     params = read_params(
         operation, {"q": "true", "limit": "5", "archived": "true", "active": "60"}, strict=False
     )
-    assert (params.q, params.limit, params.archived, params.active) == ("true", 5, True, 60)  # type: ignore[attr-defined]
+    assert (params.q, params.limit, params.archived, params.active) == ("true", 5, True, 60)
 
 
 def test_a_body_is_read_strictly() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from clew import config as configuration
 from clew.agent.personalities import Wardrobe
-from clew.client.calls import Calls
-from clew.client.parts import Parts
+from clew.api.handlers.parts import Parts
+from clew.api.local import Calls
 from clew.memory import MarkdownMemory
 from clew.ports import Store
 from clew.runtime.cron import CronFile

@@ -14,11 +14,10 @@ from typing import Any
 
 import pytest
 
-from clew.client.calls import Calls
+from clew.api.frames import EventFrame, LiveFrame
+from clew.api.handlers.parts import Caller
+from clew.api.local import Calls, LocalTransport
 from clew.client.client import Client
-from clew.client.local import LocalTransport
-from clew.client.parts import Caller
-from clew.core.frames import EventFrame, LiveFrame
 from clew.core.message import Message
 from clew.core.session import OWNER, NewSession, Session
 from clew.core.signals import Committed

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 import uvicorn
 
-from clew.client.calls import Calls
+from clew.api.local import Calls
 from clew.gateway.app import build_app
 from clew.gateway.auth import Gate
 from clew.gateway.streams import Streams

@@ -2,20 +2,15 @@ from __future__ import annotations
 
 import pytest
 
+from clew.api import commands as commands_rows
+from clew.api import seats as seats_rows
+from clew.api.commands import CommandReply, RunCommand
+from clew.api.seats import BeginSession, Standing, SwitchSeat
+from clew.api.table import OPERATIONS
 from clew.client.client import Client
 from clew.core.people import CHANGES, scope_of
-from clew.core.terminals import (
-    BeginSession,
-    CommandReply,
-    RunCommand,
-    Seated,
-    Standing,
-    SwitchSeat,
-)
 from clew.core.tokens import Scope, covers
-from clew.core.views import SessionView
 from clew.errors import Forbidden, InvalidInput, SessionNotFound
-from clew.operations import OPERATIONS
 from clew.runtime.commands import COMMANDS
 from tests.client.conftest import Place
 
@@ -82,7 +77,7 @@ async def test_a_command_does_not_give_a_guest_a_key_either(place: Place, client
         for session in (None, theirs):
             params = RunCommand(line="/new gotcha", key=key, session=session)
             with pytest.raises(Forbidden, match="under a key"):
-                await guest.do("commands.run", params, CommandReply)
+                await guest.do(commands_rows.RUN, params)
         assert (await place.store.find_route(key) is None) == (key != "agent:main:main")
     led = await place.store.find_route("agent:main:main")
     assert led is not None
@@ -99,7 +94,7 @@ async def test_a_terminal_needs_the_scope_of_what_it_does_on_the_way(
     for how in ({"forks": True}, {"moves": True}):
         params = SwitchSeat(where=here, key="cli:api", session=session, **how)  # type: ignore[arg-type]
         with pytest.raises(Forbidden, match="scope write"):
-            await talker.do("seats.switch", params, Seated)
+            await talker.do(seats_rows.SWITCH, params)
     assert len((await client.sessions.list()).sessions) == 1
 
 
@@ -114,9 +109,9 @@ async def test_who_may_only_talk_does_not_lead_others_into_another_session(
     await place.talked(talker, f"/resume {diary}", key=key)
     here = Standing(cwd="/home/me/api", project="/home/me/api")
     for attempt in (
-        talker.do("seats.switch", SwitchSeat(where=here, key=key, session=diary), Seated),
-        talker.do("seats.begin", BeginSession(where=here, key=key), SessionView),
-        talker.do("commands.run", RunCommand(line="/new", key=key), CommandReply),
+        talker.do(seats_rows.SWITCH, SwitchSeat(where=here, key=key, session=diary)),
+        talker.do(seats_rows.BEGIN, BeginSession(where=here, key=key)),
+        talker.do(commands_rows.RUN, RunCommand(line="/new", key=key)),
     ):
         with pytest.raises(Forbidden, match="scope write"):
             await attempt
@@ -200,7 +195,7 @@ async def test_an_admin_token_is_the_owners(client: Client) -> None:
 
 
 async def run(client: Client, line: str, session: str) -> CommandReply:
-    return await client.do("commands.run", RunCommand(line=line, session=session), CommandReply)
+    return await client.do(commands_rows.RUN, RunCommand(line=line, session=session))
 
 
 async def test_a_command_needs_the_scope_of_what_it_does(place: Place, client: Client) -> None:

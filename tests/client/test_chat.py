@@ -5,10 +5,10 @@ import contextlib
 
 import pytest
 
+from clew.api.chat import Upload
 from clew.client.client import Client
 from clew.core.changes import AddMessage
 from clew.core.message import Draft, ToolCall
-from clew.core.params import Upload
 from clew.core.signals import ApprovalAsked, TextDelta, TurnEnded, TurnStarted
 from clew.errors import Conflict, InvalidInput, SessionNotFound, TurnFailed
 from clew.ports import LiveTurn

@@ -7,11 +7,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from clew.api.frames import EventFrame, StateFrame, SubscribedFrame
+from clew.api.handlers.parts import Caller
+from clew.api.local import LocalTransport
+from clew.api.transport import Live
 from clew.client.client import Client
-from clew.client.local import LocalTransport
-from clew.client.parts import Caller
-from clew.client.transport import Live
-from clew.core.frames import EventFrame, StateFrame, SubscribedFrame
 from clew.errors import Unauthorized
 from tests.client.conftest import Place, next_of
 from tests.client.serving import serving

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from clew.api.frames import EventFrame
 from clew.client.client import Client
 from clew.core.changes import AddMessage
-from clew.core.frames import EventFrame
 from clew.core.message import Draft, ToolCall
 from clew.core.placing import GREETING
 from clew.core.session import Session, SessionEdit, SessionFacts

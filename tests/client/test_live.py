@@ -3,8 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from clew.client.client import Client
-from clew.core.frames import (
+from clew.api.frames import (
     ErrorFrame,
     EventFrame,
     GapFrame,
@@ -13,6 +12,7 @@ from clew.core.frames import (
     StateFrame,
     SubscribedFrame,
 )
+from clew.client.client import Client
 from clew.core.signals import Committed, TurnEnded
 from tests.client.conftest import Place, next_of, said
 from tests.gateway.streaming import recording

@@ -81,7 +81,7 @@ def test_the_example_is_short_and_uses_only_the_sdk() -> None:
         for alias in each.names
     } | {each.module for each in ast.walk(tree) if isinstance(each, ast.ImportFrom)}
     ours = {each for each in names if each and each.startswith("clew")}
-    values = {"clew.core.frames", "clew.core.signals", "clew.core.views"}
+    values = {"clew.api.frames", "clew.api.sessions", "clew.core.signals"}
     assert ours <= {"clew", *values}
     assert names - ours <= set(sys.stdlib_module_names) | {"collections.abc"}
 

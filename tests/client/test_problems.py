@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from clew import errors
-from clew.core.frames import to_wire
-from clew.core.problems import Problem, error_of, problem_of, status_of
+from clew.api.problems import Problem, error_of, problem_of, status_of
+from clew.core.jsontext import to_wire
 from clew.core.resume import AmbiguousSession
 from clew.errors import ClewError
 

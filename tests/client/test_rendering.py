@@ -5,10 +5,10 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from clew.api.sessions import MessageHtml
 from clew.client.client import Client
 from clew.core.changes import AddMessage
 from clew.core.message import Draft
-from clew.core.views import MessageHtml
 from clew.errors import InvalidInput
 from clew.runtime.holding import hold
 from tests.client.conftest import Place

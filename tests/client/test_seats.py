@@ -6,31 +6,29 @@ import asyncio
 
 import pytest
 
-from clew.client.client import Client
-from clew.core.overview import NamePage
-from clew.core.params import NoParams, OneSession
-from clew.core.search import SearchPage
-from clew.core.terminals import (
+from clew.api import commands as commands_rows
+from clew.api import models as models_rows
+from clew.api import seats as seats_rows
+from clew.api import sessions as sessions_rows
+from clew.api.commands import CommandReply, RunCommand
+from clew.api.operation import NoParams
+from clew.api.seats import (
     BeginSession,
-    CommandReply,
-    FindSessions,
-    Found,
     LeaveSeat,
-    Left,
-    ListNames,
-    ListStates,
-    Located,
     LocateSeat,
-    ModelList,
-    RunCommand,
-    SearchMessages,
     Seated,
     Standing,
-    StateList,
     SwitchSeat,
-    TodoList,
 )
-from clew.core.views import SessionView
+from clew.api.sessions import (
+    FindSessions,
+    ListNames,
+    ListStates,
+    OneSession,
+    SearchMessages,
+    SessionView,
+)
+from clew.client.client import Client
 from clew.errors import Forbidden, InvalidInput, SessionNotFound
 from clew.ports import LiveTurn
 from tests.client.conftest import Place, outline
@@ -42,17 +40,17 @@ HERE = Standing(cwd="/home/me/api", project="/home/me/api", basename="api", devi
 
 async def begin(client: Client, **wanted: str) -> SessionView:
     params = BeginSession(where=HERE, key="cli:api", **wanted)  # type: ignore[arg-type]
-    return await client.do("seats.begin", params, SessionView)
+    return await client.do(seats_rows.BEGIN, params)
 
 
 async def run(client: Client, line: str, session: str | None = None) -> CommandReply:
     params = RunCommand(line=line, session=session, key="cli:api", where=HERE)
-    return await client.do("commands.run", params, CommandReply)
+    return await client.do(commands_rows.RUN, params)
 
 
 async def switch(client: Client, session: str | None, **how: object) -> Seated:
     params = SwitchSeat(where=HERE, key="cli:api", session=session, **how)  # type: ignore[arg-type]
-    return await client.do("seats.switch", params, Seated)
+    return await client.do(seats_rows.SWITCH, params)
 
 
 # --- sitting down -----------------------------------------------------------------------------
@@ -60,9 +58,9 @@ async def switch(client: Client, session: str | None, **how: object) -> Seated:
 
 async def test_a_directory_leads_to_its_session_once_it_has_one(client: Client) -> None:
     params = LocateSeat(where=HERE, continues=True)
-    before = await client.do("seats.locate", params, Located)
+    before = await client.do(seats_rows.LOCATE, params)
     made = await begin(client, title="Plans", thinking="low")
-    after = await client.do("seats.locate", params, Located)
+    after = await client.do(seats_rows.LOCATE, params)
     assert (before.key, before.session) == ("cli:api", None)
     assert (made.title, made.title_by, made.thinking, made.cwd, made.platform) == (
         "Plans", "user", "low", "/home/me/api", "cli",
@@ -114,7 +112,7 @@ async def test_leaving_stops_a_turn_that_is_ours_and_strands_nobody(
     waiting = await client.chat.send("and then", session=session.id)
     mine = () if others_wait else (waiting.inbound,)
     params = LeaveSeat(where=HERE, session=session.id, stops=True, waiting=mine)
-    assert (await client.do("seats.leave", params, Left)).stopped
+    assert (await client.do(seats_rows.LEAVE, params)).stopped
     if others_wait:
         await soon(went_on.wait())
     else:
@@ -129,11 +127,11 @@ async def test_only_the_owner_has_terminals_here(place: Place, client: Client) -
     session = await begin(client)
     guest = await place.client(GUEST, "write")
     for attempt in (
-        guest.do("seats.locate", LocateSeat(where=HERE), Located),
+        guest.do(seats_rows.LOCATE, LocateSeat(where=HERE)),
         begin(guest),
         switch(guest, session.id),
-        guest.do("seats.leave", LeaveSeat(where=HERE, session=session.id), Left),
-        guest.do("models.list", NoParams(), ModelList),
+        guest.do(seats_rows.LEAVE, LeaveSeat(where=HERE, session=session.id)),
+        guest.do(models_rows.LIST, NoParams()),
     ):
         with pytest.raises(Forbidden):
             await attempt
@@ -184,7 +182,7 @@ async def test_what_is_no_command_or_not_for_here_is_refused(client: Client) -> 
         with pytest.raises(InvalidInput):
             await run(client, line, session.id)
     with pytest.raises(InvalidInput):
-        await client.do("commands.run", RunCommand(line="/status"), CommandReply)
+        await client.do(commands_rows.RUN, RunCommand(line="/status"))
     assert (await run(client, "/nonsense", session.id)).is_error
 
 
@@ -194,7 +192,7 @@ async def test_a_guest_may_what_guests_may_and_in_their_own_sessions(
     guest = await place.client(GUEST, "chat")
     own = await place.talked(guest, "hello")
     params = RunCommand(line="/status", session=own)
-    assert own in (await guest.do("commands.run", params, CommandReply)).text
+    assert own in (await guest.do(commands_rows.RUN, params)).text
     with pytest.raises(Forbidden):
         await run(guest, "/memory", own)
     with pytest.raises(SessionNotFound):
@@ -212,25 +210,25 @@ async def test_names_states_todos_and_searches_are_what_one_may_see(
     mine = await place.talked(client, "hello zebra", session=(await begin(client)).id)
     ids = ListStates(ids=f"{mine},{theirs}")
     for who, seen in ((client, {mine, theirs}), (guest, {theirs})):
-        names = await who.do("sessions.names", ListNames(), NamePage)
+        names = await who.do(sessions_rows.NAMES, ListNames())
         assert {each.id for each in names.names} == seen
-        found = await who.do("sessions.search", SearchMessages(q="zeb", typing=True), SearchPage)
+        found = await who.do(sessions_rows.SEARCH, SearchMessages(q="zeb", typing=True))
         assert {each.session_id for each in found.hits} == seen
-        assert (await who.do("sessions.states", ids, StateList)).states.keys() == seen
-    here = await client.do("sessions.names", ListNames(cwd="/home/me/api"), NamePage)
+        assert (await who.do(sessions_rows.STATES, ids)).states.keys() == seen
+    here = await client.do(sessions_rows.NAMES, ListNames(cwd="/home/me/api"))
     assert [each.id for each in here.names] == [mine]
-    todos = await client.do("sessions.todos", OneSession(id=mine), TodoList)
+    todos = await client.do(sessions_rows.TODOS, OneSession(id=mine))
     assert todos.todos == ()
     with pytest.raises(SessionNotFound):
-        await guest.do("sessions.todos", OneSession(id=mine), TodoList)
+        await guest.do(sessions_rows.TODOS, OneSession(id=mine))
 
 
 async def test_all_that_may_be_meant_is_found(client: Client) -> None:
     first, second = await begin(client, title="Login bug"), await begin(client, title="Login page")
-    both = await client.do("sessions.find", FindSessions(value="login"), Found)
+    both = await client.do(sessions_rows.FIND, FindSessions(value="login"))
     assert {each.id for each in both.sessions} == {first.id, second.id}
     with pytest.raises(SessionNotFound):
-        await client.do("sessions.find", FindSessions(value="nothing of the kind"), Found)
+        await client.do(sessions_rows.FIND, FindSessions(value="nothing of the kind"))
 
 
 async def test_a_stop_may_leave_what_waits(place: Place, client: Client) -> None:

@@ -13,13 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from websockets.asyncio.server import ServerConnection, serve
 
-from clew.client.client import Client
-from clew.client.http import check_url, is_here, read_events
-from clew.client.transport import Live
-from clew.core import endings
-from clew.core.endings import Ending
-from clew.core.frames import (
+from clew.api import frames as endings
+from clew.api.frames import (
     DoneFrame,
+    Ending,
     EventFrame,
     Frame,
     StateFrame,
@@ -29,8 +26,11 @@ from clew.core.frames import (
     read_client_frame,
     read_frame,
     to_sse,
-    to_wire,
 )
+from clew.api.transport import Live
+from clew.client.client import Client
+from clew.client.http import check_url, is_here, read_events
+from clew.core.jsontext import to_wire
 from clew.core.message import Draft, number
 from clew.core.signals import Committed, TextDelta
 from clew.errors import (

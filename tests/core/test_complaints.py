@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import inspect
 
-from clew.core.complaints import WORDS, explain
+from clew.api.complaints import WORDS, explain
+from clew.api.operation import Operation, read_params
+from clew.api.table import OPERATIONS, get_operation
 from clew.errors import InvalidInput
-from clew.operations import OPERATIONS, Operation, get_operation, read_params
 
 ID = "3f0c6f1e-9a4b-4c7d-8e21-5b6a7c8d9e0f"
 PNG = {"media_type": "image/png", "data": "aaaa"}

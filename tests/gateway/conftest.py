@@ -11,9 +11,9 @@ import httpx
 import pytest
 from starlette.applications import Starlette
 
-from clew.client.calls import Calls
-from clew.client.tokens import make_token
-from clew.core.problems import MEDIA_TYPE
+from clew.api.handlers.tokens import make_token
+from clew.api.local import Calls
+from clew.api.problems import MEDIA_TYPE
 from clew.core.session import OWNER, NewSession, Session
 from clew.core.tokens import SCOPES, Scope, digest_of
 from clew.gateway.app import build_app

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import httpx
 from websockets.asyncio.client import ClientConnection, connect
 
+from clew.api.frames import EventFrame, Frame, GapFrame, Subscribe, read_frame
 from clew.core.changes import AddMessage
 from clew.core.delivery import NewInbound
-from clew.core.frames import EventFrame, Frame, GapFrame, Subscribe, read_frame, to_wire
+from clew.core.jsontext import to_wire
 from clew.core.message import Draft
 from clew.core.session import Session
 from clew.core.signals import TextDelta

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode
 
-from clew.core.problems import MEDIA_TYPE
+from clew.api.problems import MEDIA_TYPE
 from tests.gateway.conftest import open_gatehouse
 from tests.gateway.test_serving import open_server
 

@@ -15,14 +15,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from clew import errors
+from clew.api.problems import status_of
+from clew.api.table import OPERATIONS
 from clew.core.changes import AddMessage
 from clew.core.message import Draft, ToolCall
-from clew.core.problems import status_of
 from clew.core.session import NewSession
 from clew.errors import ClewError
 from clew.gateway.auth import Pass
 from clew.gateway.doors import Door
-from clew.operations import OPERATIONS
 from clew.ports import LiveTurn
 from tests.gateway.conftest import HOME, House, check_problem, open_gatehouse
 from tests.runtime.conftest import saying, soon, until

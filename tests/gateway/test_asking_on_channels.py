@@ -9,8 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from clew.client.calls import Calls
-from clew.client.parts import Caller
+from clew.api.handlers.parts import Caller
+from clew.api.local import Calls
+from clew.api.table import get_operation
 from clew.config import Config, load
 from clew.core.arrivals import Incoming, Sender
 from clew.core.replies import ReplyTo
@@ -96,7 +97,7 @@ async def test_a_command_runs_when_its_owner_says_so_on_the_channel(
         await soon(peer.wait_for(1))
         assert peer.taken[0].startswith("May I use shell? Run: touch made\n")
         assert not is_made()
-        waiting = await calls.call("approvals.list", {}, Caller())
+        waiting = await calls.call(get_operation("approvals.list"), {}, Caller())
         assert [each.tool_name for each in waiting.approvals] == ["shell"]
 
         await soon(peer.bring(said(word, 2), times=3))

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from clew.client.parts import Caller
+from clew.api.handlers.parts import Caller
+from clew.api.table import get_operation
 from clew.config import load
 from clew.gateway.auth import Setup
 from clew.wiring import open_gateway
@@ -29,7 +30,7 @@ async def test_a_file_of_jobs_that_can_t_be_read_is_told_with_the_status(tmp_pat
     (tmp_path / "cron.json").write_text("{", encoding="utf-8")
     config = load(home=str(tmp_path), environ={})
     async with open_gateway(config, Setup()) as gateway:
-        status = await gateway.calls.call("status", {}, Caller())
+        status = await gateway.calls.call(get_operation("status"), {}, Caller())
         assert status.cron.jobs == 0
         assert "can't be read" in status.cron.problems["cron.json"]
 
@@ -53,7 +54,7 @@ async def test_what_dies_of_a_bug_is_told_and_shown_and_the_rest_goes_on(tmp_pat
             return bool(await store.find_keys("agent:main:cron:good"))
 
         await until(is_down)
-        status = await gateway.calls.call("status", {}, Caller())
+        status = await gateway.calls.call(get_operation("status"), {}, Caller())
         states = {each.name: each.state for each in status.errands}
         assert states == {"replies": "up", "jobs": "down", "channels": "off", "others": "up"}
         assert "Nowhere/City" in status.cron.problems["bad"]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from clew.core.frames import (
+from clew.api.frames import (
     ErrorFrame,
     EventFrame,
     GapFrame,
@@ -23,8 +23,8 @@ from clew.core.frames import (
     StateFrame,
     Subscribe,
     SubscribedFrame,
-    to_wire,
 )
+from clew.core.jsontext import to_wire
 from clew.core.signals import (
     ApprovalAsked,
     Committed,

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.streams import Size, run
-from clew.client.parts import Caller
-from clew.core.frames import EventFrame, GapFrame, HintFrame
+from clew.api.frames import EventFrame, GapFrame, HintFrame
+from clew.api.handlers.parts import Caller
 from clew.core.signals import TurnEnded
 from clew.gateway.feeds import SLICE
 from clew.gateway.hub import Hub

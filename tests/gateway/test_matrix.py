@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from clew import config as configuration
+from clew.api.table import OPERATIONS
 from clew.core.tokens import SCOPES
 from clew.gateway.auth import Setup
-from clew.operations import OPERATIONS
 from clew.runtime.runtime import host_clock
 from clew.wiring import open_gateway
 from tests.gateway.conftest import HOUR, House, Watch, check_problem

@@ -21,18 +21,17 @@ from starlette.websockets import WebSocket
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from clew.api.operation import NoParams, Operation
 from clew.core.delivery import NewInbound
-from clew.core.params import NoParams
 from clew.core.session import Session
 from clew.errors import ClewError, InvalidInput
 from clew.gateway.auth import Pass
 from clew.gateway.doors import Door
 from clew.gateway.serving import Address, listen, own_hosts, serving, wind_down
-from clew.operations import Operation
 from tests.gateway.conftest import House, check_problem, open_gatehouse
 from tests.runtime.conftest import WAIT, Held, soon
 
-SOCKET = Operation(
+SOCKET: Operation[Any, Any] = Operation(
     name="echo",
     method="GET",
     path="/v1/echo",

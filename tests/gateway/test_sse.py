@@ -6,13 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from clew.core.frames import (
-    AcceptedFrame,
-    DoneFrame,
-    ErrorFrame,
-    EventFrame,
-    to_wire,
-)
+from clew.api.frames import AcceptedFrame, DoneFrame, ErrorFrame, EventFrame
+from clew.core.jsontext import to_wire
 from clew.core.session import Session
 from clew.core.signals import Committed, TextDelta, TurnEnded
 from tests.gateway.streaming import (

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from clew.api import queue as queue_rows
+from clew.api.frames import EventFrame, SubscribedFrame
+from clew.api.queue import DropQueue
 from clew.core.changes import AddMessage, StartTurn
 from clew.core.delivery import NewInbound
-from clew.core.frames import EventFrame, SubscribedFrame
 from clew.core.message import Draft, ToolCall
-from clew.core.params import DropQueue
 from clew.core.session import NewSession
 from clew.core.signals import Committed, Notice, TurnEnded
 from clew.core.turn import Approval
-from clew.core.views import Dropped
 from clew.ports import LiveTurn
 from clew.runtime.linking import link
 from clew.runtime.resumption import keep_up
@@ -288,7 +288,7 @@ async def test_what_waits_at_one_is_seen_and_taken_back_through_the_other(two: T
         "2 messages waiting (/queue clear takes back):", "  2", "  3",
     ]  # fmt: skip
     params = DropQueue(session=session, id=first.inbound_id)
-    dropped = await soon(other.client.do("queue.drop", params, Dropped))
+    dropped = await soon(other.client.do(queue_rows.DROP, params))
     assert dropped.dropped == (first.inbound_id,)
     held.go_on.set()
 

@@ -13,10 +13,9 @@ from typing import Any
 
 from clew import config as configuration
 from clew.agent.personalities import Wardrobe
-from clew.client.calls import Calls
+from clew.api.handlers.parts import Caller, Parts
+from clew.api.local import Calls, LocalTransport
 from clew.client.client import Client
-from clew.client.local import LocalTransport
-from clew.client.parts import Caller, Parts
 from clew.core.arrivals import Incoming, Receipt, Sender
 from clew.core.message import Message
 from clew.core.replies import ReplyTo

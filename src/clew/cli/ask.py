@@ -23,7 +23,7 @@ from clew.cli.talking import (
 )
 
 if TYPE_CHECKING:
-    from clew.core.params import Upload
+    from clew.core.arrivals import Attached
     from clew.core.signals import Event
     from clew.core.turn import Turn
 
@@ -84,7 +84,7 @@ async def _ask(app: App, text: str, choice: Choice, *, typed: str) -> int:
 
 
 async def _run(
-    app: App, parts: Parts, text: str, lines: Any, aside: Any, *, pictures: tuple[Upload, ...]
+    app: App, parts: Parts, text: str, lines: Any, aside: Any, *, pictures: tuple[Attached, ...]
 ) -> int:
     seat = parts.seat
     ready = await seat.make_ready()

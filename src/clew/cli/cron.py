@@ -60,8 +60,9 @@ def cron_add(app: App, /, words: tuple[str, ...], **given: Any) -> None:  # fmt:
       clew cron add disk "every 2h" "Is any disk nearly full?" --deliver-to telegram:123
       clew cron add review "0 17 * * fri" "Sum up the week." --session fixed
     """
-    from clew.client.cron import make_job
-    from clew.operations import get_operation, read_params
+    from clew.api.handlers.cron import make_job
+    from clew.api.operation import read_params
+    from clew.api.table import get_operation
 
     said = {name: value for name, value in given.items() if value is not None}
     params: Any = read_params(get_operation("cron.add"), said | {"text": " ".join(words)})

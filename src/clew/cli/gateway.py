@@ -37,7 +37,8 @@ def gateway_call(app: App, method: str, params: str, url: str | None, token: str
       clew gateway call sessions.list --params '{"limit": 5}'
       clew gateway call status --url https://clew.example.org --token "$TOKEN"
     """
-    from clew.operations import get_operation, read_params
+    from clew.api.operation import read_params
+    from clew.api.table import get_operation
 
     given = _read_params(params)
     read_params(get_operation(method), given)

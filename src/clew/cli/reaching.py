@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from clew.api import sessions as sessions_rows
 from clew.cli.app import App
 from clew.cli.talking import Choice, Parts, expand
 
@@ -164,8 +165,8 @@ async def _resolve(
     client: Client, seat: RemoteSeat, files: GatewayTranscripts, value: str
 ) -> Resolution:
     """What a person means, asked of the gateway. Transcripts are files here, not there."""
+    from clew.api.sessions import FindSessions
     from clew.core.resume import Resolution, check_value
-    from clew.core.terminals import FindSessions, Found
     from clew.errors import SessionNotFound
 
     value, place = check_value(value), seat.place
@@ -174,7 +175,7 @@ async def _resolve(
         return Resolution(value, step="path", path=str(path))
     params = FindSessions(value=value, cwd=place.cwd, project=place.project, scope=place.scope)
     try:
-        found = await client.do("sessions.find", params, Found)
+        found = await client.do(sessions_rows.FIND, params)
     except SessionNotFound:
         if path is None:
             raise

@@ -24,8 +24,8 @@ from clew.core.text import strip_controls
 from clew.version import __version__
 
 if TYPE_CHECKING:
+    from clew.api.status import StatusReport
     from clew.core.stats import StoreStats
-    from clew.core.views import StatusReport
     from clew.gateway.presence import Running
     from clew.ports import Store
     from clew.wiring import StoreFacts

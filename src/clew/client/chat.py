@@ -1,165 +1,84 @@
-"""Saying something: `chat.send`, and to which session it goes.
-
-Under a key it is taken in like a message on a channel, with all the rules for those; in a session
-that is named it is said as it is. What comes of it is told in `answers`.
-"""
+"""`Client.chat`: say something, and see what comes of it."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import secrets
-from collections.abc import AsyncGenerator
-from typing import Final
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
+from typing import Any
 
-import msgspec
+from clew.api import chat
+from clew.api.chat import Accepted, SendChat, Upload
+from clew.api.frames import AcceptedFrame, EventFrame, StreamFrame
+from clew.api.sessions import Stopped, StopSession
+from clew.client.noun import Do
 
-from clew.client.answers import Sent, answer
-from clew.client.parts import Caller, Parts, get_visible
-from clew.core.arrivals import Attached, Incoming, Sender
-from clew.core.channelkeys import complete_key
-from clew.core.delivery import NewInbound
-from clew.core.frames import AcceptedFrame, StreamFrame
-from clew.core.keys import check_key
-from clew.core.params import SendChat
-from clew.core.replies import API, reply_over_api
-from clew.core.routing import Arrival
-from clew.core.session import NewSession, Session, may_see
-from clew.core.views import Accepted
-from clew.errors import InvalidInput, ModelNotFound, SessionNotFound
-from clew.runtime.intake import keep_file
-from clew.runtime.queueing import read_mode
-
-PLATFORM: Final = "sdk"
+Stream = Callable[[SendChat], AsyncGenerator[StreamFrame]]
 
 
-# --- saying it --------------------------------------------------------------------------------
+class Chat:
+    """Talking to sessions."""
 
+    def __init__(self, do: Do, stream: Stream) -> None:
+        self._do = do
+        self._stream = stream
 
-async def send(parts: Parts, params: SendChat, caller: Caller) -> Accepted:
-    """Keep a message; its turn comes."""
-    return _accepted(await _say(parts, params, caller))
+    def send(
+        self,
+        text: str,
+        *,
+        session: str | None = None,
+        key: str | None = None,
+        attachments: tuple[Upload, ...] = (),
+        idempotency_key: str | None = None,
+        attended: bool = True,
+    ) -> Sending:
+        """A message for a session, for where a key leads, or for a new session.
 
-
-async def stream(parts: Parts, params: SendChat, caller: Caller) -> AsyncGenerator[StreamFrame]:
-    """Keep a message, and tell of its turn to the end: accepted, then events, then done.
-
-    What goes wrong before it is kept comes before the first frame.
-    """
-    sent = await _say(parts, params, caller)
-    session_id, head = sent.row.session_id or "", sent.head
-    if head is None:
-        head = (await parts.store.get_session(session_id)).head
-    # Nothing was awaited since the turn was put in its lane: nothing of it has happened yet.
-    with parts.runtime.watch(session_id, head) as events:
-        yield AcceptedFrame(_accepted(sent))
-        async with contextlib.aclosing(answer(parts, sent, events)) as frames:
-            async for frame in frames:
-                yield frame
-
-
-async def _say(parts: Parts, params: SendChat, caller: Caller) -> Sent:
-    if not params.text.strip() and not params.attachments:
-        raise InvalidInput("The message is empty. Nothing was sent.")
-    if params.key is None:
-        return await _say_to_session(parts, params, caller)
-    if params.session is not None:
-        raise InvalidInput("Name a session or a key, not both. Nothing was sent.")
-    return await _say_under_key(parts, params, params.key, caller)
-
-
-async def _say_to_session(parts: Parts, params: SendChat, caller: Caller) -> Sent:
-    """Into that session as it is, or into a new one."""
-    session = await _open_session(parts, params, caller)
-    blobs = [await keep_file(parts.store, each) for each in params.attachments]
-    payload = {"text": params.text, "reply_to": msgspec.to_builtins(reply_over_api(caller.person))}
-    payload |= {"parts": blobs} if blobs else {}
-    payload |= {} if params.attended else {"attended": False}
-    inbound_id = secrets.token_hex(8)
-    new = NewInbound(
-        id=inbound_id,
-        channel=API,
-        account=caller.person,
-        external_id=params.idempotency_key or inbound_id,
-        key=session.key,
-        session_id=session.id,
-        person=caller.person,
-        payload=payload,
-    )
-    ticket = await parts.runtime.accept(
-        new,
-        attended=caller.is_owner and params.attended,
-        model=_replacement(parts, session),
-        queue=read_mode(session.metadata.get("queue")),
-    )
-    if ticket.inbound is None:
-        raise TypeError("a message that was given has a row in the inbox")
-    if not ticket.is_new:
-        # One that names another session is the first one all the same.
-        return Sent(ticket.inbound, is_new=False)
-    return Sent(ticket.inbound, is_new=True, head=session.head, turn=ticket.turn)
-
-
-def _replacement(parts: Parts, session: Session) -> str | None:
-    """What answers in the place of a model that is no longer configured."""
-    try:
-        parts.models.get_model(session.model)
-    except ModelNotFound:
-        return parts.models.get_model().name
-    return None
-
-
-async def _say_under_key(parts: Parts, params: SendChat, key: str, caller: Caller) -> Sent:
-    """To wherever the key leads, by the rules of all that comes in."""
-    if parts.reception is None:
-        raise InvalidInput("Keys lead nowhere here: name a session. Nothing was sent.")
-    taken = await parts.reception.take_in(
-        Incoming(
-            arrival=Arrival(channel=API, account=caller.person),
-            sender=Sender(caller.person),
-            person=caller.person,
-            scope=caller.scope,
-            key=complete_key(check_key(key)),
-            text=params.text,
-            attachments=tuple(Attached(each.media_type, each.data) for each in params.attachments),
-            external_id=params.idempotency_key or secrets.token_hex(8),
-            received_at=parts.runtime.clock(),
-            reply_to=reply_over_api(caller.person),
-            attended=params.attended,
+        `await` it to have it kept; or iterate over it, for everything until it is answered. Not
+        `attended`, tools that need the owner's word are refused at once.
+        """
+        given = SendChat(
+            text=text,
+            session=session,
+            key=key,
+            attachments=attachments,
+            idempotency_key=idempotency_key,
+            attended=attended,
         )
-    )
-    head = None if taken.session is None else taken.session.head
-    turn = None if taken.ticket is None else taken.ticket.turn
-    return Sent(taken.inbound, is_new=taken.is_new, head=head, turn=turn)
+        return Sending(self._do, self._stream, given)
+
+    async def abort(self, session: str) -> Stopped:
+        """Stop the turn that runs, and take back what waits."""
+        return await self._do(chat.ABORT, StopSession(id=session))
 
 
-def _accepted(sent: Sent) -> Accepted:
-    row = sent.row
-    return Accepted(row.session_id or "", row.id, sent.is_new, row.turn_id)
+class Sending:
+    """A message on its way. `accepted` is there once it is kept: with the first event, or awaited.
 
+    Nothing happens before somebody awaits it or asks for the first event.
+    """
 
-# --- where to ---------------------------------------------------------------------------------
+    def __init__(self, do: Do, stream: Stream, params: SendChat) -> None:
+        self.accepted: Accepted | None = None
+        self._do = do
+        self._stream = stream
+        self._params = params
 
+    def __await__(self) -> Generator[Any, Any, Accepted]:
+        return self._keep().__await__()
 
-async def _open_session(parts: Parts, params: SendChat, caller: Caller) -> Session:
-    """The session that is meant, or a new one."""
-    if params.session is not None:
-        return await get_visible(parts, params.session, caller)
-    # A second delivery has to come to the same new session.
-    name = secrets.token_hex(8)
-    if params.idempotency_key is not None:
-        named = f"{caller.person}\0{params.idempotency_key}".encode("utf-8", "surrogatepass")
-        name = hashlib.sha256(named).hexdigest()[:32]
-    model = parts.models.get_model()
-    new = NewSession(
-        key=f"{PLATFORM}:{name}",
-        person=caller.person,
-        platform=PLATFORM,
-        kind="sdk",
-        model=model.name,
-        provider=model.provider,
-    )
-    session, _ = await parts.store.open_session(new)
-    if not may_see(caller.person, session.person):
-        raise SessionNotFound(new.key)  # somebody else has begun one under that name
-    return session
+    async def _keep(self) -> Accepted:
+        self.accepted = await self._do(chat.SEND, self._params)
+        return self.accepted
+
+    def frames(self) -> AsyncGenerator[StreamFrame]:
+        """All that comes, from that it is kept to that it is answered. Close it when you leave."""
+        return self._stream(self._params)
+
+    async def __aiter__(self) -> AsyncIterator[EventFrame]:
+        async with contextlib.aclosing(self.frames()) as frames:
+            async for frame in frames:
+                if isinstance(frame, AcceptedFrame):
+                    self.accepted = frame.accepted
+                elif isinstance(frame, EventFrame):
+                    yield frame

@@ -5,27 +5,33 @@
         async for frame in clew.chat.send("Hello", session=page.sessions[0].id):
             print(frame.event)
 
-Every method is one operation of the table; `call` does any of them by name.
+Every method is one operation of the table; `call` does any of them by name. A noun is loaded when
+it is first used: a program that lists sessions does not pay for the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Self, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
 
-from clew.client.doing import check
-from clew.client.library import Sessions
-from clew.client.nouns import Approvals, Cron, Memory, Outbox, Pairings, Queue, Tokens
-from clew.client.talking import Chat
-from clew.client.transport import Live, Transport
-from clew.core.params import GetUsage, NoParams, Params
-from clew.core.personality import Personality
-from clew.core.usage import UsageBy
-from clew.core.views import PersonalityList, StatusReport, UsageReport
-from clew.operations import get_operation, read_params
+import msgspec
 
-T = TypeVar("T")
+from clew.api.operation import NoParams, Operation, P, R, read_params
+from clew.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from clew.api.chat import SendChat
+    from clew.api.frames import StreamFrame
+    from clew.api.status import StatusReport
+    from clew.api.transport import Live, Transport
+    from clew.api.usage import UsageReport
+    from clew.client.chat import Chat
+    from clew.client.nouns import Approvals, Cron, Memory, Outbox, Pairings, Queue, Tokens
+    from clew.client.sessions import Sessions
+    from clew.core.personality import Personality
+    from clew.core.usage import UsageBy
 
 
 class Client:
@@ -40,15 +46,6 @@ class Client:
     ) -> None:
         """The gateway's address and a token of it; or another way there."""
         self._transport = transport or _http(url, token)
-        self.sessions = Sessions(self.do)
-        self.chat = Chat(self.do, self._transport.stream)
-        self.memory = Memory(self.do)
-        self.approvals = Approvals(self.do)
-        self.queue = Queue(self.do)
-        self.outbox = Outbox(self.do)
-        self.tokens = Tokens(self.do)
-        self.pairings = Pairings(self.do)
-        self.cron = Cron(self.do)
 
     async def __aenter__(self) -> Self:
         return self
@@ -60,13 +57,14 @@ class Client:
         """Let go of connections."""
         await self._transport.close()
 
-    async def do(self, name: str, params: Params, gives: type[T], /) -> T:  # noqa: ARG002  # for the type checker
-        """An operation with its parameters as a value."""
-        answer: T = await self._transport.call(get_operation(name), check(name, params))
-        return answer
+    async def do(self, operation: Operation[P, R], params: P, /) -> R:
+        """An operation with its parameters as a value, which are checked here as they are there."""
+        return await self._transport.call(operation, check(operation, params))
 
     async def call(self, name: str, params: Mapping[str, Any] | None = None) -> Any:
         """Any operation by its name, with its parameters as JSON has them."""
+        from clew.api.table import get_operation  # noqa: PLC0415  # a name may be of any noun
+
         operation = get_operation(name)
         return await self._transport.call(operation, read_params(operation, params or {}))
 
@@ -74,22 +72,104 @@ class Client:
         """Live events: `async with client.live() as live`, subscribe, and iterate over it."""
         return self._transport.live()
 
+    # --- the nouns ------------------------------------------------------------------------------
+
+    @cached_property
+    def sessions(self) -> Sessions:
+        """Sessions: reading, changing, putting away."""
+        from clew.client.sessions import Sessions  # noqa: PLC0415  # loaded when it is first used
+
+        return Sessions(self.do)
+
+    @cached_property
+    def chat(self) -> Chat:
+        """Talking to sessions."""
+        from clew.client.chat import Chat  # noqa: PLC0415  # loaded when it is first used
+
+        return Chat(self.do, self._stream)
+
+    @cached_property
+    def memory(self) -> Memory:
+        """The two memory files."""
+        from clew.client.nouns import Memory  # noqa: PLC0415  # loaded when it is first used
+
+        return Memory(self.do)
+
+    @cached_property
+    def approvals(self) -> Approvals:
+        """Tool calls that wait for the owner's decision."""
+        from clew.client.nouns import Approvals  # noqa: PLC0415  # loaded when it is first used
+
+        return Approvals(self.do)
+
+    @cached_property
+    def queue(self) -> Queue:
+        """Messages that wait for their turn."""
+        from clew.client.nouns import Queue  # noqa: PLC0415  # loaded when it is first used
+
+        return Queue(self.do)
+
+    @cached_property
+    def outbox(self) -> Outbox:
+        """Replies to channels."""
+        from clew.client.nouns import Outbox  # noqa: PLC0415  # loaded when it is first used
+
+        return Outbox(self.do)
+
+    @cached_property
+    def tokens(self) -> Tokens:
+        """Credentials of the gateway."""
+        from clew.client.nouns import Tokens  # noqa: PLC0415  # loaded when it is first used
+
+        return Tokens(self.do)
+
+    @cached_property
+    def pairings(self) -> Pairings:
+        """Guests, and people who ask to be let in."""
+        from clew.client.nouns import Pairings  # noqa: PLC0415  # loaded when it is first used
+
+        return Pairings(self.do)
+
+    @cached_property
+    def cron(self) -> Cron:
+        """Jobs that a gateway runs by the clock."""
+        from clew.client.nouns import Cron  # noqa: PLC0415  # loaded when it is first used
+
+        return Cron(self.do)
+
+    # --- the whole ------------------------------------------------------------------------------
+
     async def personalities(self) -> tuple[Personality, ...]:
-        """The hats."""
-        return (await self.do("personalities.list", NoParams(), PersonalityList)).personalities
+        """Personalities of the agent."""
+        from clew.api.personalities import LIST  # noqa: PLC0415  # loaded when it is first used
+
+        return (await self.do(LIST, NoParams())).personalities
 
     async def usage(self, *, by: UsageBy = "day", since: int = 0, limit: int = 100) -> UsageReport:
         """What was spent since a time, summed up."""
-        return await self.do("usage", GetUsage(by=by, since=since, limit=limit), UsageReport)
+        from clew.api.usage import USAGE, GetUsage  # noqa: PLC0415  # loaded when it is first used
+
+        return await self.do(USAGE, GetUsage(by=by, since=since, limit=limit))
 
     async def status(self) -> StatusReport:
         """How it is doing."""
-        return await self.do("status", NoParams(), StatusReport)
+        from clew.api.status import STATUS  # noqa: PLC0415  # loaded when it is first used
+
+        return await self.do(STATUS, NoParams())
+
+    def _stream(self, params: SendChat) -> AsyncGenerator[StreamFrame]:
+        from clew.api.chat import SEND  # noqa: PLC0415  # loaded when it is first used
+
+        return self._transport.stream(check(SEND, params))
+
+
+def check(operation: Operation[P, R], params: P) -> P:
+    """The parameters, if the table allows them: refused here as they would be there."""
+    return read_params(operation, msgspec.to_builtins(params))
 
 
 def _http(url: str | None, token: str | None) -> Transport:
     from clew.client.http import HttpTransport  # noqa: PLC0415  # not for who stays in process
-    from clew.errors import InvalidInput  # noqa: PLC0415  # likewise
 
     if url is None:
         raise InvalidInput("A client needs the address of a gateway; `clew.local()` needs none.")

@@ -15,13 +15,14 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from clew.client.transport import Live
-from clew.core.frames import DoneFrame, ErrorFrame, Frame, StreamFrame, read_frame, to_wire
-from clew.core.params import Params, SendChat
-from clew.core.problems import Problem, error_of
-from clew.core.views import Exported
+from clew.api.chat import SEND, SendChat
+from clew.api.frames import DoneFrame, ErrorFrame, Frame, StreamFrame, read_frame
+from clew.api.operation import Operation, P, Params, R
+from clew.api.problems import Problem, error_of
+from clew.api.sessions import Exported
+from clew.api.transport import Live
+from clew.core.jsontext import to_wire
 from clew.errors import ClewError, GatewayUnavailable, InvalidInput
-from clew.operations import Operation, get_operation
 from clew.version import __version__
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class HttpTransport:
             trust_env=not is_here(self.url),
         )
 
-    async def call(self, operation: Operation, params: Params) -> Any:
+    async def call(self, operation: Operation[P, R], params: P) -> R:
         """See `Transport`."""
         from httpx import HTTPError  # noqa: PLC0415  # loaded already
 
@@ -63,21 +64,23 @@ class HttpTransport:
         if not response.is_success:
             raise read_problem(response.status_code, response.content)
         if operation.answer == "file":
-            return _file(response)
+            exported: Any = _file(response)
+            return exported  # type: ignore[no-any-return]  # as the row says
         try:
-            return msgspec.json.decode(response.content, type=operation.gives)
+            answer: R = msgspec.json.decode(response.content, type=operation.gives)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise GatewayUnavailable(
                 f"What {self.url} answered to {operation.name} can't be read: {error}. "
                 "Is it a clew of another version?"
             ) from error
+        return answer
 
     async def stream(self, params: SendChat) -> AsyncGenerator[StreamFrame]:
         """See `Transport`."""
         from httpx import HTTPError, Timeout  # noqa: PLC0415  # loaded already
 
         asked = msgspec.structs.replace(params, stream=True)
-        request = self._request(get_operation("chat.send"), asked)
+        request = self._request(SEND, asked)
         # Between two events there may be a long turn; the gateway's heartbeat is every 15 s.
         request.extensions["timeout"] = Timeout(PATIENCE, read=60.0).as_dict()
         try:
@@ -110,7 +113,7 @@ class HttpTransport:
         """Close the connections."""
         await self._http.aclose()
 
-    def _request(self, operation: Operation, params: Params) -> httpx.Request:
+    def _request(self, operation: Operation[Any, Any], params: Params) -> httpx.Request:
         values: dict[str, Any] = msgspec.to_builtins(params)
         path = operation.path
         for name in operation.path_fields:

@@ -20,9 +20,12 @@ from websockets.exceptions import (
     WebSocketException,
 )
 
-from clew.client.http import is_here, read_problem, unreachable
-from clew.core.endings import FLOOD, TOO_LONG, UNAUTHORIZED, UNREADABLE, Ending
-from clew.core.frames import (
+from clew.api.frames import (
+    FLOOD,
+    TOO_LONG,
+    UNAUTHORIZED,
+    UNREADABLE,
+    Ending,
     EventFrame,
     LiveFrame,
     StateFrame,
@@ -30,8 +33,9 @@ from clew.core.frames import (
     SubscribedFrame,
     Unsubscribe,
     read_frame,
-    to_wire,
 )
+from clew.client.http import is_here, read_problem, unreachable
+from clew.core.jsontext import to_wire
 from clew.errors import (
     GatewayUnavailable,
     InvalidInput,

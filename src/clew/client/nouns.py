@@ -2,58 +2,35 @@
 
 from __future__ import annotations
 
-from clew.client.doing import Do
+from clew.api import approvals, cron, memory, outbox, pairings, queue, tokens
+from clew.api.approvals import DecideApproval, ListApprovals
+from clew.api.chat import Accepted
+from clew.api.cron import AddJob, OneJob
+from clew.api.memory import GetMemory, MemoryHistory, MemoryView, WriteMemory
+from clew.api.operation import NoParams
+from clew.api.outbox import ListOutbox, RetryOutbound
+from clew.api.pairings import DecidePairing
+from clew.api.queue import DropQueue, ListQueue, QueuedView
+from clew.api.tokens import CreateToken, NewToken, OneToken
+from clew.client.noun import Noun
 from clew.core.cron import CronJob
 from clew.core.delivery import Outbound, OutboundStatus
 from clew.core.guests import Pairing
 from clew.core.memory import MemoryName
-from clew.core.params import (
-    AddJob,
-    CreateToken,
-    DecideApproval,
-    DecidePairing,
-    DropQueue,
-    GetMemory,
-    ListApprovals,
-    ListOutbox,
-    ListQueue,
-    NoParams,
-    OneJob,
-    OneToken,
-    RetryOutbound,
-    WriteMemory,
-)
 from clew.core.session import OWNER
 from clew.core.tokens import Scope, Token
 from clew.core.turn import Approval, ApprovalScope, Decision
-from clew.core.views import (
-    Accepted,
-    ApprovalList,
-    Dropped,
-    JobList,
-    MemoryHistory,
-    MemoryView,
-    NewToken,
-    OutboxList,
-    PairingList,
-    QueuedView,
-    QueueList,
-    TokenList,
-)
 
 
-class Memory:
+class Memory(Noun):
     """The two memory files."""
-
-    def __init__(self, do: Do) -> None:
-        self._do = do
 
     async def get(
         self, store: MemoryName = "memory", *, personality: str | None = None
     ) -> MemoryView:
         """A file as it is now."""
         params = GetMemory(store=store, personality=personality)
-        return await self._do("memory.get", params, MemoryView)
+        return await self._do(memory.GET, params)
 
     async def write(
         self,
@@ -67,56 +44,47 @@ class Memory:
         params = WriteMemory(
             store=store, content=content, personality=personality, if_match=if_match
         )
-        return await self._do("memory.write", params, MemoryView)
+        return await self._do(memory.WRITE, params)
 
     async def history(
         self, store: MemoryName = "memory", *, personality: str | None = None
     ) -> MemoryHistory:
         """What was written before, newest first."""
         params = GetMemory(store=store, personality=personality)
-        return await self._do("memory.history", params, MemoryHistory)
+        return await self._do(memory.HISTORY, params)
 
 
-class Approvals:
+class Approvals(Noun):
     """Tool calls that wait for the owner's word."""
-
-    def __init__(self, do: Do) -> None:
-        self._do = do
 
     async def list(self, session: str | None = None) -> tuple[Approval, ...]:
         """Those that wait, oldest first."""
         params = ListApprovals(session=session)
-        return (await self._do("approvals.list", params, ApprovalList)).approvals
+        return (await self._do(approvals.LIST, params)).approvals
 
     async def decide(
         self, approval: str, decision: Decision, *, scope: ApprovalScope = "once"
     ) -> Approval:
         """Yes or no; the first answer stays."""
         params = DecideApproval(id=approval, decision=decision, scope=scope)
-        return await self._do("approvals.decide", params, Approval)
+        return await self._do(approvals.DECIDE, params)
 
 
-class Queue:
+class Queue(Noun):
     """Messages that wait for their turn."""
-
-    def __init__(self, do: Do) -> None:
-        self._do = do
 
     async def list(self, session: str | None = None, *, limit: int = 100) -> tuple[QueuedView, ...]:
         """Those that wait, oldest first."""
         params = ListQueue(session=session, limit=limit)
-        return (await self._do("queue.list", params, QueueList)).messages
+        return (await self._do(queue.LIST, params)).messages
 
     async def drop(self, session: str) -> tuple[str, ...]:
         """Take back what waits in a session."""
-        return (await self._do("queue.drop", DropQueue(session=session), Dropped)).dropped
+        return (await self._do(queue.DROP, DropQueue(session=session))).dropped
 
 
-class Outbox:
+class Outbox(Noun):
     """Replies to channels."""
-
-    def __init__(self, do: Do) -> None:
-        self._do = do
 
     async def list(
         self,
@@ -127,64 +95,55 @@ class Outbox:
     ) -> tuple[Outbound, ...]:
         """Deliveries, newest first."""
         params = ListOutbox(session=session, state=state, limit=limit)
-        return (await self._do("outbox.list", params, OutboxList)).deliveries
+        return (await self._do(outbox.LIST, params)).deliveries
 
     async def retry(self, outbound: str) -> Outbound:
         """Send again what failed or is uncertain."""
-        return await self._do("outbox.retry", RetryOutbound(id=outbound), Outbound)
+        return await self._do(outbox.RETRY, RetryOutbound(id=outbound))
 
 
-class Tokens:
+class Tokens(Noun):
     """Credentials of the gateway."""
-
-    def __init__(self, do: Do) -> None:
-        self._do = do
 
     async def list(self) -> tuple[Token, ...]:
         """All of them, oldest first."""
-        return (await self._do("tokens.list", NoParams(), TokenList)).tokens
+        return (await self._do(tokens.LIST, NoParams())).tokens
 
     async def create(
         self, name: str, scope: Scope, *, person: str = OWNER, expires_at: int | None = None
     ) -> NewToken:
         """A new one; its secret is in the answer and nowhere else."""
         params = CreateToken(name=name, scope=scope, person=person, expires_at=expires_at)
-        return await self._do("tokens.create", params, NewToken)
+        return await self._do(tokens.CREATE, params)
 
     async def revoke(self, token: str) -> Token:
         """The end of one."""
-        return await self._do("tokens.revoke", OneToken(id=token), Token)
+        return await self._do(tokens.REVOKE, OneToken(id=token))
 
 
-class Pairings:
+class Pairings(Noun):
     """Guests, and those who ask to be let in."""
-
-    def __init__(self, do: Do) -> None:
-        self._do = do
 
     async def list(self) -> tuple[Pairing, ...]:
         """All of them: first those who wait; newest first."""
-        return (await self._do("pairings.list", NoParams(), PairingList)).pairings
+        return (await self._do(pairings.LIST, NoParams())).pairings
 
     async def approve(self, who: str) -> Pairing:
         """Let somebody in, by the code that they were given, or as `channel:id`."""
-        return await self._do("pairings.decide", DecidePairing(who=who), Pairing)
+        return await self._do(pairings.DECIDE, DecidePairing(who=who))
 
     async def refuse(self, who: str) -> Pairing:
         """Keep somebody out, a guest too."""
         params = DecidePairing(who=who, decision="refuse")
-        return await self._do("pairings.decide", params, Pairing)
+        return await self._do(pairings.DECIDE, params)
 
 
-class Cron:
+class Cron(Noun):
     """Jobs that a gateway runs by the clock."""
-
-    def __init__(self, do: Do) -> None:
-        self._do = do
 
     async def list(self) -> tuple[CronJob, ...]:
         """All of them, by name."""
-        return (await self._do("cron.list", NoParams(), JobList)).jobs
+        return (await self._do(cron.LIST, NoParams())).jobs
 
     async def add(
         self,
@@ -207,12 +166,12 @@ class Cron:
             deliver_to=deliver_to,
             timezone=timezone,
         )
-        return await self._do("cron.add", params, CronJob)
+        return await self._do(cron.ADD, params)
 
     async def remove(self, name: str) -> CronJob:
         """Take one away; its sessions stay."""
-        return await self._do("cron.remove", OneJob(name=name), CronJob)
+        return await self._do(cron.REMOVE, OneJob(name=name))
 
     async def run(self, name: str) -> Accepted:
         """Begin a run now."""
-        return await self._do("cron.run", OneJob(name=name), Accepted)
+        return await self._do(cron.RUN, OneJob(name=name))

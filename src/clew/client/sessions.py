@@ -1,253 +1,164 @@
-"""The calls about sessions: listing, reading, changing, putting away."""
+"""`Client.sessions`: one method for each operation about sessions."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Literal
 
-import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
-from clew.client.parts import Caller, Parts, get_visible, view
-from clew.core.compaction import Compacted
-from clew.core.message import Message
-from clew.core.params import (
+from clew.api import sessions
+from clew.api.sessions import (
     CompactSession,
+    Exported,
     ExportSession,
     ForkSession,
     GetMessages,
     GetSession,
     ListSessions,
+    MessagePage,
     OneSession,
     PreviewSession,
     ResolveSession,
-    UpdateSession,
-)
-from clew.core.search import SearchFilter, SearchHit
-from clew.core.session import Session, SessionEdit, SessionFilter
-from clew.core.text import cut, strip_controls
-from clew.core.views import (
-    Exported,
-    Hit,
-    ListedSession,
-    MessageHtml,
-    MessagePage,
-    PreviewLine,
     SessionDetail,
     SessionList,
     SessionPreview,
     SessionView,
-    list_session,
+    Stopped,
+    StopSession,
+    UpdateSession,
 )
-from clew.errors import InvalidInput, SessionNotFound
-from clew.runtime.resuming import get_resumed, resolve_resume
-from clew.runtime.unfinished import list_unfinished
-
-MEDIA_TYPES: Final = {
-    "md": "text/markdown; charset=utf-8",
-    "html": "text/html; charset=utf-8",
-    "jsonl": "application/jsonl",
-}
-ROUNDS: Final = 10
-"""Pages that a narrowed search looks through for one of its own."""
+from clew.client.noun import Noun
+from clew.core.compaction import Compacted
+from clew.core.models import Thinking
+from clew.core.session import SendPolicy
 
 
-async def list_sessions(parts: Parts, params: ListSessions, caller: Caller) -> SessionList:
-    """Newest first; with words to look for, best first."""
-    if params.q is not None and params.q.strip():
-        return await _search(parts, params, caller)
-    where = SessionFilter(
-        viewer=caller.person,
-        platform=params.platform,
-        agent=params.agent,
-        cwd=params.cwd,
-        project=params.project,
-        text=params.named,
-        active_since=_active_since(parts, params),
-        archived=None if params.trashed else bool(params.archived),
-        trashed=params.trashed,
-    )
-    page = await parts.store.list_sessions(where, limit=params.limit, cursor=params.cursor)
-    return SessionList(await _listed(parts, [(each, None) for each in page.sessions]), page.cursor)
+class Sessions(Noun):
+    """Sessions: reading, changing, putting away."""
 
-
-async def _search(parts: Parts, params: ListSessions, caller: Caller) -> SessionList:
-    """The best message of each session. What the index can't narrow is narrowed here."""
-    if params.trashed:
-        raise InvalidInput("The trash can't be searched. Leave out `q` or `trashed`.")
-    where = SearchFilter(
-        viewer=caller.person,
-        platform=params.platform,
-        agent=params.agent,
-        cwd=params.cwd,
-        project=params.project,
-    )
-    since = _active_since(parts, params)
-    found: list[tuple[Session, Hit | None]] = []
-    cursor, was_cut = params.cursor, False
-    for _ in range(ROUNDS):
-        page = await parts.store.search(
-            params.q or "",
-            where,
-            limit=params.limit - len(found),
+    async def list(
+        self,
+        *,
+        q: str | None = None,
+        limit: int = 20,
+        cursor: str | None = None,
+        platform: str | None = None,
+        agent: str | None = None,
+        cwd: str | None = None,
+        project: str | None = None,
+        named: str | None = None,
+        active: int | None = None,
+        archived: bool | None = None,
+        trashed: bool = False,
+    ) -> SessionList:
+        """A page of sessions, newest first; with `q` those in which it was said, best first."""
+        params = ListSessions(
+            q=q,
+            limit=limit,
             cursor=cursor,
-            per_session=True,
+            platform=platform,
+            agent=agent,
+            cwd=cwd,
+            project=project,
+            named=named,
+            active=active,
+            archived=archived,
+            trashed=trashed,
         )
-        for hit in page.hits:
-            session = await parts.store.get_session(hit.session_id)
-            if _fits(session, params.archived, since):
-                found.append((session, _hit(hit)))
-        cursor, was_cut = page.cursor, was_cut or page.cut
-        if cursor is None or len(found) >= params.limit:
-            break
-    return SessionList(await _listed(parts, found), cursor, was_cut)
+        return await self._do(sessions.LIST, params)
 
+    async def get(
+        self, session: str, *, messages: int = 200, render: Literal["html"] | None = None
+    ) -> SessionDetail:
+        """A session and its newest messages; with `render`, with safe HTML."""
+        params = GetSession(id=session, messages=messages, render=render)
+        return await self._do(sessions.GET, params)
 
-def _fits(session: Session, archived: bool | None, since: int | None) -> bool:
-    if archived is not None and (session.archived_at is not None) is not archived:
-        return False
-    return since is None or session.updated_at >= since
-
-
-def _hit(hit: SearchHit) -> Hit:
-    return Hit(hit.seq, hit.role, hit.at, hit.snippet, hit.score)
-
-
-def _active_since(parts: Parts, params: ListSessions) -> int | None:
-    return None if params.active is None else parts.runtime.clock() - params.active * 60_000
-
-
-async def _listed(
-    parts: Parts, found: Sequence[tuple[Session, Hit | None]]
-) -> tuple[ListedSession, ...]:
-    ids = [session.id for session, _ in found]
-    short_ids = await parts.store.shorten_ids(ids)
-    states = await parts.store.list_states(ids)
-    return tuple(
-        list_session(session, short_ids[session.id], states[session.id], hit)
-        for session, hit in found
-        if session.id in short_ids and session.id in states  # purged meanwhile
-    )
-
-
-async def get_session(parts: Parts, params: GetSession, caller: Caller) -> SessionDetail:
-    """A session and its newest messages."""
-    session = await get_visible(parts, params.id, caller)
-    messages = await parts.store.get_messages(session.id, params.messages + 1)
-    more = len(messages) > params.messages
-    shown = messages[1:] if more else messages
-    html = await _render(parts, shown, params.render)
-    return SessionDetail(await view(parts, session), shown, more, html)
-
-
-async def get_messages(parts: Parts, params: GetMessages, caller: Caller) -> MessagePage:
-    """A page of a session's messages."""
-    session = await get_visible(parts, params.id, caller)
-    messages = await parts.store.get_messages(
-        session.id,
-        params.limit + 1,
-        before=params.before,
-        after=params.after,
-        undone=params.undone,
-    )
-    more = len(messages) > params.limit
-    shown = messages[1:] if more else messages
-    unfinished = await list_unfinished(parts.store, shown)
-    html = await _render(parts, shown, params.render)
-    return MessagePage(shown, session.head, more, unfinished, html)
-
-
-async def _render(
-    parts: Parts, messages: Sequence[Message], form: Literal["html"] | None
-) -> tuple[MessageHtml, ...] | None:
-    if form is None:
-        return None
-    if parts.render is None:
-        raise InvalidInput("Nobody here can make HTML of messages. Leave out `render`.")
-    return await parts.render(messages)
-
-
-async def update_session(parts: Parts, params: UpdateSession, caller: Caller) -> SessionView:
-    """A person's change. Names of models and personalities have to be known ones."""
-    session = await get_visible(parts, params.id, caller)
-    edit = SessionEdit(
-        title=params.title,
-        pinned=params.pinned,
-        archived=params.archived,
-        personality=params.personality,
-        thinking=params.thinking,
-        send_policy=params.send_policy,
-    )
-    if params.send_policy is not UNSET:
-        caller.need_owner("change where replies are sent")
-    if isinstance(params.personality, str):
-        parts.personalities.get_personality(params.personality)
-    if params.model is None:
-        edit = msgspec.structs.replace(edit, model=None, provider=None)
-    elif isinstance(params.model, str):
-        info = parts.models.get_model(params.model)
-        edit = msgspec.structs.replace(edit, model=info.name, provider=info.provider)
-    return await view(
-        parts, await parts.store.edit_session(session.id, edit, revision=params.if_match)
-    )
-
-
-async def delete_session(parts: Parts, params: OneSession, caller: Caller) -> SessionView:
-    """Into the trash. One that is there already is not found."""
-    session = await get_visible(parts, params.id, caller)
-    await parts.store.delete_sessions([session.id])
-    return await view(parts, await parts.store.get_session(session.id))
-
-
-async def restore_session(parts: Parts, params: OneSession, caller: Caller) -> SessionView:
-    """Out of the trash."""
-    session = await get_visible(parts, params.id, caller, trashed=True)
-    await parts.store.restore_sessions([session.id])
-    return await view(parts, await parts.store.get_session(session.id))
-
-
-async def fork_session(parts: Parts, params: ForkSession, caller: Caller) -> SessionView:
-    """A new session that shares the beginning of this one."""
-    session = await get_visible(parts, params.id, caller)
-    return await view(parts, await parts.store.fork_session(session.id, at=params.at))
-
-
-async def compact_session(parts: Parts, params: CompactSession, caller: Caller) -> Compacted:
-    """A summary in the place of the older messages, when the session is free."""
-    session = await get_visible(parts, params.id, caller)
-    return await parts.runtime.compact(session.id, instructions=params.instructions)
-
-
-async def export_session(parts: Parts, params: ExportSession, caller: Caller) -> Exported:
-    """The session as a file."""
-    session = await get_visible(parts, params.id, caller)
-    if parts.export is None:
-        raise InvalidInput("Nobody here can write files of sessions.")
-    pieces = [each async for each in parts.export(session, params.format, params.masked)]
-    name = f"session-{session.id}.{params.format}"
-    return Exported(name, MEDIA_TYPES[params.format], "".join(pieces))
-
-
-async def resolve_session(parts: Parts, params: ResolveSession, caller: Caller) -> SessionView:
-    """What a person typed; a file is never meant."""
-    viewer = caller.person
-    resolution = await resolve_resume(parts.store, params.value, None, viewer=viewer, files=False)
-    session = await get_resumed(parts.store, resolution, viewer=viewer)
-    if session.deleted_at is not None:
-        raise SessionNotFound(session.id)
-    return await view(parts, session)
-
-
-async def preview_session(parts: Parts, params: PreviewSession, caller: Caller) -> SessionPreview:
-    """The last messages, a line each."""
-    session = await get_visible(parts, params.id, caller)
-    messages = await parts.store.get_messages(session.id, params.limit)
-    lines = tuple(
-        PreviewLine(
-            each.seq,
-            each.role,
-            cut(" ".join(strip_controls(each.content).split()), params.characters),
+    async def messages(
+        self,
+        session: str,
+        *,
+        limit: int = 50,
+        before: int | None = None,
+        after: int | None = None,
+        undone: bool = False,
+        render: Literal["html"] | None = None,
+    ) -> MessagePage:
+        """The newest messages between two numbers, in order; with `render`, with safe HTML."""
+        params = GetMessages(
+            id=session, limit=limit, before=before, after=after, undone=undone, render=render
         )
-        for each in messages
-    )
-    return SessionPreview(await view(parts, session), lines)
+        return await self._do(sessions.MESSAGES, params)
+
+    async def update(
+        self,
+        session: str,
+        *,
+        title: str | UnsetType | None = UNSET,
+        pinned: bool | UnsetType = UNSET,
+        archived: bool | UnsetType = UNSET,
+        personality: str | UnsetType | None = UNSET,
+        model: str | UnsetType | None = UNSET,
+        thinking: Thinking | UnsetType | None = UNSET,
+        send_policy: SendPolicy | UnsetType | None = UNSET,
+        if_match: int | None = None,
+    ) -> SessionView:
+        """Change a session: what is left out stays, None clears.
+
+        With `if_match`, `StaleRevision` unless that is still its revision.
+        """
+        params = UpdateSession(
+            id=session,
+            title=title,
+            pinned=pinned,
+            archived=archived,
+            personality=personality,
+            model=model,
+            thinking=thinking,
+            send_policy=send_policy,
+            if_match=if_match,
+        )
+        return await self._do(sessions.UPDATE, params)
+
+    async def delete(self, session: str) -> SessionView:
+        """Put it in the trash."""
+        return await self._do(sessions.DELETE, OneSession(id=session))
+
+    async def restore(self, session: str) -> SessionView:
+        """Bring it back from the trash."""
+        return await self._do(sessions.RESTORE, OneSession(id=session))
+
+    async def fork(self, session: str, *, at: int | None = None) -> SessionView:
+        """A new session that shares its beginning, up to and with message `at`."""
+        return await self._do(sessions.FORK, ForkSession(id=session, at=at))
+
+    async def compact(self, session: str, *, instructions: str | None = None) -> Compacted:
+        """A summary in the place of the older messages, for the model."""
+        params = CompactSession(id=session, instructions=instructions)
+        return await self._do(sessions.COMPACT, params)
+
+    async def stop(self, session: str, *, queue: bool = True) -> Stopped:
+        """Abort the turn that runs, and take back what waits; without `queue` that comes next."""
+        return await self._do(sessions.STOP, StopSession(id=session, queue=queue))
+
+    async def export(
+        self,
+        session: str,
+        *,
+        format: Literal["md", "html", "jsonl"] = "md",  # noqa: A002  # as the parameter is called
+        masked: bool | None = None,
+    ) -> Exported:
+        """The session as a file."""
+        params = ExportSession(id=session, format=format, masked=masked)
+        return await self._do(sessions.EXPORT, params)
+
+    async def resolve(self, value: str) -> SessionView:
+        """The session that a person means by a part of an id, a title, or a key."""
+        return await self._do(sessions.RESOLVE, ResolveSession(value=value))
+
+    async def preview(
+        self, session: str, *, limit: int = 10, characters: int = 200
+    ) -> SessionPreview:
+        """Its last messages, a line each."""
+        params = PreviewSession(id=session, limit=limit, characters=characters)
+        return await self._do(sessions.PREVIEW, params)

@@ -1,7 +1,7 @@
 """The application: doors made from the operations table, and the few that are no operation.
 
 What comes in is read in `asking`, who it is from is settled in `auth` and `guard`, what it does is
-`client.calls`. Live events and webhooks come as doors of others.
+`api.handlers`. Live events and webhooks come as doors of others.
 """
 
 from __future__ import annotations
@@ -17,9 +17,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from clew.client.calls import Calls
-from clew.core.frames import to_wire
-from clew.core.params import NoParams, Params, SendChat
+from clew.api.chat import SendChat
+from clew.api.handlers.parts import check_handlers
+from clew.api.local import Calls
+from clew.api.operation import NoParams, Operation, Params, read_params
+from clew.api.table import OPERATIONS, get_operation
+from clew.core.jsontext import to_wire
 from clew.errors import ClewError, InvalidInput
 from clew.gateway.asking import MAX_UPLOAD, read_json, read_query, read_request
 from clew.gateway.auth import Gate, Pass
@@ -30,7 +33,6 @@ from clew.gateway.login import make_login_doors
 from clew.gateway.openapi import make_document
 from clew.gateway.pages import make_page_routes
 from clew.gateway.problems import WORDS, Refused, handle, respond_to_bug
-from clew.operations import OPERATIONS, Operation, get_operation, read_params
 
 JSON: Final = "application/json"
 EXPECTED: Final[tuple[Any, ...]] = (ClewError, Refused, HTTPException, ClientDisconnect)
@@ -52,7 +54,7 @@ class Health(msgspec.Struct, frozen=True):
     status: str = "ok"
 
 
-RPC: Final = Operation(
+RPC: Final[Operation[Any, Any]] = Operation(
     name="rpc",
     method="POST",
     path="/v1/rpc",
@@ -61,7 +63,7 @@ RPC: Final = Operation(
     gives=Any,
     help="Any operation by its name; it needs the scope that the operation needs.",
 )
-HEALTH: Final = Operation(
+HEALTH: Final[Operation[Any, Any]] = Operation(
     name="health",
     method="GET",
     path="/health",
@@ -70,7 +72,7 @@ HEALTH: Final = Operation(
     gives=Health,
     help="Whether the gateway is there. Tells nothing else.",
 )
-DOCUMENT: Final = Operation(
+DOCUMENT: Final[Operation[Any, Any]] = Operation(
     name="openapi",
     method="GET",
     path="/v1/openapi.json",
@@ -89,6 +91,7 @@ def build_app(
     stream_chat: StreamChat | None = None,
 ) -> Starlette:
     """The whole API. `doors` are more than the table has: live events, webhooks, pages."""
+    check_handlers(OPERATIONS)
     desk = _Desk(calls, stream_chat)
     own = (
         *(desk.make_door(each) for each in OPERATIONS),
@@ -126,7 +129,7 @@ class _Desk:
         self._calls = calls
         self._stream_chat = stream_chat
 
-    def make_door(self, operation: Operation) -> Door:
+    def make_door(self, operation: Operation[Any, Any]) -> Door:
         """The door to an operation."""
 
         async def enter(request: Request, given: Pass) -> Response:
@@ -146,12 +149,12 @@ class _Desk:
         )
         return await self._do(plain, read_params(operation, asked.params), given)
 
-    async def _do(self, operation: Operation, params: Params, given: Pass) -> Response:
+    async def _do(self, operation: Operation[Any, Any], params: Params, given: Pass) -> Response:
         if isinstance(params, SendChat) and params.stream:
             if self._stream_chat is None:
                 raise InvalidInput("This gateway has no streams: send it without `stream`.")
             return await self._stream_chat(params, given)
-        result = await self._calls.call(operation.name, params, given.caller)
+        result = await self._calls.call(operation, params, given.caller)
         if operation.answer == "file":
             return _send_file(result.name, result.media_type, result.content)
         headers = {} if operation.etag is None else {"ETag": f'"{operation.etag(result)}"'}

@@ -15,11 +15,10 @@ from urllib.parse import parse_qsl
 import msgspec
 from starlette.requests import Request
 
-from clew.core.complaints import explain
-from clew.core.params import Params
+from clew.api.complaints import explain
+from clew.api.operation import Operation, P, R, read_params
 from clew.errors import InvalidInput
 from clew.gateway.problems import Refused
-from clew.operations import Operation, read_params
 
 MAX_BODY: Final = 4_000_000
 MAX_UPLOAD: Final = 32_000_000
@@ -30,7 +29,7 @@ MAX_FIELDS: Final = 100
 _ETAG: Final = re.compile(r'"([^"]+)"')
 
 
-async def read_request(operation: Operation, request: Request) -> Params:
+async def read_request(operation: Operation[P, R], request: Request) -> P:
     """The parameters of an operation; `InvalidInput` or `Refused` for what is none."""
     values: dict[str, Any] = {}
     query = read_query(request)
@@ -126,7 +125,7 @@ def _know(given: Iterable[str], known: tuple[str, ...]) -> None:
         )
 
 
-def _read_headers(operation: Operation, request: Request) -> dict[str, Any]:
+def _read_headers(operation: Operation[Any, Any], request: Request) -> dict[str, Any]:
     given = request.headers.getlist("if-match")
     if not given or given == ["*"]:
         return {}

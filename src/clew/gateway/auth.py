@@ -16,8 +16,8 @@ from typing import Final
 import msgspec
 from starlette.requests import HTTPConnection
 
-from clew.client.parts import Caller
-from clew.client.tokens import make_token
+from clew.api.handlers.parts import Caller
+from clew.api.handlers.tokens import make_token
 from clew.core.tokens import Scope, Token, covers, digest_of, is_usable
 from clew.errors import ClewError, Forbidden, TooManyRequests, Unauthorized
 from clew.gateway.guard import LOOPBACK, address_of

@@ -17,9 +17,9 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket
 
+from clew.api.operation import Operation
 from clew.gateway.auth import Gate, Pass
 from clew.gateway.problems import WORDS, Refused
-from clew.operations import Operation
 
 Enter: TypeAlias = Callable[[Request, Pass], Awaitable[Response]]
 """Answer a request of somebody who was let in."""
@@ -35,7 +35,7 @@ class Door(msgspec.Struct, frozen=True, kw_only=True):
     `is_open`: no credential is asked for. `is_socket`: it is a WebSocket, found with GET.
     """
 
-    operation: Operation
+    operation: Operation[Any, Any]
     enter: Enter | EnterOpen | EnterSocket
     is_open: bool = False
     is_socket: bool = False

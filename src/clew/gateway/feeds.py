@@ -12,9 +12,9 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from clew.client.parts import Parts
-from clew.core.frames import ErrorFrame, GapFrame, event_frame
-from clew.core.problems import problem_of
+from clew.api.frames import ErrorFrame, GapFrame, event_frame
+from clew.api.handlers.parts import Parts
+from clew.api.problems import problem_of
 from clew.core.signals import (
     ApprovalAsked,
     ApprovalDecided,

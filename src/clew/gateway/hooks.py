@@ -14,15 +14,14 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from clew.api.operation import Operation, Params
 from clew.channels.webhook import MAX_BODY, Hook, read_hook
-from clew.core.frames import to_wire
-from clew.core.params import Params
+from clew.core.jsontext import to_wire
 from clew.errors import Forbidden, InvalidInput, TooManyRequests, Unauthorized
 from clew.gateway.asking import read_body, read_query
 from clew.gateway.auth import MAX_TRIES, Tries
 from clew.gateway.doors import Door
 from clew.gateway.guard import address_of
-from clew.operations import Operation
 from clew.ports import Clock, Receive
 
 
@@ -40,7 +39,7 @@ class HookReceived(msgspec.Struct, frozen=True):
     is_new: bool
 
 
-HOOK: Final = Operation(
+HOOK: Final[Operation[Any, Any]] = Operation(
     name="hooks.call",
     method="POST",
     path="/v1/hooks/{name}",

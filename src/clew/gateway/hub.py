@@ -5,8 +5,8 @@ What a person may see is settled before they follow.
 
 from __future__ import annotations
 
-from clew.client.parts import Caller, Parts
-from clew.core.views import ListedSession
+from clew.api.handlers.parts import Caller, Parts
+from clew.api.sessions import ListedSession
 from clew.gateway.feeds import SessionFeed, SessionFollower
 from clew.gateway.listfeeds import ListFeed, ListFollower
 from clew.gateway.outlet import Outlet

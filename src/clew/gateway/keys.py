@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from clew.client.tokens import make_token
+from clew.api.handlers.tokens import make_token
 from clew.core.tokens import digest_of, is_usable
 from clew.errors import ClewError
 from clew.files.durable import make_directory, sync_directory

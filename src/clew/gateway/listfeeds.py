@@ -1,7 +1,7 @@
 """Feeds of the list: one look at a person's list for all of their clients that follow it.
 
 Hints tell what is different, so a client that missed some is told the difference to what it knows.
-What a list is, and which differences count, is `client.following`'s work.
+What a list is, and which differences count, is `api.handlers.live`'s work.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import contextlib
 from collections.abc import Sequence
 from typing import Final
 
-from clew.client.following import compare, list_newest
-from clew.client.parts import Caller, Parts
-from clew.core.views import ListedSession
+from clew.api.handlers.live import compare, list_newest
+from clew.api.handlers.parts import Caller, Parts
+from clew.api.sessions import ListedSession
 from clew.errors import ClewError
 from clew.gateway.outlet import Item, Outlet, item_of
 

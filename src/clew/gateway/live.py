@@ -14,11 +14,12 @@ from typing import Any, Final
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from clew.client.following import make_state
-from clew.client.parts import Caller, get_visible
-from clew.core.endings import FLOOD, TOO_LONG, UNREADABLE, Ending
-from clew.core.frames import (
+from clew.api.frames import (
+    FLOOD,
+    TOO_LONG,
+    UNREADABLE,
     ClientFrame,
+    Ending,
     ErrorFrame,
     StateFrame,
     Subscribe,
@@ -26,8 +27,10 @@ from clew.core.frames import (
     Unsubscribe,
     read_client_frame,
 )
-from clew.core.params import NoParams
-from clew.core.problems import problem_of
+from clew.api.handlers.live import make_state
+from clew.api.handlers.parts import Caller, get_visible
+from clew.api.operation import NoParams, Operation
+from clew.api.problems import problem_of
 from clew.errors import ClewError, InvalidInput, TooManyRequests
 from clew.gateway.auth import Pass
 from clew.gateway.doors import Door
@@ -37,7 +40,6 @@ from clew.gateway.listfeeds import ListFollower
 from clew.gateway.outlet import Item, Outlet, item_of
 from clew.gateway.sentry import Guest, Sentry
 from clew.gateway.sockets import send_together
-from clew.operations import Operation
 
 MAX_FRAME: Final = 4_000
 """Characters that a client may send at once; it has little to say here."""
@@ -50,7 +52,7 @@ PER_SECOND: Final = 20.0
 GOODBYE: Final = 1.0
 """Seconds in which a client has to take the last word."""
 
-LIVE: Final = Operation(
+LIVE: Final[Operation[Any, Any]] = Operation(
     name="live",
     method="GET",
     path="/v1/live",

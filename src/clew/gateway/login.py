@@ -11,14 +11,13 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from clew.core.frames import to_wire
-from clew.core.params import NoParams, Params
+from clew.api.operation import NoParams, Operation, Params
+from clew.core.jsontext import to_wire
 from clew.core.tokens import Scope
 from clew.gateway.asking import read_request
 from clew.gateway.auth import BROWSER_MS, Gate, Pass
 from clew.gateway.doors import Door
 from clew.gateway.guard import is_encrypted
-from clew.operations import Operation
 
 
 class Login(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,7 +41,7 @@ class Link(msgspec.Struct, frozen=True):
     path: str
 
 
-LOGIN: Final = Operation(
+LOGIN: Final[Operation[Any, Any]] = Operation(
     name="login",
     method="POST",
     path="/v1/login",
@@ -51,7 +50,7 @@ LOGIN: Final = Operation(
     gives=LoggedIn,
     help="Change the code of a one-time link for a cookie.",
 )
-LOGOUT: Final = Operation(
+LOGOUT: Final[Operation[Any, Any]] = Operation(
     name="logout",
     method="POST",
     path="/v1/logout",
@@ -61,7 +60,7 @@ LOGOUT: Final = Operation(
     help="End this browser's cookie. A token stays as it is.",
     status=204,
 )
-MAKE_LINK: Final = Operation(
+MAKE_LINK: Final[Operation[Any, Any]] = Operation(
     name="links.create",
     method="POST",
     path="/v1/links",

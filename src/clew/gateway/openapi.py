@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import msgspec
 
-from clew.core.problems import MEDIA_TYPE, Problem
+from clew.api.operation import Operation
+from clew.api.problems import MEDIA_TYPE, Problem
 from clew.gateway.auth import Setup
 from clew.gateway.doors import Door
-from clew.operations import Operation
 from clew.version import __version__
 
 REFS: Final = "#/components/schemas/{name}"
@@ -127,7 +127,7 @@ def _responses(door: Door, known: dict[int, Any]) -> dict[str, Any]:
     return answers | told | {"default": rest}
 
 
-def _content(operation: Operation, known: dict[int, Any]) -> dict[str, Any]:
+def _content(operation: Operation[Any, Any], known: dict[int, Any]) -> dict[str, Any]:
     if operation.gives is None:
         return {}
     if operation.answer == "file":

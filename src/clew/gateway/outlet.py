@@ -15,7 +15,8 @@ from typing import Final, NamedTuple, Protocol
 
 from websockets.frames import Frame, Opcode
 
-from clew.core.frames import EventFrame, LiveFrame, StreamFrame, to_wire
+from clew.api.frames import EventFrame, LiveFrame, StreamFrame
+from clew.core.jsontext import to_wire
 
 MAX_FRAMES: Final = 512
 MAX_BYTES: Final = 1_000_000

@@ -1,6 +1,6 @@
 """Everything that goes wrong, as one kind of answer: `application/problem+json`.
 
-The errors of clew have their statuses in `core.problems`; here is what HTTP adds to them. Anything
+The errors of clew have their statuses in `api.problems`; here is what HTTP adds to them. Anything
 malformed is a 4xx. A 5xx means that the store or the model failed, or that clew has a bug.
 """
 
@@ -15,8 +15,8 @@ from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.responses import Response
 from starlette.websockets import WebSocket
 
-from clew.core.frames import to_wire
-from clew.core.problems import MEDIA_TYPE, Problem, problem_of
+from clew.api.problems import MEDIA_TYPE, Problem, problem_of
+from clew.core.jsontext import to_wire
 from clew.errors import ClewError
 
 WORDS: Final = {

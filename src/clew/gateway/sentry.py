@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from clew.core.endings import CLOSING, STALLED, UNAUTHORIZED, Ending
+from clew.api.frames import CLOSING, STALLED, UNAUTHORIZED, Ending
 from clew.errors import ClewError, TooManyRequests, Unauthorized
 from clew.gateway.auth import Gate, Pass
 

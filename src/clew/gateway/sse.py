@@ -2,7 +2,7 @@
 
 `id:` is the session's seq, so `Last-Event-ID` resumes exactly; hints have no id. A comment every
 quarter of a minute tells both ends that the other is there. What is streamed comes from `feeds`
-and from `client.calls`.
+and from `api.handlers`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from clew.client.calls import Calls
-from clew.client.parts import Caller, get_visible
-from clew.core.endings import UNAUTHORIZED
-from clew.core.frames import DoneFrame, ErrorFrame, EventFrame, GapFrame, StreamFrame, to_sse
-from clew.core.params import Params, SendChat, Seq, SessionId
-from clew.core.problems import problem_of
+from clew.api.chat import SendChat
+from clew.api.fields import Seq, SessionId
+from clew.api.frames import (
+    UNAUTHORIZED,
+    DoneFrame,
+    ErrorFrame,
+    EventFrame,
+    GapFrame,
+    StreamFrame,
+    to_sse,
+)
+from clew.api.handlers.parts import Caller, get_visible
+from clew.api.local import Calls
+from clew.api.operation import Operation, Params
+from clew.api.problems import problem_of
 from clew.errors import ClewError, InvalidInput, Unauthorized
 from clew.gateway.asking import read_request
 from clew.gateway.auth import Pass
@@ -30,7 +39,6 @@ from clew.gateway.doors import Door
 from clew.gateway.hub import Hub
 from clew.gateway.outlet import Item, Outlet, item_of
 from clew.gateway.sentry import Guest, Sentry
-from clew.operations import Operation
 
 HEARTBEAT: Final = 15.0
 """Seconds without an event, after which a comment is sent."""
@@ -56,7 +64,7 @@ class FollowSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     after: Seq | None = None
 
 
-EVENTS: Final = Operation(
+EVENTS: Final[Operation[Any, Any]] = Operation(
     name="sessions.events",
     method="GET",
     path="/v1/sessions/{id}/events",

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from clew.client.calls import Calls
-from clew.core.params import SendChat
+from clew.api.chat import SendChat
+from clew.api.local import Calls
 from clew.gateway import sse
 from clew.gateway.auth import Gate, Pass
 from clew.gateway.doors import Door

@@ -11,7 +11,6 @@ from typing import Any
 from clew.core.arrivals import Attached
 from clew.core.delivery import Inbound, NewInbound
 from clew.core.message import Draft
-from clew.core.params import Upload
 from clew.core.replies import ReplyTo, read_reply_to
 from clew.errors import InvalidInput
 from clew.ports import Store
@@ -54,12 +53,11 @@ class Intake:
         await self._store.drop_inbound([each.id for each in rows])
 
 
-async def keep_file(store: Store, file: Upload | Attached) -> dict[str, Any]:
+async def keep_file(store: Store, file: Attached) -> dict[str, Any]:
     """Keep a file that comes with a message; what the message says of it."""
     blob = await store.put_blob(file.data, file.media_type)
     kind = "image" if file.media_type.startswith("image/") else "file"
-    name = file.name if isinstance(file, Attached) else None
-    named = {} if name is None else {"name": name}
+    named = {} if file.name is None else {"name": file.name}
     return {"type": kind, "blob": blob, "media_type": file.media_type} | named
 
 

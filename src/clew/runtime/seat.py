@@ -19,11 +19,11 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from clew.core.arrivals import Attached
 from clew.core.breadcrumb import Breadcrumb
 from clew.core.delivery import Inbound, NewInbound
 from clew.core.keys import Place, new_key
 from clew.core.models import ModelInfo
-from clew.core.params import Upload
 from clew.core.placing import Judge, last_interaction, word_reset
 from clew.core.replies import ReplyTo
 from clew.core.session import OWNER, Session, SessionEdit
@@ -169,7 +169,7 @@ class Seat:
         text: str,
         *,
         parts: tuple[dict[str, Any], ...] = (),
-        files: tuple[Upload, ...] = (),
+        files: tuple[Attached, ...] = (),
         external_id: str | None = None,
     ) -> Ticket:
         """Give a message to the runtime; returns once it is durable. The first makes a session."""

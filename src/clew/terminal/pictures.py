@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from clew.core.params import Upload
+from clew.core.arrivals import Attached
 
 MOST: Final = 10
 """Pictures that go along with one message."""
@@ -28,9 +28,9 @@ KINDS: Final = {
 _NAMED: Final = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|(\S+))')
 
 
-def find_pictures(text: str, cwd: str) -> tuple[Upload, ...]:
+def find_pictures(text: str, cwd: str) -> tuple[Attached, ...]:
     """The pictures of this directory that a text names, each once."""
-    found: dict[Path, Upload] = {}
+    found: dict[Path, Attached] = {}
     room = TOTAL
     for path in _list_named(text, Path(cwd)):
         if path in found or len(found) == MOST:
@@ -55,7 +55,7 @@ def _list_named(text: str, cwd: Path) -> Iterator[Path]:
                 yield path
 
 
-def _read(path: Path, limit: int) -> Upload | None:
+def _read(path: Path, limit: int) -> Attached | None:
     """The file, if it is a picture that fits."""
     try:
         if not path.is_file() or not 0 < path.stat().st_size <= limit:
@@ -66,4 +66,4 @@ def _read(path: Path, limit: int) -> Upload | None:
     kind = next((kind for magic, kind in KINDS.items() if data.startswith(magic)), None)
     if kind is None or len(data) > limit or (kind == "image/webp" and data[8:12] != b"WEBP"):
         return None
-    return Upload(media_type=kind, data=data)
+    return Attached(media_type=kind, data=data)

@@ -18,9 +18,9 @@ from contextlib import suppress
 from time import monotonic
 from typing import BinaryIO, Final
 
+from clew.api.sessions import MessageHtml
 from clew.core.message import Message
 from clew.core.text import strip_controls
-from clew.core.views import MessageHtml
 from clew.transfer.escaping import to_paragraph, to_preformatted
 from clew.transfer.thread import thoughts
 

@@ -15,7 +15,7 @@ from clew.config import Config
 from clew.wiring.house import House
 
 if TYPE_CHECKING:
-    from clew.core.views import ChannelView, ErrandView
+    from clew.api.status import ChannelView, ErrandView
     from clew.ports import Channel
     from clew.runtime.cron import CronFile, CronRunner
     from clew.runtime.reception import Reception
@@ -40,14 +40,14 @@ class Errands(NamedTuple):
 
     def list_errands(self) -> tuple[ErrandView, ...]:
         """All of it, as it is shown."""
-        from clew.core.views import ErrandView  # noqa: PLC0415  # only who serves pays for it
+        from clew.api.status import ErrandView  # noqa: PLC0415  # only who serves pays for it
 
         now = [each.now for each in self.kept]
         return tuple(ErrandView(each.name, SHOWN[each.state], each.error) for each in now)
 
     def list_channels(self) -> tuple[ChannelView, ...]:
         """The channels, as they are shown."""
-        from clew.core.views import ChannelView  # noqa: PLC0415  # only who serves pays for it
+        from clew.api.status import ChannelView  # noqa: PLC0415  # only who serves pays for it
 
         return tuple(
             ChannelView(each.name, each.account, SHOWN[each.state], each.error)

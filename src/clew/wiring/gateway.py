@@ -20,10 +20,10 @@ from clew.wiring.stores import describe_store, open_configured_store
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
+    from clew.api.handlers.parts import Format, Renderer
+    from clew.api.local import Calls
     from clew.channels.webhook import Hook
-    from clew.client.calls import Calls
     from clew.client.client import Client
-    from clew.client.parts import Format, Renderer
     from clew.core.session import Session
     from clew.gateway.auth import Gate, Setup
     from clew.ports import Channel, Clock
@@ -83,10 +83,10 @@ def open_calls(
     render: Renderer | None = None,
 ) -> Calls:
     """The public operations over a house; those of a gateway can tell of its errands too."""
-    from clew.client.calls import Calls  # noqa: PLC0415  # only who is called pays for it
-    from clew.client.parts import Parts  # noqa: PLC0415  # likewise
+    from clew.api.handlers.parts import Parts  # noqa: PLC0415  # likewise
+    from clew.api.local import Calls  # noqa: PLC0415  # only who is called pays for it
+    from clew.api.status import StoreView  # noqa: PLC0415  # likewise
     from clew.core.secrets import hide_password  # noqa: PLC0415  # likewise
-    from clew.core.views import StoreView  # noqa: PLC0415  # likewise
     from clew.runtime.zones import find_zone  # noqa: PLC0415  # likewise
     from clew.transfer import export_session  # noqa: PLC0415  # likewise
 
@@ -136,9 +136,9 @@ async def local(
     `home` is the directory that `--home` names; left out, the usual one. The store may be open in
     other processes at the same time.
     """
+    from clew.api.handlers.parts import Caller  # noqa: PLC0415  # likewise
+    from clew.api.local import LocalTransport  # noqa: PLC0415  # likewise
     from clew.client.client import Client  # noqa: PLC0415  # only who calls pays for it
-    from clew.client.local import LocalTransport  # noqa: PLC0415  # likewise
-    from clew.client.parts import Caller  # noqa: PLC0415  # likewise
 
     config = config or load(home=home)
     async with AsyncExitStack() as open_things:

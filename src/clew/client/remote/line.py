@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
+from clew.api.frames import ErrorFrame, EventFrame, LiveFrame, StateFrame
+from clew.api.transport import Live
 from clew.client.client import Client
-from clew.client.transport import Live
-from clew.core.frames import ErrorFrame, EventFrame, LiveFrame, StateFrame
 from clew.core.signals import Event, Notice, TextDelta, ThinkingDelta, TurnEnded, TurnStarted
 from clew.core.turn import Turn
 from clew.errors import ClewError, Unauthorized

@@ -15,16 +15,17 @@ from typing import Final
 
 import msgspec
 
+from clew.api import queue as queue_rows
+from clew.api.chat import Accepted, Upload
+from clew.api.frames import AcceptedFrame, DoneFrame, EventFrame
+from clew.api.queue import DropQueue
 from clew.client.client import Client
 from clew.client.live import PASSING, PAUSES
 from clew.client.remote.line import Box, Line
 from clew.client.remote.store import RemoteStore
 from clew.core.delivery import Inbound
-from clew.core.frames import AcceptedFrame, DoneFrame, EventFrame
-from clew.core.params import DropQueue, Upload
 from clew.core.signals import Committed, Event, TurnEnded
 from clew.core.turn import Approval, ApprovalScope, Decision, Turn
-from clew.core.views import Accepted, Dropped
 from clew.errors import ClewError, Conflict, Unauthorized
 from clew.runtime.runtime import Ticket, host_clock
 
@@ -245,7 +246,7 @@ class RemoteRuntime:
         with contextlib.suppress(*PASSING):
             for each in self.list_queued(session_id):
                 params = DropQueue(session=session_id, id=each.id)
-                dropped = (await self.client.do("queue.drop", params, Dropped)).dropped
+                dropped = (await self.client.do(queue_rows.DROP, params)).dropped
                 taken += [each] if each.id in dropped else []
         return tuple(taken)
 

@@ -11,29 +11,31 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager
 from typing import Any, Final, cast
 
-from clew.client.remote.runtime import Letter, RemoteRuntime
-from clew.core.breadcrumb import Breadcrumb
-from clew.core.delivery import Inbound
-from clew.core.keys import Place
-from clew.core.params import DropQueue, Upload
-from clew.core.placing import word_reset
-from clew.core.session import Session
-from clew.core.signals import Event
-from clew.core.terminals import (
+from clew.api import commands as commands_rows
+from clew.api import queue as queue_rows
+from clew.api import seats as seats_rows
+from clew.api.chat import Upload
+from clew.api.commands import CommandReply, RunCommand
+from clew.api.queue import DropQueue
+from clew.api.seats import (
     BeginSession,
-    CommandReply,
     Crumb,
     LeaveSeat,
-    Left,
     Located,
     LocateSeat,
-    RunCommand,
-    Seated,
     SwitchSeat,
     tell_place,
 )
+from clew.api.sessions import SessionView
+from clew.client.remote.runtime import Letter, RemoteRuntime
+from clew.core.arrivals import Attached
+from clew.core.breadcrumb import Breadcrumb
+from clew.core.delivery import Inbound
+from clew.core.keys import Place
+from clew.core.placing import word_reset
+from clew.core.session import Session
+from clew.core.signals import Event
 from clew.core.turn import Turn
-from clew.core.views import Dropped, SessionView
 from clew.errors import ClewError, InvalidInput
 from clew.runtime.continuing import Continued
 from clew.runtime.projects import KeyChoice
@@ -75,7 +77,7 @@ class RemoteSeat(Seat):
         text: str,
         *,
         parts: tuple[dict[str, Any], ...] = (),
-        files: tuple[Upload, ...] = (),
+        files: tuple[Attached, ...] = (),
         external_id: str | None = None,
     ) -> Ticket:
         """See `Seat`."""
@@ -84,7 +86,8 @@ class RemoteSeat(Seat):
             raise InvalidInput("Only text and files can be said over a gateway.")
         async with self._beginning:
             session = self.session or await self.begin()
-        letter = Letter(text, session.id, self.person, self._attended, files)
+        uploads = tuple(Upload(media_type=each.media_type, data=each.data) for each in files)
+        letter = Letter(text, session.id, self.person, self._attended, uploads)
         ticket = await self._there.send(letter)
         self.messages_sent += ticket.is_new
         return self._tickets.follow(ticket)
@@ -100,7 +103,7 @@ class RemoteSeat(Seat):
         """See `Seat`."""
         if inbound.session_id is not None:
             params = DropQueue(session=inbound.session_id, id=inbound.id)
-            await self._there.client.do("queue.drop", params, Dropped)
+            await self._there.client.do(queue_rows.DROP, params)
 
     async def _renew(self, session: Session) -> Ready:
         """See `Seat`; the gateway decides."""
@@ -109,7 +112,7 @@ class RemoteSeat(Seat):
         params = BeginSession(
             where=tell_place(self.place), key=self.key, previous=session.id, resets=True
         )
-        made = await self._there.client.do("seats.begin", params, SessionView)
+        made = await self._there.client.do(seats_rows.BEGIN, params)
         if made.id == session.id:
             return Ready(session)
         new = self.keep(made)
@@ -128,7 +131,7 @@ class RemoteSeat(Seat):
             previous=wanted.get("previous_id"),
             **wishes,
         )
-        made = await self._there.client.do("seats.begin", params, SessionView)
+        made = await self._there.client.do(seats_rows.BEGIN, params)
         session = self.keep(made)
         self._be(session=session)
         self._begun_at = (session.id, wanted.get("transcript_path"))
@@ -161,7 +164,7 @@ class RemoteSeat(Seat):
         )
         reply: CommandReply | None = None
         try:
-            reply = await self._there.client.do("commands.run", params, CommandReply)
+            reply = await self._there.client.do(commands_rows.RUN, params)
         finally:
             if coming is not None and (reply is None or not reply.begins):
                 coming.cancel()
@@ -188,7 +191,7 @@ class RemoteSeat(Seat):
 
     async def _locate(self, place: Place, key: str | None, **more: Any) -> Located:
         params = LocateSeat(where=tell_place(place), key=key, **more)
-        return await self._there.client.do("seats.locate", params, Located)
+        return await self._there.client.do(seats_rows.LOCATE, params)
 
     async def move_here(self, session: Session) -> Session:
         """See `Seat`; done together with the switch that follows."""
@@ -232,7 +235,7 @@ class RemoteSeat(Seat):
         return {"stops": len(pending) > len(waiting), "waiting": waiting}
 
     async def _go(self, params: SwitchSeat) -> Switched:
-        seated = await self._there.client.do("seats.switch", params, Seated)
+        seated = await self._there.client.do(seats_rows.SWITCH, params)
         session = None if seated.session is None else self.keep(seated.session)
         if session is None:
             self._at = sit_at_nothing(self._at)
@@ -255,7 +258,7 @@ class RemoteSeat(Seat):
             )
             with contextlib.suppress(ClewError, TimeoutError):
                 async with asyncio.timeout(GOODBYE):
-                    await self._there.client.do("seats.leave", params, Left)
+                    await self._there.client.do(seats_rows.LEAVE, params)
         await self._there.close()
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import difflib
 from typing import NamedTuple
 
+from clew.api import models as models_rows
+from clew.api.models import ModelList
+from clew.api.operation import NoParams
 from clew.client.client import Client
 from clew.core.models import ModelInfo
-from clew.core.params import NoParams
 from clew.core.personality import Personality
-from clew.core.terminals import ModelList
 from clew.errors import ModelNotFound, PersonalityNotFound
 
 
@@ -75,5 +76,5 @@ class RemotePersonalities:
 
 async def load_shelves(client: Client) -> Shelves:
     """Ask for both."""
-    models = await client.do("models.list", NoParams(), ModelList)
+    models = await client.do(models_rows.LIST, NoParams())
     return Shelves(RemoteModels(models), RemotePersonalities(await client.personalities()))

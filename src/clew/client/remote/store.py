@@ -12,17 +12,23 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET
 
+from clew.api import sessions as sessions_rows
+from clew.api.sessions import (
+    ListNames,
+    ListStates,
+    OneSession,
+    SearchMessages,
+    SessionView,
+    UpdateSession,
+)
 from clew.client.client import Client
 from clew.client.remote.line import Line
 from clew.core.message import Message
 from clew.core.notes import Todo
 from clew.core.overview import NamePage, SessionState
-from clew.core.params import OneSession, UpdateSession
 from clew.core.search import SearchFilter, SearchPage
 from clew.core.session import Session, SessionEdit, SessionFilter, SessionPage
-from clew.core.terminals import ListNames, ListStates, SearchMessages, StateList, TodoList
 from clew.core.turn import Turn
-from clew.core.views import SessionView
 from clew.errors import InvalidInput, RecordNotFound, SessionNotFound
 
 PAGE: Final = 200
@@ -101,14 +107,14 @@ class RemoteStore:
             cwd=where.cwd,
             project=where.project,
         )
-        return await self._client.do("sessions.names", params, NamePage)
+        return await self._client.do(sessions_rows.NAMES, params)
 
     async def list_states(self, ids: Sequence[str]) -> dict[str, SessionState]:
         """See `Sessions`."""
         states: dict[str, SessionState] = {}
         for start in range(0, len(ids), PAGE):
             params = ListStates(ids=",".join(ids[start : start + PAGE]))
-            states |= (await self._client.do("sessions.states", params, StateList)).states
+            states |= (await self._client.do(sessions_rows.STATES, params)).states
         return states
 
     async def edit_session(
@@ -121,7 +127,7 @@ class RemoteStore:
             if_match=revision,
             **{name: value for name, value in given.items() if name in EDITABLE},
         )
-        return self.keep(await self._client.do("sessions.update", params, SessionView))
+        return self.keep(await self._client.do(sessions_rows.UPDATE, params))
 
     async def delete_sessions(self, ids: Sequence[str]) -> tuple[str, ...]:
         """See `Trash`."""
@@ -188,11 +194,11 @@ class RemoteStore:
             typing=typing,
             per_session=per_session,
         )
-        return await self._client.do("sessions.search", params, SearchPage)
+        return await self._client.do(sessions_rows.SEARCH, params)
 
     async def get_todos(self, session_id: str) -> tuple[Todo, ...]:
         """See `Notes`."""
-        return (await self._client.do("sessions.todos", OneSession(id=session_id), TodoList)).todos
+        return (await self._client.do(sessions_rows.TODOS, OneSession(id=session_id))).todos
 
     # --- who is at it ---------------------------------------------------------------------------
 

@@ -1,0 +1,47 @@
+"""Tool calls that wait for the owner's decision."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from clew.api.fields import RowId, SessionId
+from clew.api.operation import Params, row
+from clew.core.turn import Approval, ApprovalScope, Decision
+
+
+class ListApprovals(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of all sessions, or of one."""
+
+    session: SessionId | None = None
+
+
+class DecideApproval(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The owner's word about a tool call."""
+
+    id: RowId
+    decision: Decision
+    scope: ApprovalScope = "once"
+
+
+class ApprovalList(msgspec.Struct, frozen=True):
+    """What waits for the owner's word, oldest first."""
+
+    approvals: tuple[Approval, ...]
+
+
+# --- the rows of the table ---------------------------------------------------------------------
+
+LIST: Final = row(
+    "approvals.list", "GET", "approvals", "read", ListApprovals, ApprovalList,
+    "List the tool calls that wait for the owner's word.",
+)  # fmt: skip
+DECIDE: Final = row(
+    "approvals.decide", "POST", "approvals/{id}", "write", DecideApproval, Approval,
+    "Say yes or no to a tool call. The first answer stays.",
+)  # fmt: skip
+ROWS: Final = (
+    LIST,
+    DECIDE,
+)

@@ -1,0 +1,82 @@
+"""Saying something to the agent."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from clew.api.complaints import WORDS
+from clew.api.fields import _END, Key, SessionId
+from clew.api.operation import Params, row
+from clew.api.sessions import Stopped, StopSession
+
+MediaType = Annotated[
+    str,
+    Meta(
+        pattern=f"^[a-z]+/[A-Za-z0-9.+-]+{_END}",
+        max_length=100,
+        extra={WORDS: "a media type, like image/png"},
+    ),
+]
+
+
+MAX_TEXT: Final = 1_000_000
+
+
+MAX_ATTACHMENT: Final = 20_000_000
+
+
+# --- talking ----------------------------------------------------------------------------------
+class Upload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A file that comes with a message; `data` is base64 in JSON."""
+
+    media_type: MediaType
+    data: Annotated[bytes, Meta(min_length=1, max_length=MAX_ATTACHMENT)]
+
+
+class SendChat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A message for a session, or for where a key leads; with neither, for a new session.
+
+    With an `idempotency_key` a second delivery is the first one. `stream` answers with events
+    until the message is answered. `attended`: the owner is there to answer for tools; else those
+    that need a word are refused at once.
+    """
+
+    text: Annotated[str, Meta(max_length=MAX_TEXT)]
+    session: SessionId | None = None
+    key: Key | None = None
+    attachments: Annotated[tuple[Upload, ...], Meta(max_length=10)] = ()
+    idempotency_key: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
+    stream: bool = False
+    attended: bool = True
+
+
+# --- talking ----------------------------------------------------------------------------------
+class Accepted(msgspec.Struct, frozen=True):
+    """A message that was kept: its turn runs now or comes. `is_new`: it was not known before.
+
+    The turn may answer several messages at once; `turn_id` is it, if it has begun.
+    """
+
+    session: str
+    inbound: str
+    is_new: bool = True
+    turn_id: str | None = None
+
+
+# --- the rows of the table ---------------------------------------------------------------------
+
+SEND: Final = row(
+    "chat.send", "POST", "chat", "chat", SendChat, Accepted,
+    "Say something. Answers when it is kept; its turn comes.", status=202, answer="events",
+)  # fmt: skip
+ABORT: Final = row(
+    "chat.abort", "POST", "sessions/{id}/abort", "chat", StopSession, Stopped,
+    "The same as sessions.stop.",
+)  # fmt: skip
+ROWS: Final = (
+    SEND,
+    ABORT,
+)

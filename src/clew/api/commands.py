@@ -1,0 +1,49 @@
+"""Slash commands, run as in a chat."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from clew.api.fields import Key, SessionId
+from clew.api.operation import Params, row
+from clew.api.seats import Standing
+from clew.api.sessions import SessionView
+
+
+# --- commands ---------------------------------------------------------------------------------
+class RunCommand(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A line that begins with a slash, the session it is about, and where it was typed."""
+
+    line: Annotated[str, Meta(min_length=1, max_length=100_000)]
+    session: SessionId | None = None
+    key: Key | None = None
+    where: Standing | None = None
+
+
+class CommandReply(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command says, and what else there is to do.
+
+    `session` is the one that the caller is at now; `switched` if that is another than before (None:
+    a new one, with the next message). `pick`: choose one of these, or of all if it is empty.
+    `open`: this one was meant; switch to it. `begins`: a turn comes of it.
+    """
+
+    text: str = ""
+    is_error: bool = False
+    session: SessionView | None = None
+    switched: bool = False
+    pick: tuple[SessionView, ...] | None = None
+    open: SessionView | None = None
+    begins: bool = False
+
+
+# --- the rows of the table ---------------------------------------------------------------------
+
+RUN: Final = row(
+    "commands.run", "POST", "commands", "chat", RunCommand, CommandReply,
+    "Run a slash command, as in a chat.",
+)  # fmt: skip
+ROWS: Final = (RUN,)

@@ -1,0 +1,74 @@
+"""The types of single parameters: every length and number bounded, every pattern explained."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from msgspec import Meta
+
+from clew.api.complaints import WORDS
+from clew.core.keys import MAX_KEY
+from clew.core.session import MAX_TITLE
+
+# --- what parameters are made of --------------------------------------------------------------
+_LAST: Final = 2**53 - 1
+"""The last whole number that every JSON reader knows exactly."""
+
+
+_END: Final = r"$(?!\n)"
+"""The very end, to Python and to JSON Schema alike: Python's `$` allows a newline behind it."""
+
+
+SessionId = Annotated[
+    str,
+    Meta(
+        pattern="^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$",
+        max_length=36,
+        description="A whole session id.",
+        extra={WORDS: "a whole session id, like 3f0c6f1e-9a4b-4c7d-8e21-5b6a7c8d9e0f"},
+    ),
+]
+
+
+RowId = Annotated[
+    str,
+    Meta(
+        pattern=f"^[0-9A-Za-z_.:-]+{_END}",
+        min_length=1,
+        max_length=100,
+        extra={WORDS: "an id: letters, digits and . _ : - only"},
+    ),
+]
+
+
+Word = Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+Key = Annotated[str, Meta(min_length=1, max_length=MAX_KEY)]
+
+
+Cursor = Annotated[str, Meta(max_length=2_000)]
+
+
+Line = Annotated[str, Meta(max_length=1_000)]
+
+
+Seq = Annotated[int, Meta(ge=0, le=_LAST)]
+
+
+Moment = Annotated[int, Meta(ge=0, le=_LAST, description="Milliseconds UTC.")]
+
+
+_WHOLE: Final = 2**63 - 1
+
+
+Directory = Annotated[str, Meta(min_length=1, max_length=4_096)]
+
+
+Number = Annotated[int, Meta(ge=-1, le=_WHOLE)]
+
+
+Value = Annotated[str, Meta(min_length=1, max_length=1_000)]
+
+
+Title = Annotated[str, Meta(max_length=MAX_TITLE)]

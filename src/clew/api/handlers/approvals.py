@@ -1,0 +1,25 @@
+"""What the operations about approvals do."""
+
+from __future__ import annotations
+
+from clew.api.approvals import DECIDE, LIST, ApprovalList, DecideApproval, ListApprovals
+from clew.api.handlers.parts import Caller, Parts, _may_see, get_visible, handles
+from clew.core.turn import Approval
+
+
+@handles(LIST)
+async def list_approvals(parts: Parts, params: ListApprovals, caller: Caller) -> ApprovalList:
+    """What waits for the owner's word; a guest sees what their own sessions wait for."""
+    if params.session is not None:
+        await get_visible(parts, params.session, caller)
+    waiting = await parts.store.list_approvals(params.session)
+    shown = [each for each in waiting if await _may_see(parts, each.session_id, caller)]
+    return ApprovalList(tuple(shown))
+
+
+@handles(DECIDE)
+async def decide_approval(parts: Parts, params: DecideApproval, caller: Caller) -> Approval:
+    """The owner's word."""
+    caller.need_owner("answer for tools")
+    by = f"{caller.person}:{caller.token_id}" if caller.token_id else caller.person
+    return await parts.runtime.decide(params.id, params.decision, by=by, scope=params.scope)

@@ -1,0 +1,126 @@
+"""`commands.run`: a slash command, at a session of the gateway.
+
+The commands are those of every surface; who may use one is what channels decide by, too. What a
+command asks of a surface (a picker, another session) is left to the caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from clew.api.commands import RUN, CommandReply, RunCommand
+from clew.api.handlers.parts import Caller, Parts, get_visible, handles, view
+from clew.api.handlers.seats import check_key_of, sit
+from clew.api.seats import tell_place
+from clew.api.sessions import SessionView
+from clew.core.people import may_command, scope_of
+from clew.core.session import Session
+from clew.core.tokens import covers
+from clew.core.turn import Turn
+from clew.errors import Forbidden, InvalidInput
+from clew.ports import Context
+from clew.runtime.commands import ALIASES, find_command, parse, run_command
+from clew.runtime.commands.desk import Desk
+from clew.runtime.ordering import ELSEWHERE
+from clew.runtime.projects import locate
+from clew.runtime.resuming import resolve_resume
+
+
+@handles(RUN)
+async def run_order(parts: Parts, params: RunCommand, caller: Caller) -> CommandReply:
+    """Run a command. What it refuses is an answer too; nothing was changed then."""
+    parsed = parse(params.line)
+    if parsed is None:
+        raise InvalidInput("A command begins with a slash, like /status. Nothing was done.")
+    name, rest = parsed
+    _refuse(name, caller)
+    session = None
+    if params.session is not None:
+        session = await get_visible(parts, params.session, caller)
+    desk = _desk(parts, params, session, caller)
+    reply = await run_command(desk, name, rest)
+    if reply.ticket is not None:
+        reply.ticket.turn.add_done_callback(_look_at)
+    now = await desk.seat.refresh()
+    return CommandReply(
+        text=reply.text,
+        is_error=reply.is_error,
+        session=None if now is None else await view(parts, now),
+        switched=reply.switched is not None,
+        pick=None if reply.pick is None else await _views(parts, reply.pick),
+        open=None if reply.open is None else await view(parts, reply.open),
+        begins=reply.ticket is not None,
+    )
+
+
+def _refuse(name: str, caller: Caller) -> None:
+    role = "owner" if caller.is_owner else "guest"
+    if not may_command(role, name, is_direct=True):  # type: ignore[arg-type]  # one of the two
+        raise Forbidden(f"Only the owner of this clew may use /{name[:40]}. Nothing was changed.")
+    needed = scope_of(ALIASES.get(name, name))
+    if not covers(caller.scope, needed):
+        raise Forbidden(
+            f"/{name[:40]} needs a token with the scope {needed}; this one has {caller.scope}. "
+            "Nothing was changed."
+        )
+    if name in ELSEWHERE and find_command(name) is not None:
+        raise InvalidInput(f"/{name} is for a terminal. /help shows what there is.")
+
+
+def _desk(parts: Parts, params: RunCommand, session: Session | None, caller: Caller) -> Desk:
+    key = _get_key(params, session, caller)
+    at = params.where if params.where is not None and caller.is_owner else tell_place(locate())
+    seat = sit(parts, at, key, caller)
+    if session is not None:
+        seat.be_at(session)
+    return Desk(
+        seat=seat,
+        models=parts.models,
+        personalities=parts.personalities,
+        memory=parts.memory,
+        context=_context(parts),
+        resolve=lambda value: resolve_resume(
+            parts.store, value, seat.place, viewer=caller.person, files=False
+        ),
+        export=_refuse_export,
+        zone=lambda _at: parts.zone,
+    )
+
+
+def _get_key(params: RunCommand, session: Session | None, caller: Caller) -> str:
+    """The key that leads to what the command begins. A guest has that of their session only."""
+    own = None if session is None else session.key
+    if caller.is_owner:
+        if params.key is not None:
+            check_key_of(params.key, caller)
+        key = params.key or own
+        if key is None:
+            raise InvalidInput("Name the session that the command is about, or a key.")
+        return key
+    if own is None or params.key not in (None, own):
+        raise Forbidden(
+            "Only the owner of this clew may give commands under a key; name a session of yours. "
+            "Nothing was changed."
+        )
+    return own
+
+
+def _context(parts: Parts) -> Context:
+    if parts.context is None:
+        raise InvalidInput("Nobody here can run commands.")
+    return parts.context
+
+
+def _look_at(turn: asyncio.Future[Turn]) -> None:
+    """Whoever watches the session sees how it ends; here nobody waits for it."""
+    if not turn.cancelled():
+        turn.exception()
+
+
+async def _views(parts: Parts, sessions: Sequence[Session]) -> tuple[SessionView, ...]:
+    return tuple([await view(parts, each) for each in sessions])
+
+
+async def _refuse_export(_session: Session, _file: str | None) -> str:
+    raise InvalidInput("/export is for a terminal.")

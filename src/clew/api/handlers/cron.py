@@ -1,0 +1,88 @@
+"""The calls about jobs that run by the clock. They are the owner's; the gateway runs them."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from clew.api.chat import Accepted
+from clew.api.cron import ADD, LIST, REMOVE, RUN, AddJob, JobList, OneJob
+from clew.api.handlers.parts import Caller, Parts, handles
+from clew.api.operation import NoParams
+from clew.core.cron import FIXED, ISOLATED, CronJob, check_name, check_schedule, next_due
+from clew.core.keys import check_key
+from clew.core.replies import parse_reply_to
+from clew.core.routing import normalise_agent
+from clew.errors import InvalidInput
+from clew.runtime.cron import CronFile, begin_run
+from clew.runtime.zones import find_zone
+
+
+@handles(LIST)
+async def list_jobs(parts: Parts, _params: NoParams, caller: Caller) -> JobList:
+    """All jobs, by name."""
+    file = _open(parts, caller)
+    return JobList(await asyncio.to_thread(file.list_jobs))
+
+
+@handles(ADD)
+async def add_job(parts: Parts, params: AddJob, caller: Caller) -> CronJob:
+    """A new job."""
+    file = _open(parts, caller)
+    job = make_job(params, parts.runtime.clock(), parts.timezone)
+    await asyncio.to_thread(file.add_job, job)
+    return job
+
+
+@handles(REMOVE)
+async def remove_job(parts: Parts, params: OneJob, caller: Caller) -> CronJob:
+    """Take a job away; its sessions stay."""
+    file = _open(parts, caller)
+    return await asyncio.to_thread(file.remove_job, params.name)
+
+
+@handles(RUN)
+async def run_job(parts: Parts, params: OneJob, caller: Caller) -> Accepted:
+    """Begin a run now; when it is due next stays as it is."""
+    file = _open(parts, caller)
+    job = await asyncio.to_thread(file.get_job, params.name)
+    now = parts.runtime.clock()
+    finds = {} if parts.reception is None else {"find_keyholder": parts.reception.find_keyholder}
+    ticket = await begin_run(parts.runtime, parts.models, job, f"{job.name}@now-{now}", **finds)
+    if ticket.inbound is None:
+        raise TypeError("a run has a row in the inbox")
+    await asyncio.to_thread(file.note_run, job, ran_at=now)
+    row = ticket.inbound
+    return Accepted(row.session_id or "", row.id, ticket.is_new, row.turn_id)
+
+
+def make_job(params: AddJob, now: int, timezone: str | None) -> CronJob:
+    """A job as it is kept; `InvalidInput` says what is wrong with it."""
+    if not params.text.strip():
+        raise InvalidInput("Say what the agent is asked. Nothing was changed.")
+    session = params.session.strip()
+    job = CronJob(
+        name=check_name(params.name),
+        schedule=check_schedule(params.schedule),
+        text=params.text.strip(),
+        due_at=0,
+        agent=normalise_agent(params.agent),
+        session=session if session in (ISOLATED, FIXED) else check_key(session),
+        deliver_to=params.deliver_to,
+        timezone=params.timezone,
+    )
+    if job.deliver_to is not None:
+        parse_reply_to(job.deliver_to)
+    try:
+        zone = find_zone(job.timezone or timezone)
+    except (ValueError, OSError, KeyError) as error:
+        raise InvalidInput(f'There is no time zone "{job.timezone}".') from error
+    return msgspec.structs.replace(job, due_at=next_due(job.schedule, now, zone))
+
+
+def _open(parts: Parts, caller: Caller) -> CronFile:
+    caller.need_owner("see or change the jobs")
+    if parts.jobs is None:
+        raise InvalidInput("Nobody here keeps jobs.")
+    return parts.jobs

@@ -1,0 +1,18 @@
+"""What the operation about models does."""
+
+from __future__ import annotations
+
+import asyncio
+
+from clew.api.handlers.parts import Caller, Parts, handles
+from clew.api.models import LIST, ModelList
+from clew.api.operation import NoParams
+
+
+@handles(LIST)
+async def list_models(parts: Parts, _params: NoParams, caller: Caller) -> ModelList:
+    """The models of this configuration."""
+    caller.need_owner("see the models")
+    # What is known of them may have to be looked up in a library that takes a second to load.
+    listed = await asyncio.to_thread(parts.models.list_models)
+    return ModelList(listed, parts.models.get_model())

@@ -1,0 +1,28 @@
+"""What the operations about guests do."""
+
+from __future__ import annotations
+
+from clew.api.handlers.parts import Caller, Parts, handles
+from clew.api.operation import NoParams
+from clew.api.pairings import DECIDE, LIST, DecidePairing, PairingList
+from clew.core.guests import Pairing
+from clew.runtime.pairing import approve_pairing, refuse_pairing
+
+
+@handles(LIST)
+async def list_pairings(parts: Parts, _params: NoParams, caller: Caller) -> PairingList:
+    """All guests, and those who ask to be."""
+    caller.need_owner("see who asks to be let in")
+    return PairingList(await parts.store.list_pairings())
+
+
+@handles(DECIDE)
+async def decide_pairing(parts: Parts, params: DecidePairing, caller: Caller) -> Pairing:
+    """The owner's word. Whoever is let in is told so."""
+    caller.need_owner("let people in")
+    by = f"{caller.person}:{caller.token_id}" if caller.token_id else caller.person
+    if params.decision == "refuse":
+        return await refuse_pairing(parts.store, params.who, by=by)
+    pairing = await approve_pairing(parts.store, params.who, by=by)
+    parts.runtime.replies.bell.set()
+    return pairing

@@ -1,0 +1,155 @@
+"""Who calls, and what the handlers work with. Nothing is built here."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from datetime import UTC, tzinfo
+from importlib import import_module
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from clew.api.operation import Operation, P, R
+from clew.api.sessions import MessageHtml, SessionView, view_session
+from clew.api.status import ChannelView, ErrandView, StoreView
+from clew.core.message import Message
+from clew.core.placing import Judge
+from clew.core.session import OWNER, Session, may_see
+from clew.core.tokens import Scope, covers
+from clew.errors import Forbidden, SessionNotFound
+from clew.ports import Context, Memory, Models, Personalities, Store
+from clew.runtime.cron import CronFile
+from clew.runtime.reception import Reception
+from clew.runtime.runtime import Runtime
+
+Format: TypeAlias = Literal["md", "html", "jsonl"]
+
+
+Exporter: TypeAlias = Callable[[Session, Format, bool | None], AsyncIterator[str]]
+"""A session as a file of that kind, piece by piece; `masked` or not, or as usual."""
+
+
+Renderer: TypeAlias = Callable[[Sequence[Message]], Awaitable[tuple[MessageHtml, ...]]]
+"""The HTML of messages, one for each."""
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Somebody who calls: a person, and what their credential may. In process, the owner."""
+
+    person: str = OWNER
+    scope: Scope = "admin"
+    token_id: str | None = None
+
+    @property
+    def is_owner(self) -> bool:
+        """Whether everything here is theirs."""
+        return self.person == OWNER
+
+    def check(self, operation: Operation[Any, Any]) -> None:
+        """`Forbidden`, if the credential does not reach that far."""
+        if not covers(self.scope, operation.scope):
+            raise Forbidden(
+                f"{operation.name} needs a token with the scope {operation.scope}; "
+                f"this one has {self.scope}. Nothing was changed."
+            )
+
+    def need_owner(self, what: str) -> None:
+        """`Forbidden`, for what only the owner may."""
+        if not self.is_owner:
+            raise Forbidden(f"Only the owner of this clew may {what}. Nothing was changed.")
+
+
+class Parts(NamedTuple):
+    """What the calls are made of. What is left out is not known there."""
+
+    runtime: Runtime
+    models: Models
+    personalities: Personalities
+    memory: Memory
+    export: Exporter | None = None
+    render: Renderer | None = None
+    describe: Callable[[], Awaitable[StoreView]] | None = None
+    channels: Callable[[], tuple[ChannelView, ...]] = tuple
+    errands: Callable[[], tuple[ErrandView, ...]] = tuple
+    zone: tzinfo = UTC
+    timezone: str | None = None
+    jobs: CronFile | None = None
+    context: Context | None = None
+    job_problems: Callable[[], dict[str, str]] = dict
+    reception: Reception | None = None
+    judge: Judge | None = None
+
+    @property
+    def store(self) -> Store:
+        """Where everything is kept."""
+        return self.runtime.store
+
+
+async def get_visible(
+    parts: Parts, session_id: str, caller: Caller, *, trashed: bool = False
+) -> Session:
+    """The session, if the caller may see it; what they may not see is not there."""
+    session = await parts.store.get_session(session_id)
+    if not may_see(caller.person, session.person):
+        raise SessionNotFound(session_id)
+    if (session.deleted_at is not None) is not trashed:
+        advice = "It is not in the trash." if trashed else "It is in the trash; restore it first."
+        raise SessionNotFound(session_id, advice)
+    return session
+
+
+async def view(parts: Parts, session: Session) -> SessionView:
+    """One session as it is shown."""
+    short_ids = await parts.store.shorten_ids([session.id])
+    states = await parts.store.list_states([session.id])
+    return view_session(session, short_ids[session.id], states[session.id])
+
+
+async def _may_see(parts: Parts, session_id: str | None, caller: Caller) -> bool:
+    if caller.is_owner:
+        return True
+    if session_id is None:
+        return False
+    try:
+        session = await parts.store.get_session(session_id)
+    except SessionNotFound:
+        return False
+    return may_see(caller.person, session.person)
+
+
+# --- which function does an operation ---------------------------------------------------------
+
+Handler: TypeAlias = Callable[[Parts, P, Caller], Awaitable[R]]
+
+_HANDLERS: Final[dict[str, Callable[[Parts, Any, Caller], Awaitable[Any]]]] = {}
+
+
+def handles(*operations: Operation[P, R]) -> Callable[[Handler[P, R]], Handler[P, R]]:
+    """Make a function the handler of operations; it takes and gives what their rows say."""
+
+    def register(handler: Handler[P, R]) -> Handler[P, R]:
+        for each in operations:
+            _HANDLERS[each.name] = handler
+        return handler
+
+    return register
+
+
+def list_handled() -> set[str]:
+    """The names of the operations whose handlers are loaded."""
+    return set(_HANDLERS)
+
+
+def check_handlers(operations: Iterable[Operation[Any, Any]]) -> None:
+    """Load all handlers; a gateway does it at its start. `TypeError` if one is missing."""
+    for each in operations:
+        find_handler(each)
+
+
+def find_handler(operation: Operation[P, R]) -> Handler[P, R]:
+    """What does an operation. Its module is imported with the first call."""
+    if operation.name not in _HANDLERS:
+        import_module(f"clew.api.handlers.{operation.noun}")
+    if operation.name not in _HANDLERS:
+        raise TypeError(f"nothing handles {operation.name}: see clew.api.handlers")
+    return _HANDLERS[operation.name]

@@ -1,0 +1,378 @@
+"""What the operations about sessions do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+import msgspec
+from msgspec import UNSET
+
+from clew.api.handlers.parts import Caller, Parts, get_visible, handles, view
+from clew.api.handlers.queue import _take_back
+from clew.api.sessions import (
+    COMPACT,
+    DELETE,
+    EXPORT,
+    FIND,
+    FORK,
+    GET,
+    LIST,
+    MESSAGES,
+    NAMES,
+    PREVIEW,
+    RESOLVE,
+    RESTORE,
+    SEARCH,
+    STATES,
+    STOP,
+    TODOS,
+    UPDATE,
+    CompactSession,
+    Exported,
+    ExportSession,
+    FindSessions,
+    ForkSession,
+    Found,
+    GetMessages,
+    GetSession,
+    Hit,
+    ListedSession,
+    ListNames,
+    ListSessions,
+    ListStates,
+    MessageHtml,
+    MessagePage,
+    OneSession,
+    PreviewLine,
+    PreviewSession,
+    ResolveSession,
+    SearchMessages,
+    SessionDetail,
+    SessionList,
+    SessionPreview,
+    SessionView,
+    StateList,
+    Stopped,
+    StopSession,
+    TodoList,
+    UpdateSession,
+    list_session,
+)
+from clew.core.compaction import Compacted
+from clew.core.keys import Identity, Place
+from clew.core.message import Message
+from clew.core.overview import NamePage
+from clew.core.search import SearchFilter, SearchHit, SearchPage
+from clew.core.session import Session, SessionEdit, SessionFilter, may_see
+from clew.core.text import cut, strip_controls
+from clew.errors import InvalidInput, SessionNotFound
+from clew.runtime.resuming import get_resumed, resolve_resume
+from clew.runtime.unfinished import list_unfinished
+
+MEDIA_TYPES: Final = {
+    "md": "text/markdown; charset=utf-8",
+    "html": "text/html; charset=utf-8",
+    "jsonl": "application/jsonl",
+}
+
+
+ROUNDS: Final = 10
+"""Pages that a narrowed search looks through for one of its own."""
+
+
+@handles(LIST)
+async def list_sessions(parts: Parts, params: ListSessions, caller: Caller) -> SessionList:
+    """Newest first; with words to look for, best first."""
+    if params.q is not None and params.q.strip():
+        return await _search(parts, params, caller)
+    where = SessionFilter(
+        viewer=caller.person,
+        platform=params.platform,
+        agent=params.agent,
+        cwd=params.cwd,
+        project=params.project,
+        text=params.named,
+        active_since=_active_since(parts, params),
+        archived=None if params.trashed else bool(params.archived),
+        trashed=params.trashed,
+    )
+    page = await parts.store.list_sessions(where, limit=params.limit, cursor=params.cursor)
+    return SessionList(await _listed(parts, [(each, None) for each in page.sessions]), page.cursor)
+
+
+async def _search(parts: Parts, params: ListSessions, caller: Caller) -> SessionList:
+    """The best message of each session. What the index can't narrow is narrowed here."""
+    if params.trashed:
+        raise InvalidInput("The trash can't be searched. Leave out `q` or `trashed`.")
+    where = SearchFilter(
+        viewer=caller.person,
+        platform=params.platform,
+        agent=params.agent,
+        cwd=params.cwd,
+        project=params.project,
+    )
+    since = _active_since(parts, params)
+    found: list[tuple[Session, Hit | None]] = []
+    cursor, was_cut = params.cursor, False
+    for _ in range(ROUNDS):
+        page = await parts.store.search(
+            params.q or "",
+            where,
+            limit=params.limit - len(found),
+            cursor=cursor,
+            per_session=True,
+        )
+        for hit in page.hits:
+            session = await parts.store.get_session(hit.session_id)
+            if _fits(session, params.archived, since):
+                found.append((session, _hit(hit)))
+        cursor, was_cut = page.cursor, was_cut or page.cut
+        if cursor is None or len(found) >= params.limit:
+            break
+    return SessionList(await _listed(parts, found), cursor, was_cut)
+
+
+def _fits(session: Session, archived: bool | None, since: int | None) -> bool:
+    if archived is not None and (session.archived_at is not None) is not archived:
+        return False
+    return since is None or session.updated_at >= since
+
+
+def _hit(hit: SearchHit) -> Hit:
+    return Hit(hit.seq, hit.role, hit.at, hit.snippet, hit.score)
+
+
+def _active_since(parts: Parts, params: ListSessions) -> int | None:
+    return None if params.active is None else parts.runtime.clock() - params.active * 60_000
+
+
+async def _listed(
+    parts: Parts, found: Sequence[tuple[Session, Hit | None]]
+) -> tuple[ListedSession, ...]:
+    ids = [session.id for session, _ in found]
+    short_ids = await parts.store.shorten_ids(ids)
+    states = await parts.store.list_states(ids)
+    return tuple(
+        list_session(session, short_ids[session.id], states[session.id], hit)
+        for session, hit in found
+        if session.id in short_ids and session.id in states  # purged meanwhile
+    )
+
+
+@handles(GET)
+async def get_session(parts: Parts, params: GetSession, caller: Caller) -> SessionDetail:
+    """A session and its newest messages."""
+    session = await get_visible(parts, params.id, caller)
+    messages = await parts.store.get_messages(session.id, params.messages + 1)
+    more = len(messages) > params.messages
+    shown = messages[1:] if more else messages
+    html = await _render(parts, shown, params.render)
+    return SessionDetail(await view(parts, session), shown, more, html)
+
+
+@handles(MESSAGES)
+async def get_messages(parts: Parts, params: GetMessages, caller: Caller) -> MessagePage:
+    """A page of a session's messages."""
+    session = await get_visible(parts, params.id, caller)
+    messages = await parts.store.get_messages(
+        session.id,
+        params.limit + 1,
+        before=params.before,
+        after=params.after,
+        undone=params.undone,
+    )
+    more = len(messages) > params.limit
+    shown = messages[1:] if more else messages
+    unfinished = await list_unfinished(parts.store, shown)
+    html = await _render(parts, shown, params.render)
+    return MessagePage(shown, session.head, more, unfinished, html)
+
+
+async def _render(
+    parts: Parts, messages: Sequence[Message], form: Literal["html"] | None
+) -> tuple[MessageHtml, ...] | None:
+    if form is None:
+        return None
+    if parts.render is None:
+        raise InvalidInput("Nobody here can make HTML of messages. Leave out `render`.")
+    return await parts.render(messages)
+
+
+@handles(UPDATE)
+async def update_session(parts: Parts, params: UpdateSession, caller: Caller) -> SessionView:
+    """A person's change. Names of models and personalities have to be known ones."""
+    session = await get_visible(parts, params.id, caller)
+    edit = SessionEdit(
+        title=params.title,
+        pinned=params.pinned,
+        archived=params.archived,
+        personality=params.personality,
+        thinking=params.thinking,
+        send_policy=params.send_policy,
+    )
+    if params.send_policy is not UNSET:
+        caller.need_owner("change where replies are sent")
+    if isinstance(params.personality, str):
+        parts.personalities.get_personality(params.personality)
+    if params.model is None:
+        edit = msgspec.structs.replace(edit, model=None, provider=None)
+    elif isinstance(params.model, str):
+        info = parts.models.get_model(params.model)
+        edit = msgspec.structs.replace(edit, model=info.name, provider=info.provider)
+    return await view(
+        parts, await parts.store.edit_session(session.id, edit, revision=params.if_match)
+    )
+
+
+@handles(DELETE)
+async def delete_session(parts: Parts, params: OneSession, caller: Caller) -> SessionView:
+    """Into the trash. One that is there already is not found."""
+    session = await get_visible(parts, params.id, caller)
+    await parts.store.delete_sessions([session.id])
+    return await view(parts, await parts.store.get_session(session.id))
+
+
+@handles(RESTORE)
+async def restore_session(parts: Parts, params: OneSession, caller: Caller) -> SessionView:
+    """Out of the trash."""
+    session = await get_visible(parts, params.id, caller, trashed=True)
+    await parts.store.restore_sessions([session.id])
+    return await view(parts, await parts.store.get_session(session.id))
+
+
+@handles(FORK)
+async def fork_session(parts: Parts, params: ForkSession, caller: Caller) -> SessionView:
+    """A new session that shares the beginning of this one."""
+    session = await get_visible(parts, params.id, caller)
+    return await view(parts, await parts.store.fork_session(session.id, at=params.at))
+
+
+@handles(COMPACT)
+async def compact_session(parts: Parts, params: CompactSession, caller: Caller) -> Compacted:
+    """A summary in the place of the older messages, when the session is free."""
+    session = await get_visible(parts, params.id, caller)
+    return await parts.runtime.compact(session.id, instructions=params.instructions)
+
+
+@handles(EXPORT)
+async def export_session(parts: Parts, params: ExportSession, caller: Caller) -> Exported:
+    """The session as a file."""
+    session = await get_visible(parts, params.id, caller)
+    if parts.export is None:
+        raise InvalidInput("Nobody here can write files of sessions.")
+    pieces = [each async for each in parts.export(session, params.format, params.masked)]
+    name = f"session-{session.id}.{params.format}"
+    return Exported(name, MEDIA_TYPES[params.format], "".join(pieces))
+
+
+@handles(RESOLVE)
+async def resolve_session(parts: Parts, params: ResolveSession, caller: Caller) -> SessionView:
+    """What a person typed; a file is never meant."""
+    viewer = caller.person
+    resolution = await resolve_resume(parts.store, params.value, None, viewer=viewer, files=False)
+    session = await get_resumed(parts.store, resolution, viewer=viewer)
+    if session.deleted_at is not None:
+        raise SessionNotFound(session.id)
+    return await view(parts, session)
+
+
+@handles(PREVIEW)
+async def preview_session(parts: Parts, params: PreviewSession, caller: Caller) -> SessionPreview:
+    """The last messages, a line each."""
+    session = await get_visible(parts, params.id, caller)
+    messages = await parts.store.get_messages(session.id, params.limit)
+    lines = tuple(
+        PreviewLine(
+            each.seq,
+            each.role,
+            cut(" ".join(strip_controls(each.content).split()), params.characters),
+        )
+        for each in messages
+    )
+    return SessionPreview(await view(parts, session), lines)
+
+
+@handles(STOP)
+async def stop_session(parts: Parts, params: StopSession, caller: Caller) -> Stopped:
+    """The turn, its sub-agents with it, and what waits behind it."""
+    session = await get_visible(parts, params.id, caller)
+    dropped = await _take_back(parts, session.id) if params.queue else ()
+    agents = parts.runtime.count_spawned(session.id)
+    stopped = await parts.runtime.stop(session.id, anywhere=True)
+    return Stopped(session.id, stopped, dropped, agents)
+
+
+@handles(NAMES)
+async def list_names(parts: Parts, params: ListNames, caller: Caller) -> NamePage:
+    """Names, in the order of the list of sessions."""
+    where = SessionFilter(
+        viewer=caller.person, platform=params.platform, cwd=params.cwd, project=params.project
+    )
+    return await parts.store.list_names(where, limit=params.limit, cursor=params.cursor)
+
+
+@handles(SEARCH)
+async def search_messages(parts: Parts, params: SearchMessages, caller: Caller) -> SearchPage:
+    """Messages in which it was said, best first."""
+    if params.session is not None:
+        await get_visible(parts, params.session, caller)
+    where = SearchFilter(
+        viewer=caller.person,
+        platform=params.platform,
+        cwd=params.cwd,
+        project=params.project,
+        session=params.session,
+    )
+    return await parts.store.search(
+        params.q,
+        where,
+        limit=params.limit,
+        cursor=params.cursor,
+        typing=params.typing,
+        per_session=params.per_session,
+    )
+
+
+@handles(STATES)
+async def list_states(parts: Parts, params: ListStates, caller: Caller) -> StateList:
+    """What goes on in sessions; those that the caller may not see are left out."""
+    ids = [each for each in dict.fromkeys(params.ids.split(",")) if each]
+    if not caller.is_owner:
+        ids = [each for each in ids if await _is_visible(parts, each, caller)]
+    return StateList(await parts.store.list_states(ids))
+
+
+async def _is_visible(parts: Parts, session_id: str, caller: Caller) -> bool:
+    try:
+        session = await parts.store.get_session(session_id)
+    except SessionNotFound:
+        return False
+    return may_see(caller.person, session.person)
+
+
+@handles(TODOS)
+async def get_todos(parts: Parts, params: OneSession, caller: Caller) -> TodoList:
+    """The session's todo list."""
+    session = await get_visible(parts, params.id, caller)
+    return TodoList(await parts.store.get_todos(session.id))
+
+
+@handles(FIND)
+async def find_sessions(parts: Parts, params: FindSessions, caller: Caller) -> Found:
+    """Those that a person may mean; none is an error that says where it may be."""
+    viewer = caller.person
+    resolution = await resolve_resume(
+        parts.store, params.value, _place(params), viewer=viewer, files=False
+    )
+    if not resolution.matches:
+        await get_resumed(parts.store, resolution, viewer=viewer)
+    matches = resolution.matches[:100]
+    return Found(tuple([await view(parts, each) for each in matches]))
+
+
+def _place(params: FindSessions) -> Place | None:
+    """As much of a place as it takes to know its sessions."""
+    if params.cwd is None or params.project is None:
+        return None
+    return Place(params.cwd, params.project, "", Identity(-1, -1), params.scope)

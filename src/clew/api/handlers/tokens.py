@@ -1,0 +1,59 @@
+"""What the operations about credentials do. Only digests of secrets are stored."""
+
+from __future__ import annotations
+
+import secrets
+
+from clew.api.handlers.parts import Caller, Parts, handles
+from clew.api.operation import NoParams
+from clew.api.tokens import CREATE, LIST, REVOKE, CreateToken, NewToken, OneToken, TokenList
+from clew.core.session import OWNER
+from clew.core.tokens import SECRET_PREFIX, Scope, Token, digest_of
+from clew.errors import InvalidInput
+
+
+def make_token(
+    name: str, scope: Scope, now: int, *, person: str = OWNER, expires_at: int | None = None
+) -> tuple[Token, str]:
+    """A credential, and its secret; not kept anywhere yet."""
+    token = Token(
+        id=secrets.token_hex(8),
+        name=name,
+        person=person,
+        scope=scope,
+        created_at=now,
+        expires_at=expires_at,
+    )
+    return token, SECRET_PREFIX + secrets.token_urlsafe(32)
+
+
+@handles(LIST)
+async def list_tokens(parts: Parts, _params: NoParams, caller: Caller) -> TokenList:
+    """All credentials."""
+    caller.need_owner("see the tokens")
+    return TokenList(await parts.store.list_tokens())
+
+
+@handles(CREATE)
+async def create_token(parts: Parts, params: CreateToken, caller: Caller) -> NewToken:
+    """A new credential; its secret is in the answer and nowhere else."""
+    caller.need_owner("make tokens")
+    now = parts.runtime.clock()
+    if params.person != params.person.strip():
+        raise InvalidInput(f'"{params.person}" has blanks around it: nobody would be that person.')
+    if params.scope == "admin" and params.person != OWNER:
+        raise InvalidInput("A token with the scope admin is the owner's; nobody else has one.")
+    if params.expires_at is not None and params.expires_at <= now:
+        raise InvalidInput("That time is over: the token would open nothing.")
+    token, secret = make_token(
+        params.name, params.scope, now, person=params.person, expires_at=params.expires_at
+    )
+    await parts.store.add_token(token, digest_of(secret))
+    return NewToken(token, secret)
+
+
+@handles(REVOKE)
+async def revoke_token(parts: Parts, params: OneToken, caller: Caller) -> Token:
+    """The end of a credential."""
+    caller.need_owner("revoke tokens")
+    return await parts.store.revoke_token(params.id)

@@ -1,0 +1,115 @@
+"""An operation as a value: its name, address and scope, what it takes and what it gives.
+
+The rows are in the modules of their nouns (`api.sessions`, `api.chat`, …) and summed up in `table`;
+what each does is in `api.handlers`. No operation writes a message into a session but `chat.send`,
+through a turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, Literal, TypeVar
+
+import msgspec
+
+from clew.api.complaints import explain
+from clew.core.tokens import Scope
+from clew.errors import InvalidInput
+
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+Answer = Literal["json", "file", "events"]
+"""`file`: an `Exported`, sent as the file itself. `events`: JSON, or a stream if asked for."""
+
+
+class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What an operation is given. A field that is left out is its default; None clears."""
+
+
+class NoParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Nothing."""
+
+
+P = TypeVar("P", bound=Params)
+R = TypeVar("R")
+
+
+class Operation(msgspec.Struct, Generic[P, R], frozen=True, kw_only=True):
+    """One public operation. `etag` reads the version of an answer, where it has one."""
+
+    name: str
+    method: Method
+    path: str
+    scope: Scope
+    takes: type[P]
+    gives: Any
+    help: str
+    status: int = 200
+    answer: Answer = "json"
+    etag: Callable[[Any], str] | None = None
+
+    @property
+    def noun(self) -> str:
+        """What it is about: the name of its module, and of its handlers' module."""
+        return self.name.partition(".")[0]
+
+    @property
+    def path_fields(self) -> tuple[str, ...]:
+        """The parameters that stand in the path."""
+        parts = self.path.split("/")
+        return tuple(part[1:-1] for part in parts if part.startswith("{"))
+
+    @property
+    def header_fields(self) -> tuple[str, ...]:
+        """The parameters that stand in a header: `if_match` in `If-Match`."""
+        return ("if_match",) if "if_match" in self.takes.__struct_fields__ else ()
+
+    @property
+    def other_fields(self) -> tuple[str, ...]:
+        """The others: of the query for GET and DELETE, else of the body."""
+        placed = (*self.path_fields, *self.header_fields)
+        return tuple(each for each in self.takes.__struct_fields__ if each not in placed)
+
+    @property
+    def has_body(self) -> bool:
+        """Whether the other parameters come as a JSON body."""
+        return self.method not in ("GET", "DELETE")
+
+
+def row(  # noqa: PLR0917  # a row of the table
+    name: str,
+    method: Method,
+    path: str,
+    scope: Scope,
+    takes: type[P],
+    gives: type[R],
+    help: str,  # noqa: A002  # as the field is called
+    *,
+    status: int = 200,
+    answer: Answer = "json",
+    etag: Callable[[Any], str] | None = None,
+) -> Operation[P, R]:
+    """A row of the table; `path` is what follows `/v1/`."""
+    return Operation(
+        name=name,
+        method=method,
+        path=f"/v1/{path}",
+        scope=scope,
+        takes=takes,
+        gives=gives,
+        help=help,
+        status=status,
+        answer=answer,
+        etag=etag,
+    )
+
+
+def read_params(operation: Operation[P, R], values: Mapping[str, Any], *, strict: bool = True) -> P:
+    """The parameters as values; `InvalidInput` says which one is wrong.
+
+    Not `strict` where everything came as text, as in a query.
+    """
+    try:
+        return msgspec.convert(dict(values), operation.takes, strict=strict)
+    except msgspec.ValidationError as error:
+        told = explain(error, operation.takes, values)
+        raise InvalidInput(f"{told}. Nothing was changed.") from error

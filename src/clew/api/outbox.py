@@ -1,0 +1,48 @@
+"""Replies to channels, and what became of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from clew.api.fields import RowId, SessionId
+from clew.api.operation import Params, row
+from clew.core.delivery import Outbound, OutboundStatus
+
+
+class ListOutbox(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of all sessions, or of one."""
+
+    session: SessionId | None = None
+    state: OutboundStatus | None = None
+    limit: Annotated[int, Meta(ge=1, le=500)] = 100
+
+
+class RetryOutbound(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Send a reply again that failed, or of which nobody knows whether it arrived."""
+
+    id: RowId
+
+
+class OutboxList(msgspec.Struct, frozen=True):
+    """Deliveries, newest first."""
+
+    deliveries: tuple[Outbound, ...]
+
+
+# --- the rows of the table ---------------------------------------------------------------------
+
+LIST: Final = row(
+    "outbox.list", "GET", "outbox", "read", ListOutbox, OutboxList,
+    "List replies to channels, and what became of them.",
+)  # fmt: skip
+RETRY: Final = row(
+    "outbox.retry", "POST", "outbox/{id}/retry", "write", RetryOutbound, Outbound,
+    "Send a reply again that failed or is uncertain.",
+)  # fmt: skip
+ROWS: Final = (
+    LIST,
+    RETRY,
+)

@@ -1,0 +1,100 @@
+"""Errors as problem documents (RFC 9457), and back: the same classes on both ends of a wire.
+
+An error's `code` names its class, its attributes travel as `about`. What HTTP itself can go wrong
+with (a method, a body that is too long) is the gateway's to say, in the same shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+
+from clew import errors
+from clew.errors import ClewError
+
+MEDIA_TYPE: Final = "application/problem+json"
+
+
+_STATUSES: Final[tuple[tuple[type[ClewError], int], ...]] = (
+    (errors.StaleRevision, 412),
+    (errors.StaleMemory, 412),
+    (errors.StoreBusy, 503),
+    (errors.StoreFull, 507),
+    (errors.InvalidInput, 400),
+    (errors.NotATranscript, 400),
+    (errors.NotFound, 404),
+    (errors.Unauthorized, 401),
+    (errors.Forbidden, 403),
+    (errors.TooManyRequests, 429),
+    (errors.AmbiguousId, 409),
+    (errors.Conflict, 409),
+    (errors.Locked, 423),
+    (errors.TurnFailed, 502),
+    (errors.GatewayUnavailable, 502),
+    (errors.NotDelivered, 502),
+    (errors.StoreUnusable, 503),
+)
+"""The first that fits counts; anything else is a 500."""
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What went wrong. `code` is stable and for programs, `detail` is for people."""
+
+    title: str
+    status: int
+    code: str
+    detail: str = ""
+    type: str = "about:blank"
+    about: dict[str, Any] = {}
+
+
+def status_of(error: ClewError) -> int:
+    """The HTTP status of an error."""
+    return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
+
+
+def problem_of(error: ClewError) -> Problem:
+    """An error as a document."""
+    status = status_of(error)
+    return Problem(
+        title=HTTPStatus(status).phrase,
+        status=status,
+        code=error.code,
+        detail=str(error),
+        about={name: value for name, value in vars(error).items() if _is_plain(value)},
+    )
+
+
+def error_of(problem: Problem) -> ClewError:
+    """The error that a document tells of; a code without a class here is a `ClewError` with it."""
+    kind = _kinds().get(problem.code, ClewError)
+    # Their own makers want what the message was made of; here is the message itself.
+    error = kind.__new__(kind)
+    Exception.__init__(error, problem.detail or problem.title)
+    known = {name: tuple(v) if isinstance(v, list) else v for name, v in problem.about.items()}
+    vars(error).update(known)
+    if problem.code != kind.code:
+        vars(error)["code"] = problem.code
+    return error
+
+
+def _is_plain(value: object) -> bool:
+    """Whether it travels: texts, numbers, and rows of texts."""
+    if isinstance(value, tuple):
+        return all(isinstance(each, str) for each in value)
+    return value is None or isinstance(value, str | int | float | bool)
+
+
+@cache
+def _kinds() -> dict[str, type[ClewError]]:
+    return {kind.code: kind for kind in _walk(ClewError) if "code" in vars(kind)}
+
+
+def _walk(kind: type[ClewError]) -> Iterator[type[ClewError]]:
+    yield kind
+    for each in kind.__subclasses__():
+        yield from _walk(each)

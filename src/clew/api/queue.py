@@ -1,0 +1,80 @@
+"""Messages that wait for their turn."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from clew.api.fields import RowId, SessionId
+from clew.api.operation import Params, row
+from clew.core.delivery import Inbound
+
+
+class ListQueue(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """All that waits, or what waits in a session."""
+
+    session: SessionId | None = None
+    limit: Annotated[int, Meta(ge=1, le=500)] = 100
+
+
+class DropQueue(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Take back what waits in a session; with `id`, that message only."""
+
+    session: SessionId
+    id: RowId | None = None
+
+
+class QueuedView(msgspec.Struct, frozen=True):
+    """A message that waits for its turn."""
+
+    id: str
+    session: str | None
+    channel: str
+    person: str
+    text: str
+    status: str
+    received_at: int
+
+
+class QueueList(msgspec.Struct, frozen=True):
+    """What waits, oldest first."""
+
+    messages: tuple[QueuedView, ...]
+
+
+class Dropped(msgspec.Struct, frozen=True):
+    """Messages that were taken back."""
+
+    dropped: tuple[str, ...]
+
+
+def view_queued(inbound: Inbound) -> QueuedView:
+    """A message of the inbox as it is shown."""
+    text = str(inbound.payload.get("text", ""))
+    return QueuedView(
+        inbound.id,
+        inbound.session_id,
+        inbound.channel,
+        inbound.person,
+        text,
+        inbound.status,
+        inbound.received_at,
+    )
+
+
+# --- the rows of the table ---------------------------------------------------------------------
+
+LIST: Final = row(
+    "queue.list", "GET", "queue", "read", ListQueue, QueueList,
+    "List messages that wait for their turn.",
+)  # fmt: skip
+DROP: Final = row(
+    "queue.drop", "POST", "queue", "write", DropQueue, Dropped,
+    "Take back the messages that wait in a session.",
+)  # fmt: skip
+ROWS: Final = (
+    LIST,
+    DROP,
+)

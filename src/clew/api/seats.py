@@ -1,0 +1,191 @@
+"""A terminal's place: which session belongs to its directory, and switching to another.
+
+A terminal says where it is; what is decided is `runtime`'s.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from clew.api.fields import _WHOLE, Directory, Key, Moment, Number, RowId, SessionId, Title, Word
+from clew.api.operation import Params, row
+from clew.api.sessions import SessionView
+from clew.core.delivery import Inbound
+from clew.core.keys import Identity, Place
+from clew.core.models import Mode, Thinking
+from clew.core.session import SendPolicy
+from clew.core.turn import Turn
+
+Waiting = Annotated[tuple[RowId, ...], Meta(max_length=1_000)]
+
+
+Reason = Literal["startup", "resume", "new", "fork"]
+
+
+# --- where a terminal is ----------------------------------------------------------------------
+class Standing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A `Place`, as a terminal tells of it."""
+
+    cwd: Directory
+    project: Directory
+    basename: Annotated[str, Meta(max_length=1_000)] = ""
+    device: Number = -1
+    inode: Number = -1
+    born: Number | None = None
+    scope: Literal["cwd", "git"] = "cwd"
+
+
+class Crumb(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A breadcrumb, as a terminal tells of it."""
+
+    cwd: Directory
+    session: SessionId | None = None
+    fresh: bool = False
+    at: Moment = 0
+
+
+def tell_place(place: Place) -> Standing:
+    """A place for the wire; numbers that JSON readers can't hold are cut."""
+    identity = place.identity
+    return Standing(
+        cwd=place.cwd,
+        project=place.project,
+        basename=place.basename,
+        device=_cut(identity.device),
+        inode=_cut(identity.inode),
+        born=None if identity.born is None else _cut(identity.born),
+        scope=place.scope,
+    )
+
+
+def read_place(at: Standing) -> Place:
+    """The place that a terminal tells of."""
+    identity = Identity(at.device, at.inode, at.born)
+    return Place(at.cwd, at.project, at.basename, identity, at.scope)
+
+
+def _cut(number: int) -> int:
+    return number if -1 <= number <= _WHOLE else number & _WHOLE
+
+
+# --- sitting down -----------------------------------------------------------------------------
+class LocateSeat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A terminal's place, its own key if it has one; `continues` looks for `--continue` too."""
+
+    where: Standing
+    key: Key | None = None
+    continues: bool = False
+    crumb: Crumb | None = None
+
+
+class Located(msgspec.Struct, frozen=True):
+    """The place's key and where it leads; what `--continue` would go on with, and why.
+
+    `resets`: sessions of terminals begin afresh there when it is time to (`BeginSession.resets`).
+    """
+
+    key: str
+    session: SessionView | None = None
+    moved_from: str | None = None
+    continued: SessionView | None = None
+    note: str | None = None
+    resets: bool = False
+
+
+class BeginSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A new session of a place, with what was chosen for it before there was one.
+
+    `resets`: only if it is time to begin afresh after `previous`, with what was chosen there; else
+    that one goes on.
+    """
+
+    where: Standing
+    key: Key
+    title: Title | None = None
+    pinned: bool = False
+    personality: Word | None = None
+    model: Word | None = None
+    thinking: Thinking | None = None
+    service_tier: Word | None = None
+    mode: Mode | None = None
+    send_policy: SendPolicy | None = None
+    previous: SessionId | None = None
+    resets: bool = False
+
+
+class SwitchSeat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """From `previous` to `session`, or to a new one if that is left out.
+
+    `forks`: to a branch of it, with this title. `moves`: it belongs to this place from now on.
+    `stops`: the turn that runs in `previous` is the caller's, and is aborted; `waiting` are the
+    caller's messages behind it, which then stay in the inbox. `returns`: the person has named the
+    session, so it goes on, however old it is.
+    """
+
+    where: Standing
+    key: Key
+    session: SessionId | None = None
+    previous: SessionId | None = None
+    reason: Reason = "resume"
+    read_only: bool = False
+    forks: bool = False
+    moves: bool = False
+    returns: bool = False
+    stops: bool = False
+    waiting: Waiting = ()
+    title: Title | None = None
+
+
+class Seated(msgspec.Struct, frozen=True):
+    """Where the terminal is now, and what there is to say about it."""
+
+    session: SessionView | None
+    previous_id: str | None
+    reason: Reason
+    interrupted: tuple[Turn, ...] = ()
+    unanswered: tuple[Inbound, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+class LeaveSeat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`stops`: the turn that runs is the caller's, and is aborted; `waiting` as in a switch."""
+
+    where: Standing
+    session: SessionId
+    stops: bool = False
+    waiting: Waiting = ()
+
+
+class Left(msgspec.Struct, frozen=True):
+    """Whether a turn was aborted."""
+
+    stopped: bool
+
+
+# --- the rows of the table ---------------------------------------------------------------------
+
+LOCATE: Final = row(
+    "seats.locate", "POST", "seats/locate", "chat", LocateSeat, Located,
+    "Find the session of a terminal's directory.",
+)  # fmt: skip
+BEGIN: Final = row(
+    "seats.begin", "POST", "seats/begin", "chat", BeginSession, SessionView,
+    "Begin a session of a terminal's directory.", status=201,
+)  # fmt: skip
+SWITCH: Final = row(
+    "seats.switch", "POST", "seats/switch", "chat", SwitchSeat, Seated,
+    "Take a terminal from one session to another.",
+)  # fmt: skip
+LEAVE: Final = row(
+    "seats.leave", "POST", "seats/leave", "chat", LeaveSeat, Left,
+    "Let a terminal leave its session.",
+)  # fmt: skip
+ROWS: Final = (
+    LOCATE,
+    BEGIN,
+    SWITCH,
+    LEAVE,
+)

@@ -1,0 +1,424 @@
+"""Sessions: what is asked about them, what is answered, and the operations."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from clew.api.complaints import WORDS
+from clew.api.fields import (
+    _LAST,
+    Cursor,
+    Directory,
+    Line,
+    Seq,
+    SessionId,
+    Value,
+    Word,
+)
+from clew.api.operation import Params, row
+from clew.core.compaction import Compacted
+from clew.core.message import Message, Role
+from clew.core.models import Thinking
+from clew.core.notes import Todo
+from clew.core.overview import NamePage, SessionState, Status, status_of
+from clew.core.search import SearchPage
+from clew.core.session import MAX_TITLE, SendPolicy, Session
+from clew.core.snippets import Snippet
+from clew.core.turn import Turn
+
+
+# --- sessions ---------------------------------------------------------------------------------
+class ListSessions(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`active`: updated within so many minutes. `archived` left out: only a search shows them.
+
+    `named`: a fragment of the title or the first prompt; for lists, not for searches.
+    """
+
+    q: Annotated[str, Meta(max_length=1_000)] | None = None
+    limit: Annotated[int, Meta(ge=1, le=200)] = 20
+    cursor: Cursor | None = None
+    platform: Word | None = None
+    agent: Word | None = None
+    cwd: Line | None = None
+    project: Line | None = None
+    named: Word | None = None
+    active: Annotated[int, Meta(ge=1, le=10**9)] | None = None
+    archived: bool | None = None
+    trashed: bool = False
+
+
+class GetSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A session, and so many of its newest messages; with `render`, as HTML too."""
+
+    id: SessionId
+    messages: Annotated[int, Meta(ge=0, le=1_000)] = 200
+    render: Literal["html"] | None = None
+
+
+class GetMessages(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`before` and `after` are numbers of messages, and exclusive. `render` adds safe HTML."""
+
+    id: SessionId
+    limit: Annotated[int, Meta(ge=1, le=1_000)] = 50
+    before: Seq | None = None
+    after: Seq | None = None
+    undone: bool = False
+    render: Literal["html"] | None = None
+
+
+class OneSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The session that it is about."""
+
+    id: SessionId
+
+
+class StopSession(OneSession, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`queue`: whether what waits is taken back too; else its turn comes next."""
+
+    queue: bool = True
+
+
+class UpdateSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to change. `if_match` is the revision that the caller has seen."""
+
+    id: SessionId
+    title: Annotated[str, Meta(max_length=MAX_TITLE)] | UnsetType | None = UNSET
+    pinned: bool | UnsetType = UNSET
+    archived: bool | UnsetType = UNSET
+    personality: Word | UnsetType | None = UNSET
+    model: Word | UnsetType | None = UNSET
+    thinking: Thinking | UnsetType | None = UNSET
+    send_policy: SendPolicy | UnsetType | None = UNSET
+    if_match: Annotated[int, Meta(ge=0, le=_LAST)] | None = None
+
+
+class ForkSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`at` is the last message to take along; all if left out."""
+
+    id: SessionId
+    at: Seq | None = None
+
+
+class CompactSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`instructions`: what the summary should heed."""
+
+    id: SessionId
+    instructions: Annotated[str, Meta(max_length=4_000)] | None = None
+
+
+class ExportSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`masked`: whether secrets are; left out, in all but `jsonl`."""
+
+    id: SessionId
+    format: Literal["md", "html", "jsonl"] = "md"
+    masked: bool | None = None
+
+
+class ResolveSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a person typed: a part of an id, a title or a part of it, or a key."""
+
+    value: Annotated[str, Meta(min_length=1, max_length=1_000)]
+
+
+class PreviewSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How many messages, and how much of each."""
+
+    id: SessionId
+    limit: Annotated[int, Meta(ge=1, le=50)] = 10
+    characters: Annotated[int, Meta(ge=10, le=2_000)] = 200
+
+
+# --- sessions ---------------------------------------------------------------------------------
+class SessionView(Session, frozen=True, omit_defaults=True, kw_only=True):
+    """A session with the id that people type, what goes on in it, and all its tokens."""
+
+    short_id: str
+    status: Status | None
+    total_tokens: int
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """The message that a search found in a session: the best of it. Higher scores are better."""
+
+    seq: int
+    role: Role
+    at: int
+    snippet: Snippet
+    score: float
+
+
+class ListedSession(SessionView, frozen=True, omit_defaults=True, kw_only=True):
+    """A session in a list; with a search, why it is there."""
+
+    hit: Hit | None = None
+
+
+class SessionList(msgspec.Struct, frozen=True):
+    """A page of sessions; `cursor` asks for the next one, None at the end.
+
+    `cut` tells that a search had more matches than were looked at.
+    """
+
+    sessions: tuple[ListedSession, ...]
+    cursor: str | None = None
+    cut: bool = False
+
+
+class MessageHtml(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The text of a message as HTML that a page may show as it is.
+
+    What the assistant said is read as Markdown (code coloured by classes, images as links); what a
+    person said is kept as typed, line by line; what a tool answered is `<pre>`. `thinking` is what
+    the model thought, if it told. No scripts, no styles, nothing loads, and links lead to the web
+    or to mail. A text that is very long, or nested very deeply, is shown as it was written.
+    """
+
+    seq: int
+    html: str
+    thinking: str | None = None
+
+
+class SessionDetail(msgspec.Struct, frozen=True):
+    """A session and its newest messages. `more`: there are older ones.
+
+    `html`, if asked for: one for each message, in the same order.
+    """
+
+    session: SessionView
+    messages: tuple[Message, ...]
+    more: bool = False
+    html: tuple[MessageHtml, ...] | None = None
+
+
+class MessagePage(msgspec.Struct, frozen=True):
+    """The newest messages between two numbers, in order.
+
+    `more`: there are others, older than these, that fit; ask again with `before`. `unfinished`:
+    turns among these messages that were stopped while they answered, with what they had said.
+    `html`, if asked for: one for each message, in the same order.
+    """
+
+    messages: tuple[Message, ...]
+    head: int
+    more: bool = False
+    unfinished: tuple[Turn, ...] = ()
+    html: tuple[MessageHtml, ...] | None = None
+
+
+class PreviewLine(msgspec.Struct, frozen=True):
+    """One message, shortened to a line."""
+
+    seq: int
+    role: Role
+    text: str
+
+
+class SessionPreview(msgspec.Struct, frozen=True):
+    """A session at a glance: its last messages, a line each."""
+
+    session: SessionView
+    lines: tuple[PreviewLine, ...]
+
+
+class Exported(msgspec.Struct, frozen=True):
+    """A session as a file."""
+
+    name: str
+    media_type: str
+    content: str
+
+
+class Stopped(msgspec.Struct, frozen=True):
+    """What a stop has done: whether a turn was aborted, with how many sub-agents of it, and which
+    messages were taken back.
+    """
+
+    session: str
+    stopped: bool
+    dropped: tuple[str, ...] = ()
+    agents: int = 0
+
+
+def view_session(session: Session, short_id: str, state: SessionState) -> SessionView:
+    """A session as it is shown."""
+    return SessionView(**_facts(session, short_id, state))
+
+
+def list_session(
+    session: Session, short_id: str, state: SessionState, hit: Hit | None = None
+) -> ListedSession:
+    """A session as it is listed."""
+    return ListedSession(**_facts(session, short_id, state), hit=hit)
+
+
+def _facts(session: Session, short_id: str, state: SessionState) -> dict[str, Any]:
+    usage = session.usage
+    return {name: getattr(session, name) for name in Session.__struct_fields__} | {
+        "short_id": short_id,
+        "status": status_of(state),
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+    }
+
+
+# --- looking ----------------------------------------------------------------------------------
+class ListNames(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The same list as that of sessions, of names only."""
+
+    limit: Annotated[int, Meta(ge=1, le=5_000)] = 500
+    cursor: Cursor | None = None
+    platform: Word | None = None
+    cwd: Directory | None = None
+    project: Directory | None = None
+
+
+class SearchMessages(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to look for, and where. `typing`: the last word may be only begun."""
+
+    q: Value
+    limit: Annotated[int, Meta(ge=1, le=200)] = 20
+    cursor: Cursor | None = None
+    platform: Word | None = None
+    cwd: Directory | None = None
+    project: Directory | None = None
+    session: SessionId | None = None
+    typing: bool = False
+    per_session: bool = False
+
+
+class ListStates(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whole ids, parted by commas."""
+
+    ids: Annotated[
+        str,
+        Meta(
+            pattern="^[0-9a-f,-]+$",
+            min_length=36,
+            max_length=37 * 200,
+            extra={WORDS: "whole session ids with commas between them"},
+        ),
+    ]
+
+
+class StateList(msgspec.Struct, frozen=True):
+    """What goes on in sessions, by id."""
+
+    states: dict[str, SessionState]
+
+
+class TodoList(msgspec.Struct, frozen=True):
+    """A session's todo list."""
+
+    todos: tuple[Todo, ...]
+
+
+class FindSessions(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a person typed; with a directory, its sessions come first."""
+
+    value: Value
+    cwd: Directory | None = None
+    project: Directory | None = None
+    scope: Literal["cwd", "git"] = "cwd"
+
+
+class Found(msgspec.Struct, frozen=True):
+    """The sessions that may be meant, newest first."""
+
+    sessions: tuple[SessionView, ...]
+
+
+def _session_etag(answer: Any) -> str:
+    return str(getattr(answer, "session", answer).revision)
+
+
+# --- the rows of the table ---------------------------------------------------------------------
+
+LIST: Final = row(
+    "sessions.list", "GET", "sessions", "read", ListSessions, SessionList,
+    "List sessions, newest first; with `q` search their messages, best first.",
+)  # fmt: skip
+GET: Final = row(
+    "sessions.get", "GET", "sessions/{id}", "read", GetSession, SessionDetail,
+    "Get a session and its newest messages.", etag=_session_etag,
+)  # fmt: skip
+MESSAGES: Final = row(
+    "sessions.messages", "GET", "sessions/{id}/messages", "read", GetMessages, MessagePage,
+    "Get a page of a session's messages.",
+)  # fmt: skip
+UPDATE: Final = row(
+    "sessions.update", "PATCH", "sessions/{id}", "write", UpdateSession, SessionView,
+    "Change a session: what is left out stays, null clears.", etag=_session_etag,
+)  # fmt: skip
+DELETE: Final = row(
+    "sessions.delete", "DELETE", "sessions/{id}", "write", OneSession, SessionView,
+    "Put a session in the trash.",
+)  # fmt: skip
+RESTORE: Final = row(
+    "sessions.restore", "POST", "sessions/{id}/restore", "write", OneSession, SessionView,
+    "Bring a session back from the trash.",
+)  # fmt: skip
+FORK: Final = row(
+    "sessions.fork", "POST", "sessions/{id}/fork", "write", ForkSession, SessionView,
+    "Begin a new session that shares the beginning of this one.", status=201,
+)  # fmt: skip
+COMPACT: Final = row(
+    "sessions.compact", "POST", "sessions/{id}/compact", "write", CompactSession, Compacted,
+    "Put a summary in the place of the older messages, for the model.",
+)  # fmt: skip
+STOP: Final = row(
+    "sessions.stop", "POST", "sessions/{id}/stop", "chat", StopSession, Stopped,
+    "Abort the turn that runs, and take back what waits.",
+)  # fmt: skip
+EXPORT: Final = row(
+    "sessions.export", "GET", "sessions/{id}/export", "read", ExportSession, Exported,
+    "Get a session as a file.", answer="file",
+)  # fmt: skip
+RESOLVE: Final = row(
+    "sessions.resolve", "GET", "resolve", "read", ResolveSession, SessionView,
+    "Find the session that a person means.",
+)  # fmt: skip
+PREVIEW: Final = row(
+    "sessions.preview", "GET", "sessions/{id}/preview", "read", PreviewSession, SessionPreview,
+    "Get the last messages of a session, a line each.",
+)  # fmt: skip
+NAMES: Final = row(
+    "sessions.names", "GET", "names", "read", ListNames, NamePage,
+    "List the names of sessions, many at once, for a screen to choose from.",
+)  # fmt: skip
+SEARCH: Final = row(
+    "sessions.search", "GET", "search", "read", SearchMessages, SearchPage,
+    "Find messages, best first, also while somebody types.",
+)  # fmt: skip
+STATES: Final = row(
+    "sessions.states", "GET", "states", "read", ListStates, StateList,
+    "Tell what goes on in sessions.",
+)  # fmt: skip
+TODOS: Final = row(
+    "sessions.todos", "GET", "sessions/{id}/todos", "read", OneSession, TodoList,
+    "Get a session's todo list.",
+)  # fmt: skip
+FIND: Final = row(
+    "sessions.find", "GET", "find", "read", FindSessions, Found,
+    "Find the sessions that a person may mean, all of them.",
+)  # fmt: skip
+ROWS: Final = (
+    LIST,
+    GET,
+    MESSAGES,
+    UPDATE,
+    DELETE,
+    RESTORE,
+    FORK,
+    COMPACT,
+    STOP,
+    EXPORT,
+    RESOLVE,
+    PREVIEW,
+    NAMES,
+    SEARCH,
+    STATES,
+    TODOS,
+    FIND,
+)

@@ -1,0 +1,83 @@
+"""How this clew is doing: store, channels, queue, jobs."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+from clew.api.operation import NoParams, row
+from clew.core.overview import Status
+from clew.core.stats import StoreStats
+
+
+class StoreView(msgspec.Struct, frozen=True):
+    """What kind of store it is."""
+
+    url: str
+    engine: str
+    schema: int
+
+
+class ChannelView(msgspec.Struct, frozen=True):
+    """A channel, and whether it works."""
+
+    name: str
+    account: str
+    state: Literal["up", "down", "off"]
+    detail: str | None = None
+
+
+class CronView(msgspec.Struct, frozen=True):
+    """The jobs: how many, when the next one is due, and what went wrong with which."""
+
+    jobs: int
+    due_at: int | None = None
+    problems: dict[str, str] = {}
+
+
+class ErrandView(msgspec.Struct, frozen=True):
+    """What a gateway does beside the turns (`replies`, `jobs`, `channels`), and whether it works.
+
+    `others` takes up what other gateways leave when they die. What is down is started again by
+    itself; `detail` says why it is.
+    """
+
+    name: str
+    state: Literal["up", "down", "off"]
+    detail: str | None = None
+
+
+class LeaseView(msgspec.Struct, frozen=True):
+    """A session that somebody is at work in, and who."""
+
+    session: str
+    holder: str
+    expires_at: int
+    status: Status | None
+
+
+class StatusReport(msgspec.Struct, frozen=True):
+    """How this clew is doing. A guest hears its version and the time, and nothing else."""
+
+    version: str
+    at: int
+    stats: StoreStats | None = None
+    store: StoreView | None = None
+    channels: tuple[ChannelView, ...] = ()
+    cron: CronView | None = None
+    queued: int = 0
+    waiting: int = 0
+    leases: tuple[LeaseView, ...] = ()
+    uncertain: int = 0
+    asking: int = 0
+    errands: tuple[ErrandView, ...] = ()
+
+
+# --- the rows of the table ---------------------------------------------------------------------
+
+STATUS: Final = row(
+    "status", "GET", "status", "read", NoParams, StatusReport,
+    "How this clew is doing.",
+)  # fmt: skip
+ROWS: Final = (STATUS,)

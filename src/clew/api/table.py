@@ -1,0 +1,53 @@
+"""All operations: the sum of the rows, for the gateway, RPC and the documents."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from clew.api import (
+    approvals,
+    chat,
+    commands,
+    cron,
+    memory,
+    models,
+    outbox,
+    pairings,
+    personalities,
+    queue,
+    seats,
+    sessions,
+    status,
+    tokens,
+    usage,
+)
+from clew.api.operation import Operation
+from clew.errors import InvalidInput
+
+OPERATIONS: Final[tuple[Operation[Any, Any], ...]] = (
+    *sessions.ROWS,
+    *seats.ROWS,
+    *commands.ROWS,
+    *models.ROWS,
+    *chat.ROWS,
+    *queue.ROWS,
+    *approvals.ROWS,
+    *outbox.ROWS,
+    *memory.ROWS,
+    *personalities.ROWS,
+    *tokens.ROWS,
+    *pairings.ROWS,
+    *cron.ROWS,
+    *usage.ROWS,
+    *status.ROWS,
+)
+
+_BY_NAME: Final = {each.name: each for each in OPERATIONS}
+
+
+def get_operation(name: str) -> Operation[Any, Any]:
+    """The operation of this name, or `InvalidInput`."""
+    operation = _BY_NAME.get(name)
+    if operation is None:
+        raise InvalidInput(f'There is no operation "{name[:100]}". The API reference lists them.')
+    return operation

@@ -1,0 +1,62 @@
+"""Credentials of the gateway."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from clew.api.fields import Moment, RowId, Word
+from clew.api.operation import NoParams, Params, row
+from clew.core.session import OWNER
+from clew.core.tokens import Scope, Token
+
+
+class CreateToken(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A credential for a person; without `expires_at` until it is revoked."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=100)]
+    scope: Scope
+    person: Word = OWNER
+    expires_at: Moment | None = None
+
+
+class OneToken(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The credential that it is about."""
+
+    id: RowId
+
+
+class TokenList(msgspec.Struct, frozen=True):
+    """All credentials, oldest first."""
+
+    tokens: tuple[Token, ...]
+
+
+class NewToken(msgspec.Struct, frozen=True):
+    """A credential and its secret, which is never shown again."""
+
+    token: Token
+    secret: str
+
+
+# --- the rows of the table ---------------------------------------------------------------------
+
+LIST: Final = row(
+    "tokens.list", "GET", "tokens", "admin", NoParams, TokenList,
+    "List the credentials.",
+)  # fmt: skip
+CREATE: Final = row(
+    "tokens.create", "POST", "tokens", "admin", CreateToken, NewToken,
+    "Make a credential. Its secret is shown once.", status=201,
+)  # fmt: skip
+REVOKE: Final = row(
+    "tokens.revoke", "DELETE", "tokens/{id}", "admin", OneToken, Token,
+    "End a credential for good.",
+)  # fmt: skip
+ROWS: Final = (
+    LIST,
+    CREATE,
+    REVOKE,
+)
