@@ -492,6 +492,17 @@ class Inbox(Protocol):
         """
         ...
 
+    async def list_taken_inbound(self, turn_id: str) -> tuple[Inbound, ...]:
+        """The messages that a turn has taken, oldest first; none if there is no such turn.
+
+        The cost depends on how many the turn has, not on how many there are.
+        """
+        ...
+
+    async def get_inbound(self, inbound_id: str) -> Inbound:
+        """One message of the inbox, whatever its status; `RecordNotFound` if there is none."""
+        ...
+
 
 class Outbox(Protocol):
     """Replies, until a receipt says that they arrived. A turn's are made by `Log.record`."""
@@ -531,6 +542,10 @@ class Outbox(Protocol):
         limit: int = 100,
     ) -> tuple[Outbound, ...]:  # fmt: skip
         """Deliveries, newest first."""
+        ...
+
+    async def get_outbound(self, outbound_id: str) -> Outbound:
+        """One delivery, whatever its status; `RecordNotFound` if there is none."""
         ...
 
 

@@ -19,7 +19,8 @@ from typing import Any
 import apsw
 import pytest
 
-from clew.core.changes import AddMessage
+from clew.core.changes import AddMessage, StartTurn
+from clew.core.delivery import NewInbound, NewOutbound
 from clew.core.message import Draft
 from clew.core.search import SearchFilter
 from clew.core.session import NewSession, Session, SessionEdit, SessionFilter
@@ -30,7 +31,7 @@ from clew.store.sqlite.connection import READERS
 from clew.store.sqlite.failures import translate
 from clew.store.sqlite.store import SqliteStore
 from clew.testing.clock import SECOND, FakeClock
-from clew.testing.contract.case import found, make, read, say
+from clew.testing.contract.case import found, make, read, record, say
 from tests.store.files import Child
 from tests.store.test_state_machine import check_file
 
@@ -254,6 +255,27 @@ async def test_a_session_is_found_through_an_index(store: SqliteStore, what: str
     assert not [step for step in steps if step in ("SCAN sessions", "SCAN messages", "SCAN m")]
 
 
+DELIVERY: dict[str, tuple[Callable[[SqliteStore], Awaitable[object]], str]] = {
+    "a message": (lambda store: store.get_inbound("i"), "sqlite_autoindex_inbox_1"),
+    "the messages of a turn": (lambda store: store.list_taken_inbound("t"), "inbox_turn"),
+    "a delivery": (lambda store: store.get_outbound("o"), "sqlite_autoindex_outbox_1"),
+}
+
+
+@pytest.mark.parametrize("what", DELIVERY)
+async def test_inbox_and_outbox_are_read_through_an_index(store: SqliteStore, what: str) -> None:
+    session = await make(store)
+    await store.accept(NewInbound(id="i", channel="c", key="k"))
+    await record(store, session.id, StartTurn(turn_id="t", inbound=("i",)))
+    await store.add_outbound(session.id, NewOutbound(id="o", key="k", channel="c"))
+    call, index = DELIVERY[what]
+
+    steps = await plans_of(store, lambda: call(store))
+
+    assert steps[0].startswith("SEARCH"), steps
+    assert index in steps[0], steps
+
+
 async def plans_of(store: SqliteStore, call: Callable[[], Awaitable[object]]) -> list[str]:
     """The query plans of all that the readers are asked during a call."""
     statements: list[str] = []
@@ -290,7 +312,8 @@ sys.addaudithook(audit)
 
 import asyncio, contextlib
 from pathlib import Path
-from clew.core.changes import AddMessage
+from clew.core.changes import AddMessage, StartTurn
+from clew.core.delivery import NewInbound, NewOutbound
 from clew.core.message import Draft
 from clew.core.retention import Retention
 from clew.core.search import SearchFilter

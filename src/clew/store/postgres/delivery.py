@@ -166,6 +166,27 @@ class PostgresInbox:
 
         return await self._db.read(job)
 
+    async def list_taken_inbound(self, turn_id: str) -> tuple[Inbound, ...]:
+        """See `ports.Inbox`."""
+        sql = f"SELECT {INBOX_COLUMNS} FROM inbox WHERE turn_id = $1 ORDER BY ordinal"
+
+        async def job(connection: Connection) -> tuple[Inbound, ...]:
+            return tuple(map(inbound_from, await fetch(connection, sql, (text(turn_id),))))
+
+        return await self._db.read(job)
+
+    async def get_inbound(self, inbound_id: str) -> Inbound:
+        """See `ports.Inbox`."""
+        sql = f"SELECT {INBOX_COLUMNS} FROM inbox WHERE id = $1"
+
+        async def job(connection: Connection) -> Inbound:
+            row = await fetch_one(connection, sql, (text(inbound_id),))
+            if row is None:
+                raise RecordNotFound("inbound message", inbound_id)
+            return inbound_from(row)
+
+        return await self._db.read(job)
+
 
 class PostgresOutbox:
     """`ports.Outbox`."""
@@ -224,7 +245,7 @@ class PostgresOutbox:
             )  # fmt: skip
             row = await fetch_one(connection, _SETTLE, bindings)
             if row is None:
-                raise RecordNotFound("outbox row", outbound_id)
+                raise RecordNotFound("delivery", outbound_id)
             return outbound_from(row)
 
         return await self._db.write(job, repeatable=True)
@@ -248,6 +269,18 @@ class PostgresOutbox:
 
         async def job(connection: Connection) -> tuple[Outbound, ...]:
             return tuple(map(outbound_from, await fetch(connection, _LIST_OUTBOUND, bindings)))
+
+        return await self._db.read(job)
+
+    async def get_outbound(self, outbound_id: str) -> Outbound:
+        """See `ports.Outbox`."""
+        sql = f"SELECT {OUTBOX_COLUMNS} FROM outbox WHERE id = $1"
+
+        async def job(connection: Connection) -> Outbound:
+            row = await fetch_one(connection, sql, (text(outbound_id),))
+            if row is None:
+                raise RecordNotFound("delivery", outbound_id)
+            return outbound_from(row)
 
         return await self._db.read(job)
 

@@ -134,6 +134,27 @@ class SqliteInbox:
 
         return await self._db.read(job)
 
+    async def list_taken_inbound(self, turn_id: str) -> tuple[Inbound, ...]:
+        """See `ports.Inbox`."""
+        sql = f"SELECT {INBOX_COLUMNS} FROM inbox WHERE turn_id = ? ORDER BY rowid"
+
+        def job(connection: apsw.Connection) -> tuple[Inbound, ...]:
+            return tuple(map(inbound_from, connection.execute(sql, (text(turn_id),))))
+
+        return await self._db.read(job)
+
+    async def get_inbound(self, inbound_id: str) -> Inbound:
+        """See `ports.Inbox`."""
+        sql = f"SELECT {INBOX_COLUMNS} FROM inbox WHERE id = ?"
+
+        def job(connection: apsw.Connection) -> Inbound:
+            row = fetch_one(connection, sql, (text(inbound_id),))
+            if row is None:
+                raise RecordNotFound("inbound message", inbound_id)
+            return inbound_from(row)
+
+        return await self._db.read(job)
+
 
 class SqliteOutbox:
     """`ports.Outbox`."""
@@ -202,7 +223,7 @@ class SqliteOutbox:
                 ),
             )  # fmt: skip
             if row is None:
-                raise RecordNotFound("outbox row", outbound_id)
+                raise RecordNotFound("delivery", outbound_id)
             return outbound_from(row)
 
         return await self._db.write(job)
@@ -235,5 +256,17 @@ class SqliteOutbox:
 
         def job(connection: apsw.Connection) -> tuple[Outbound, ...]:
             return tuple(map(outbound_from, connection.execute(sql, bindings)))
+
+        return await self._db.read(job)
+
+    async def get_outbound(self, outbound_id: str) -> Outbound:
+        """See `ports.Outbox`."""
+        sql = f"SELECT {OUTBOX_COLUMNS} FROM outbox WHERE id = ?"
+
+        def job(connection: apsw.Connection) -> Outbound:
+            row = fetch_one(connection, sql, (text(outbound_id),))
+            if row is None:
+                raise RecordNotFound("delivery", outbound_id)
+            return outbound_from(row)
 
         return await self._db.read(job)

@@ -42,6 +42,30 @@ class InboxContract(Contract):
         assert (row.status, row.received_at, row.turn_id) == ("queued", clock(), None)
         assert await store.list_inbound() == (row,)
 
+    async def test_a_message_is_got_by_its_id_whatever_became_of_it(
+        self, store: Store, other: Store
+    ) -> None:
+        session = await make(store)
+        queued, _ = await store.accept(inbound("a", payload={"text": "hi"}))
+        claimed, _ = await store.accept(inbound("b"), claimant="me")
+        for name in "cd":
+            await store.accept(inbound(name))
+        await store.drop_inbound(["c"])
+        await record(store, session.id, StartTurn(turn_id="t", inbound=("d",)))
+
+        assert await other.get_inbound("a") == queued
+        assert await other.get_inbound("b") == claimed
+        assert (await other.get_inbound("c")).status == "dropped"
+        taken = await other.get_inbound("d")
+        assert (taken.status, taken.turn_id, taken.session_id) == ("done", "t", session.id)
+
+    async def test_a_message_that_never_came_is_not_found(self, store: Store) -> None:
+        await store.accept(inbound("a", external_id="42"))
+
+        for name in ("b", "42", "A", ""):
+            with pytest.raises(RecordNotFound):
+                await store.get_inbound(name)
+
     async def test_a_second_delivery_returns_the_first_row(
         self, store: Store, other: Store, clock: FakeClock
     ) -> None:
@@ -240,6 +264,25 @@ class InboxContract(Contract):
         assert await open_ids(store) == ["c"]
         row, _ = await store.accept(inbound("again", external_id="a"))
         assert (row.status, row.turn_id, row.session_id) == ("done", "t", session.id)
+
+    async def test_what_a_turn_has_taken_is_listed_oldest_first(
+        self, store: Store, other: Store
+    ) -> None:
+        session = await make(store)
+        for name in ("c", "a", "d", "b"):
+            await store.accept(inbound(name))
+        await record(store, session.id, StartTurn(turn_id="t", inbound=("a",)))
+        await record(store, session.id, TakeInbound(turn_id="t", inbound=("b", "c")))
+
+        taken = await other.list_taken_inbound("t")
+
+        assert [row.id for row in taken] == ["c", "a", "b"]
+        assert {(row.status, row.turn_id) for row in taken} == {("done", "t")}
+        await record(store, session.id, EndTurn(turn_id="t", status="done"))
+        await record(store, session.id, StartTurn(turn_id="u"))
+        assert await other.list_taken_inbound("t") == taken
+        assert await other.list_taken_inbound("u") == ()
+        assert await other.list_taken_inbound("none") == ()
 
     async def test_a_message_is_taken_by_one_turn(self, store: Store) -> None:
         session = await make(store)

@@ -225,6 +225,26 @@ class OutboxContract(Contract):
 
         assert sorted(row.id for claim in claims for row in claim) == names
 
+    async def test_a_delivery_is_got_by_its_id_whatever_its_status(
+        self, store: Store, other: Store
+    ) -> None:
+        session = await make(store)
+        await record(store, session.id, send("a", "1"), send("b", "2", withheld=True))
+        alone = await store.add_outbound(None, NewOutbound(id="c", key="3", channel="email"))
+        await claim(store, limit=1)
+        sent = await store.settle_outbound("a", "sent", receipt={"id": 9})
+
+        assert await other.get_outbound("a") == sent
+        assert (await other.get_outbound("b")).status == "withheld"
+        assert await other.get_outbound("c") == alone
+
+    async def test_an_unknown_delivery_is_not_found(self, store: Store) -> None:
+        await store.add_outbound(None, NewOutbound(id="a", key="k", channel="email"))
+
+        for name in ("b", "k", "A", ""):
+            with pytest.raises(RecordNotFound):
+                await store.get_outbound(name)
+
     async def test_an_unknown_delivery_can_not_be_settled(self, store: Store) -> None:
         with pytest.raises(RecordNotFound):
             await store.settle_outbound("none", "sent")

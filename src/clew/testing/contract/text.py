@@ -286,7 +286,12 @@ class TextContract(Contract):
         assert await store.find_lease(text) is None
         assert await store.find_attachment(text) is None
         assert await store.list_outbound(session_id=text) == ()
+        with pytest.raises(RecordNotFound):
+            await store.get_inbound(text)
+        with pytest.raises(RecordNotFound):
+            await store.get_outbound(text)
         assert await store.list_inbound(text) == ()
+        assert await store.list_taken_inbound(text) == ()
         assert await store.drop_inbound([text]) == ()
         assert await store.count_sessions(SessionFilter(viewer=text)) == 0
         assert (await store.list_names(SessionFilter(viewer=text))).names == ()
