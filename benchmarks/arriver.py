@@ -29,7 +29,7 @@ from clew.ports import Receive, Store
 from clew.runtime.delivering import Deliverer, DeliverySettings
 from clew.runtime.reception import Reception
 from clew.runtime.resumption import take_up
-from clew.wiring import House, open_configured_store, open_house, open_reception
+from clew.wiring import House, open_configured_store
 
 KEY = "agent:main:telegram:dm:7"
 STUCK = 30.0
@@ -91,12 +91,10 @@ def message(number: int, text: str) -> Incoming:
 async def _open(world: Any) -> AsyncIterator[tuple[House, Reception]]:
     config = msgspec.structs.replace(load(home=str(world.home), environ={}), guests=("telegram:7",))
     store = await open_configured_store(config)
-    house = open_house(config, store)
-    reception = open_reception(config, house, settle_s=0.0)
+    house = House(config, store, settle_s=0.0)
     try:
-        yield house, reception
+        yield house, house.reception
     finally:
-        await reception.close()
         await house.close()
         await store.close()
 

@@ -30,6 +30,7 @@ import msgspec
 
 from benchmarks.measuring import in_turns, seconds
 from clew.agent.requests import build_request, read_window
+from clew.clock import host_clock
 from clew.config import load
 from clew.core.changes import WriteScratch, WriteTodos
 from clew.core.delivery import NewInbound
@@ -41,11 +42,10 @@ from clew.core.session import OWNER, NewSession, Session
 from clew.core.summaries import parse_sections
 from clew.core.usage import Usage
 from clew.ports import Store
-from clew.runtime.runtime import host_clock
 from clew.store import open_store
 from clew.store.sqlite.backup import back_up
 from clew.testing.diarist import WINDOW, Diarist, read_log
-from clew.wiring import House, open_configured_store, open_house
+from clew.wiring import House, open_configured_store
 
 GOAL = "to keep the lighthouse of Eddystone burning"
 BAR = 1.3
@@ -124,7 +124,7 @@ async def live(world: World, turns: int) -> Lived:
     """Say so many things, one after the other, and look at what is left."""
     config = load(home=str(world.home), environ={})
     store = await open_configured_store(config)
-    house = open_house(config, store)
+    house = House(config, store)
     early, late = list[Path](), list[Path]()
     try:
         session = await _begin(store, world)

@@ -23,7 +23,7 @@ from clew.runtime.delivering import Deliverer, DeliverySettings
 from clew.runtime.resumption import keep_up, take_up
 from clew.runtime.supervising import Supervisor
 from clew.testing.channels import PeerChannel
-from clew.wiring import open_configured_store, open_house, open_reception
+from clew.wiring import House, open_configured_store
 
 SETTLE_S = 0.05
 DELAY_S = 0.01
@@ -62,8 +62,8 @@ def live(place: Place) -> None:
 async def _live(place: Place) -> None:
     config = load(home=str(place.home), environ={})
     store = await open_configured_store(config)
-    house = open_house(config, store)
-    reception = open_reception(config, house, settle_s=SETTLE_S)
+    house = House(config, store, settle_s=SETTLE_S)
+    reception = house.reception
     channels = [PeerChannel(port, name=name) for name, port in place.ports.items()]
     runtime = house.runtime
     deliverer = Deliverer(

@@ -17,9 +17,9 @@ from typing import Any
 
 import msgspec
 
-from clew.api.handlers.parts import Parts
 from clew.api.handlers.tokens import make_token
 from clew.api.local import Calls
+from clew.clock import host_clock
 from clew.config import load
 from clew.core.changes import AddMessage
 from clew.core.delivery import NewInbound
@@ -33,10 +33,9 @@ from clew.gateway.auth import Gate
 from clew.gateway.serving import Address, listen, serving
 from clew.gateway.streams import Streams
 from clew.ports import LiveTurn, Store
-from clew.runtime.hooks import Hooks
-from clew.runtime.runtime import Runtime, host_clock
+from clew.runtime.runtime import Runtime
 from clew.store import open_store
-from clew.wiring import open_catalogue, open_memory, open_personalities
+from clew.wiring import House
 
 PATIENCE = 120.0
 PACE = 0.005
@@ -127,19 +126,10 @@ async def open_stage(folder: Path, words: int) -> AsyncIterator[Stage]:
         store: Store = await open_store(url, durability="normal")
         stack.push_async_callback(store.close)
 
-        async def remember(_rule: str) -> None:
-            """Nobody says "always" here."""
-
-        hooks = Hooks({}, clock=host_clock)
-        runtime = Runtime(store, Speaker(words), hooks=hooks, remember_rule=remember)
-        stack.push_async_callback(runtime.close)
-        parts = Parts(
-            runtime=runtime,
-            models=open_catalogue(config),
-            personalities=open_personalities(config),
-            memory=open_memory(config),
-        )
-        calls, gate = Calls(parts), Gate(store, host_clock)
+        house = House(config, store, agent=Speaker(words))
+        stack.push_async_callback(house.close)
+        runtime = house.runtime
+        calls, gate = Calls(house), Gate(store, host_clock)
         token, secret = make_token("benchmark", "read", host_clock())
         await store.add_token(token, digest_of(secret))
         streams = Streams(calls, gate)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.talker import Ledger, Post, World
+from clew.clock import host_clock
 from clew.core.changes import AddMessage
 from clew.core.delivery import NewInbound
 from clew.core.message import Draft, Message, ToolCall
@@ -19,7 +20,7 @@ from clew.core.titles import Title
 from clew.ports import LiveTurn, Store
 from clew.runtime.hooks import Hooks
 from clew.runtime.recovery import recover
-from clew.runtime.runtime import Runtime, host_clock
+from clew.runtime.runtime import Runtime
 from clew.store import open_store
 
 KEY = "cli:steered"

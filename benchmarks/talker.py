@@ -31,7 +31,7 @@ from clew.runtime.projects import locate
 from clew.runtime.resuming import resolve_resume
 from clew.runtime.runtime import Ticket
 from clew.runtime.seat import Seat, Switched
-from clew.wiring import House, open_configured_store, open_house
+from clew.wiring import House, open_configured_store
 
 STUCK = 60.0
 KEY = "cli:killed"
@@ -151,7 +151,7 @@ async def sit(world: World, post: Post) -> AsyncIterator[Talk]:
     """A store, a house and a seat in it, until the block is left."""
     config = load(home=str(world.home), environ={})
     store = await open_configured_store(config)
-    house = open_house(config, store)
+    house = House(config, store)
     place = locate(world.marks.parent)
     seat = Seat(house.runtime, house.models, place=place, key=KEY)
 

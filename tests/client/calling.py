@@ -2,27 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from datetime import UTC
+from datetime import UTC, tzinfo
 from pathlib import Path
+from typing import NamedTuple
 
 from clew import config as configuration
 from clew.agent.personalities import Wardrobe
-from clew.api.handlers.parts import Parts
+from clew.api.handlers.parts import Exporter, Renderer
 from clew.api.local import Calls
+from clew.api.status import ChannelView, ErrandView, StoreView
+from clew.clock import host_clock
+from clew.core.placing import Judge
 from clew.memory import MarkdownMemory
-from clew.ports import Store
+from clew.ports import Clock, Context, Memory, Models, Personalities, Store
 from clew.runtime.cron import CronFile
 from clew.runtime.hooks import Hooks
 from clew.runtime.reception import Reception
-from clew.runtime.runtime import Runtime, host_clock
+from clew.runtime.runtime import Runtime
 from clew.store import open_store
 from clew.transfer import export_session
 from clew.transfer.typesetting import Typesetter
 from clew.wiring import open_catalogue
 from tests.runtime.conftest import CONFIG, Actor
 from tests.runtime.receiving import RULES, make_orders
+
+
+class FixedParts(NamedTuple):
+    """`Parts` that are all built already."""
+
+    runtime: Runtime
+    models: Models
+    personalities: Personalities
+    memory: Memory
+    export: Exporter | None = None
+    render: Renderer | None = None
+    describe: Callable[[], Awaitable[StoreView]] | None = None
+    zone: tzinfo = UTC
+    timezone: str | None = None
+    jobs: CronFile | None = None
+    context: Context | None = None
+    reception: Reception | None = None
+    judge: Judge | None = None
+
+    @property
+    def store(self) -> Store:
+        return self.runtime.store
+
+    @property
+    def clock(self) -> Clock:
+        return self.runtime.clock
+
+    def list_channels(self) -> tuple[ChannelView, ...]:
+        return ()
+
+    def list_errands(self) -> tuple[ErrandView, ...]:
+        return ()
+
+    def list_job_problems(self) -> dict[str, str]:
+        return {}
 
 
 @asynccontextmanager
@@ -49,7 +88,7 @@ async def open_calls(path: Path) -> AsyncIterator[Calls]:
         typesetter = Typesetter()
         stack.push_async_callback(typesetter.close)
         yield Calls(
-            Parts(
+            FixedParts(
                 runtime=runtime,
                 models=models,
                 personalities=Wardrobe(home / "personalities"),

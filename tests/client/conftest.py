@@ -18,12 +18,13 @@ from clew.api.frames import EventFrame, LiveFrame
 from clew.api.handlers.parts import Caller
 from clew.api.local import Calls, LocalTransport
 from clew.client.client import Client
+from clew.clock import host_clock
 from clew.core.message import Message
 from clew.core.session import OWNER, NewSession, Session
 from clew.core.signals import Committed
 from clew.core.tokens import SCOPES, Scope, Token, digest_of
 from clew.ports import Store
-from clew.runtime.runtime import Runtime, host_clock
+from clew.runtime.runtime import Runtime
 from tests.client.calling import open_calls
 from tests.client.serving import serving
 from tests.runtime.conftest import WAIT, soon

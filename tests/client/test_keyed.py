@@ -9,6 +9,7 @@ import pytest
 
 from clew.api.frames import EventFrame
 from clew.client.client import Client
+from clew.clock import host_clock
 from clew.core.changes import AddMessage
 from clew.core.message import Draft, ToolCall
 from clew.core.placing import GREETING
@@ -16,7 +17,6 @@ from clew.core.session import Session, SessionEdit, SessionFacts
 from clew.core.signals import Notice, TextDelta, TurnEnded, TurnStarted
 from clew.errors import Forbidden, InvalidInput
 from clew.ports import LiveTurn
-from clew.runtime.runtime import host_clock
 from tests.client.conftest import Place, drain, outline, said
 from tests.runtime.conftest import Held, saying, soon, until
 

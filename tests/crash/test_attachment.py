@@ -22,7 +22,7 @@ from clew.config import load
 from clew.core.signals import Notice, TextDelta, TurnEnded
 from clew.core.delivery import NewInbound
 from clew.runtime.runtime import Runtime
-from clew.wiring import open_configured_store, open_house
+from clew.wiring import open_configured_store, House
 
 session_id, renew_ms = sys.argv[1], int(sys.argv[2])
 
@@ -40,7 +40,7 @@ async def show(events):
 async def talk():
     config = load()
     store = await open_configured_store(config)
-    house = open_house(config, store)
+    house = House(config, store)
     runtime = Runtime(
         store, house.runtime.agent, hooks=house.runtime.hooks, remember_rule=None,
         lease_ms=500, renew_ms=renew_ms,

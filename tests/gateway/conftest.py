@@ -14,6 +14,7 @@ from starlette.applications import Starlette
 from clew.api.handlers.tokens import make_token
 from clew.api.local import Calls
 from clew.api.problems import MEDIA_TYPE
+from clew.clock import host_clock
 from clew.core.session import OWNER, NewSession, Session
 from clew.core.tokens import SCOPES, Scope, digest_of
 from clew.gateway.app import build_app
@@ -21,7 +22,6 @@ from clew.gateway.auth import Gate, Setup
 from clew.gateway.doors import Door
 from clew.gateway.streams import Streams
 from clew.ports import Store
-from clew.runtime.runtime import host_clock
 from tests.client.calling import open_calls
 
 HOME = "http://localhost:7717"

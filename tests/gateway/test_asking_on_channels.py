@@ -19,10 +19,8 @@ from clew.core.routing import Arrival
 from clew.core.routing import Peer as Place
 from clew.testing.channels import Peer, PeerChannel, open_peer
 from clew.wiring import (
-    open_calls,
+    House,
     open_configured_store,
-    open_house,
-    open_reception,
     run_errands,
 )
 from tests.runtime.conftest import soon
@@ -63,14 +61,10 @@ async def serving(config: Config, peer: Peer) -> AsyncIterator[Calls]:
     async with AsyncExitStack() as open_things:
         store = await open_configured_store(config)
         open_things.push_async_callback(store.close)
-        house = open_house(config, store)
+        house = House(config, store, settle_s=0.0)
         open_things.push_async_callback(house.close)
-        reception = open_reception(config, house, settle_s=0.0)
-        open_things.push_async_callback(reception.close)
-        errands = await open_things.enter_async_context(
-            run_errands(config, house, reception, [PeerChannel(peer.port)])
-        )
-        yield open_calls(config, house, reception, errands)
+        await open_things.enter_async_context(run_errands(house, [PeerChannel(peer.port)]))
+        yield Calls(house)
 
 
 def said(text: str, number: int) -> Incoming:

@@ -13,8 +13,8 @@ import pytest
 
 from clew import config as configuration
 from clew.channels.signing import sign
+from clew.clock import host_clock
 from clew.gateway.auth import Setup
-from clew.runtime.runtime import host_clock
 from clew.wiring import Gateway, open_gateway
 from tests.runtime.conftest import soon, until
 

@@ -10,9 +10,9 @@ import pytest
 
 from clew import config as configuration
 from clew.api.table import OPERATIONS
+from clew.clock import host_clock
 from clew.core.tokens import SCOPES
 from clew.gateway.auth import Setup
-from clew.runtime.runtime import host_clock
 from clew.wiring import open_gateway
 from tests.gateway.conftest import HOUR, House, Watch, check_problem
 from tests.runtime.conftest import CONFIG

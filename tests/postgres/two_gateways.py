@@ -13,9 +13,10 @@ from typing import Any
 
 from clew import config as configuration
 from clew.agent.personalities import Wardrobe
-from clew.api.handlers.parts import Caller, Parts
+from clew.api.handlers.parts import Caller
 from clew.api.local import Calls, LocalTransport
 from clew.client.client import Client
+from clew.clock import host_clock
 from clew.core.arrivals import Incoming, Receipt, Sender
 from clew.core.message import Message
 from clew.core.replies import ReplyTo
@@ -25,9 +26,10 @@ from clew.ports import Store
 from clew.runtime.hooks import Hooks
 from clew.runtime.reception import Reception
 from clew.runtime.resumption import take_up
-from clew.runtime.runtime import Runtime, host_clock
+from clew.runtime.runtime import Runtime
 from clew.store import open_store
 from clew.wiring import open_catalogue
+from tests.client.calling import FixedParts
 from tests.runtime.conftest import CONFIG, Actor, outline, soon, until
 from tests.runtime.receiving import RULES, make_orders
 
@@ -111,7 +113,7 @@ def opener(url: str, home: Path) -> Opener:
             orders = make_orders(runtime, models, home, home)
             reception = Reception(runtime, RULES, orders, settle_s=0.0)
             stack.push_async_callback(reception.close)
-            parts = Parts(
+            parts = FixedParts(
                 runtime=runtime,
                 models=models,
                 personalities=Wardrobe(),

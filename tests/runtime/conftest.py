@@ -22,6 +22,7 @@ from clew.agent.models.catalogue import Catalogue
 from clew.agent.parts import ContextParts
 from clew.agent.personalities import Wardrobe
 from clew.agent.tools import Tools
+from clew.clock import host_clock
 from clew.core.changes import AddMessage
 from clew.core.delivery import NewInbound
 from clew.core.keys import cli_key
@@ -38,7 +39,7 @@ from clew.runtime.commands.desk import Desk, Reply
 from clew.runtime.hooks import Hooks
 from clew.runtime.projects import locate
 from clew.runtime.resuming import resolve_resume
-from clew.runtime.runtime import Runtime, Ticket, host_clock
+from clew.runtime.runtime import Runtime, Ticket
 from clew.runtime.seat import Seat
 from clew.store import open_store
 from clew.wiring import open_catalogue

@@ -21,7 +21,7 @@ from clew.runtime.projects import locate
 from clew.runtime.resuming import resolve_resume
 from clew.runtime.runtime import Ticket
 from clew.runtime.seat import Seat
-from clew.wiring import House, open_configured_store, open_house
+from clew.wiring import House, open_configured_store
 from tests.runtime.conftest import soon, until
 
 PATIENCE = 60.0
@@ -127,7 +127,7 @@ async def room(
     )
     loaded = load(home=str(home), environ={})
     store = await open_configured_store(loaded)
-    house = open_house(loaded, store)
+    house = House(loaded, store)
     place = locate(work)
     seat = Seat(house.runtime, house.models, place=place, key="cli:room")
 

@@ -20,7 +20,7 @@ from clew.runtime.runtime import Runtime
 from clew.runtime.turn import APPROVAL_MS
 from clew.store import open_store
 from clew.testing.clock import FakeClock
-from clew.wiring import open_house
+from clew.wiring import House
 from tests.runtime.conftest import (
     Actor,
     Rules,
@@ -241,7 +241,7 @@ async def test_a_rule_for_always_is_remembered_and_holds_in_this_turn_too(
 async def test_always_is_written_to_the_config_file_once(
     store: Store, session: Session, config: configuration.Config
 ) -> None:
-    house = open_house(config, store)
+    house = House(config, store)
     remember = house.runtime._settings.around.remember
     await remember("shell:make")
     await remember("shell:git log")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from clew.agent.models.catalogue import Catalogue
+from clew.clock import host_clock
 from clew.core.changes import AddMessage, AddUsage
 from clew.core.message import Draft
 from clew.core.session import Session
@@ -19,7 +20,7 @@ from clew.ports import LiveTurn, Store
 from clew.runtime.commands import run_command
 from clew.runtime.commands.desk import Desk
 from clew.runtime.hooks import Hooks
-from clew.runtime.runtime import Runtime, host_clock
+from clew.runtime.runtime import Runtime
 from clew.runtime.seat import Seat
 from tests.runtime.conftest import (
     Actor,

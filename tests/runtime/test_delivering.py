@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from clew.clock import host_clock
 from clew.core.changes import Send
 from clew.core.delivery import NewOutbound, Outbound, OutboundStatus
 from clew.core.message import Draft
@@ -24,7 +25,7 @@ from clew.core.turn import Turn
 from clew.errors import TurnFailed
 from clew.ports import LiveTurn, Store
 from clew.runtime.delivering import Deliverer, DeliverySettings
-from clew.runtime.runtime import Runtime, host_clock
+from clew.runtime.runtime import Runtime
 from clew.store import open_store
 from clew.testing.channels import Peer, PeerChannel, open_peer
 from tests.runtime.conftest import (

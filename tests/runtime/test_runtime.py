@@ -29,7 +29,7 @@ from clew.errors import (
 from clew.ports import LiveTurn, Store
 from clew.runtime.runtime import Runtime
 from clew.store.sqlite.store import SqliteStore
-from clew.wiring import open_house
+from clew.wiring import House
 from tests.runtime.conftest import (
     WAIT,
     Actor,
@@ -526,7 +526,7 @@ async def open_script(
     store: Store, config: Config, tmp_path: Path, directory: Path
 ) -> AsyncIterator[Houses]:
     """The house as it is wired for people, with a session whose model is a script."""
-    house = open_house(config, store)
+    house = House(config, store)
 
     async def open_it(script: Any) -> tuple[Runtime, Session]:
         path = tmp_path / "script.json"

@@ -20,7 +20,7 @@ from clew.runtime.recovery import recover
 from clew.runtime.runtime import Runtime, Ticket
 from clew.runtime.seat import Seat
 from clew.store import open_store
-from clew.wiring import open_house
+from clew.wiring import House
 from tests.runtime.conftest import (
     CONFIG,
     Actor,
@@ -478,7 +478,7 @@ async def test_the_model_reads_what_was_said_while_its_tool_ran(
     home.mkdir()
     told = CONFIG.replace("models =", f'base_url = "{tmp_path}/script.json"\nmodels =', 1)
     (home / "config.toml").write_text(told, "utf-8")
-    house = open_house(configuration.load(home=str(home), environ={}), store)
+    house = House(configuration.load(home=str(home), environ={}), store)
     work = tmp_path / "work"
     work.mkdir()
     session = await store.create_session(

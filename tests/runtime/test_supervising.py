@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from clew.clock import host_clock
 from clew.core.arrivals import Incoming, Receipt, Sender
 from clew.core.routing import Arrival, Peer
 from clew.ports import Receive
-from clew.runtime.runtime import host_clock
 from clew.runtime.supervising import Keeper, Supervisor
 from clew.testing.channels import PeerChannel, open_peer
 from tests.runtime.conftest import soon, until

@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
-from typing import Any, Final
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
-from clew.api.chat import SEND, SendChat
-from clew.api.frames import (
-    ErrorFrame,
-    GapFrame,
-    LiveFrame,
-    StateFrame,
-    StreamFrame,
-    SubscribedFrame,
-    event_frame,
-)
-from clew.api.handlers.live import follow_list, list_newest, make_state
-from clew.api.handlers.parts import Caller, Parts, find_handler, get_visible
+from clew.api.handlers.parts import Caller, Parts, find_handler
 from clew.api.operation import Operation, P, R, read_params
-from clew.api.problems import problem_of
-from clew.api.sessions import ListedSession
-from clew.api.transport import Live
-from clew.core.signals import Event, TurnEnded, TurnStarted
-from clew.errors import ClewError
 
-BACKLOG: Final = 256
-"""Frames that wait for a slow reader. What does not fit is a gap: hints are lost, and messages are
-found in the store."""
+if TYPE_CHECKING:
+    from clew.api.chat import SendChat
+    from clew.api.frames import StreamFrame
+    from clew.api.transport import Live
 
 
 class Calls:
@@ -52,6 +36,7 @@ class Calls:
 
         What goes wrong before the message is kept is raised before the first frame.
         """
+        from clew.api.chat import SEND  # noqa: PLC0415  # most callers only call
         from clew.api.handlers import chat  # noqa: PLC0415  # a handler is loaded when it is called
 
         caller.check(SEND)
@@ -76,7 +61,9 @@ class LocalTransport:
     @asynccontextmanager
     async def live(self) -> AsyncIterator[Live]:
         """See `Transport`."""
-        live = LocalLive(self._calls, self._caller)
+        from clew.api.live import LocalLive  # noqa: PLC0415  # most callers only call
+
+        live = LocalLive(self._calls.parts, self._caller)
         try:
             yield live
         finally:
@@ -84,123 +71,3 @@ class LocalTransport:
 
     async def close(self) -> None:
         """Whoever made the calls closes what is behind them."""
-
-
-class LocalLive:
-    """`Live` over the runtime's own watch."""
-
-    def __init__(self, calls: Calls, caller: Caller) -> None:
-        self._calls = calls
-        self._parts = calls.parts
-        self._caller = caller
-        self._frames: asyncio.Queue[LiveFrame] = asyncio.Queue(BACKLOG)
-        self._tasks: dict[str | None, asyncio.Task[None]] = {}
-        self._shown: tuple[ListedSession, ...] | None = None
-        """The list as the state has shown it: hints are about what differs from that."""
-
-    async def subscribe(self, session: str | None = None, *, after: int | None = None) -> None:
-        """See `Live`."""
-        await self.unsubscribe(session)
-        work = self._follow_list() if session is None else self._follow(session, after)
-        self._tasks[session] = asyncio.create_task(work, name=f"live {session}")
-
-    async def unsubscribe(self, session: str | None = None) -> None:
-        """See `Live`."""
-        task = self._tasks.pop(session, None)
-        if task is not None:
-            task.cancel()
-            await asyncio.wait({task})
-
-    async def close(self) -> None:
-        """Follow nothing any more."""
-        for session in tuple(self._tasks):
-            await self.unsubscribe(session)
-
-    def when_lost(self, tell: Callable[[], None]) -> None:
-        """See `Live`. There is nothing to lose."""
-
-    async def __aiter__(self) -> AsyncIterator[LiveFrame]:
-        yield await self._state()
-        while True:
-            yield await self._frames.get()
-
-    async def _state(self) -> StateFrame:
-        state = await make_state(self._parts, self._caller)
-        self._shown = state.sessions
-        return state
-
-    async def _follow(self, session_id: str, after: int | None) -> None:
-        try:
-            session = await get_visible(self._parts, session_id, self._caller)
-            cursor = session.head if after is None else after
-            with self._parts.runtime.watch(session_id, cursor) as events:
-                await self._frames.put(SubscribedFrame(session_id, cursor))
-                cursor = await self._pass_on(events, session_id, cursor, session.head, None)
-            while True:
-                await self._frames.put(GapFrame(session_id, cursor))
-                with self._parts.runtime.watch(session_id, cursor) as events:
-                    turn = await self._find_turn(session_id)
-                    head = (await self._parts.store.get_session(session_id)).head
-                    cursor = await self._pass_on(events, session_id, cursor, head, turn)
-        except ClewError as error:
-            await self._frames.put(ErrorFrame(problem_of(error), session_id))
-
-    async def _pass_on(
-        self,
-        events: AsyncIterator[Event],
-        session_id: str,
-        cursor: int,
-        head: int,
-        turn: TurnStarted | TurnEnded | None,
-    ) -> int:
-        """Pass on what comes until the reader is too slow for it; the last message's number.
-
-        Messages up to `head` were there before, and wait for the reader; then it is told how the
-        turn stands, if that may have been lost.
-        """
-        untold = turn
-        while True:
-            if untold is not None and cursor >= head:
-                await self._frames.put(event_frame(session_id, untold))
-                untold = None
-            event = await anext(events)
-            if isinstance(event, TurnStarted | TurnEnded):
-                if turn is not None and _is_old(event, turn):
-                    continue
-                untold = None
-            frame = event_frame(session_id, event)
-            if frame.seq is not None and frame.seq <= head:
-                await self._frames.put(frame)
-            elif self._frames.full():
-                return cursor
-            else:
-                self._frames.put_nowait(frame)
-            cursor = frame.seq or cursor
-
-    async def _find_turn(self, session_id: str) -> TurnStarted | TurnEnded | None:
-        for newest in await self._parts.store.list_turns(session_id, limit=1):
-            is_open = newest.ended_at is None
-            return TurnStarted(newest.id, newest.model) if is_open else TurnEnded(newest)
-        return None
-
-    async def _follow_list(self) -> None:
-        shown = self._shown
-        if shown is None:
-            shown = await list_newest(self._parts, self._caller)
-        await self._frames.put(SubscribedFrame(None))
-        with suppress(ClewError):
-            async for hint in follow_list(self._parts, self._caller, shown):
-                await self._frames.put(hint)
-
-
-def _is_old(event: TurnStarted | TurnEnded, turn: TurnStarted | TurnEnded) -> bool:
-    """Whether it tells of a turn what the store has told already."""
-    match turn, event:
-        case TurnStarted(mine), TurnStarted(theirs):
-            return mine == theirs
-        case TurnEnded(mine), TurnStarted(theirs):
-            return mine.id == theirs
-        case TurnEnded(mine), TurnEnded(theirs):
-            return mine.id == theirs.id
-        case _:
-            return False

@@ -9,18 +9,19 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import time
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
 
 from clew import config as configuration
+from clew.clock import host_clock
 from clew.config import Config, Places
 from clew.core.names import time_ago
+from clew.core.settings import Secret
 
 if TYPE_CHECKING:
     from clew.cli.progress import Progress
@@ -44,6 +45,13 @@ STYLES: Final[dict[str, dict[str, Any]]] = {
 DEFAULT_WIDTH: Final = 80
 
 
+class Gateway(NamedTuple):
+    """A gateway that was named, and the token for it."""
+
+    url: str
+    token: str | None
+
+
 class App:
     """One run of the command line."""
 
@@ -53,6 +61,8 @@ class App:
         self._home: str | None = None
         self._store: str | None = None
         self._file: str | None = None
+        self.url: str | None = None
+        self.token: str | None = None
 
     def configure(
         self, *, home: str | None, store: str | None, file: str | None, verbose: bool
@@ -80,15 +90,38 @@ class App:
         return asyncio.run(work)
 
     def call(self, work: Callable[[Client], Awaitable[T]]) -> T:
-        """Do one call of the SDK, over the store itself: a gateway that runs looks there too."""
+        """Do the work with a client: of the gateway that was named, else in this process.
+
+        In process it works on the store itself, also while a gateway runs for it.
+        """
 
         async def run() -> T:
-            from clew.wiring import local
-
-            async with local(config=self.config) as client:
+            async with self.open_client() as client:
                 return await work(client)
 
         return asyncio.run(run())
+
+    def open_client(self) -> AbstractAsyncContextManager[Client]:
+        """The client of this run, for as long as the block lasts."""
+        gateway = self.gateway
+        if gateway is not None:
+            from clew.client.client import Client
+
+            return Client(gateway.url, gateway.token)
+        from clew.wiring import local
+
+        return local(config=self.config)
+
+    @property
+    def gateway(self) -> Gateway | None:
+        """The gateway that `--url` or CLEW_URL names, with the token for it; None if none does."""
+        url = self.url or self.config.gateway_url
+        given = Secret(self.token) if self.token else self.config.gateway_token
+        if url is None:
+            if self.token is not None:
+                raise click.UsageError("--token goes with --url: which gateway is it for?")
+            return None
+        return Gateway(url, None if given is None else configuration.reveal(given))
 
     async def _with_store(self, work: Callable[[Store], Awaitable[T]], clock: Clock | None) -> T:
         from clew.wiring import open_configured_store
@@ -180,7 +213,7 @@ class App:
     @staticmethod
     def clock() -> int:
         """The time now, in milliseconds UTC."""
-        return time.time_ns() // 1_000_000
+        return host_clock()
 
     def zone(self, at: int) -> tzinfo:
         """The person's time zone: the configured one, else the host's as it was at that moment."""
@@ -223,3 +256,38 @@ json_option = click.option(
     callback=_print_json,
     help="Print JSON, errors too.",
 )
+
+
+def _name_gateway(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        setattr(ctx.ensure_object(App), parameter.name or "", value)
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def gateway_options(command: F) -> F:
+    """`--url` and `--token`: the command works at a gateway (`App.call`)."""
+    for option in (
+        click.option(
+            "--token", metavar="TOKEN", expose_value=False, callback=_name_gateway,
+            help="A token of it, or env:NAME, or file:PATH (CLEW_TOKEN).",
+        ),
+        click.option(
+            "--url", metavar="URL", expose_value=False, callback=_name_gateway,
+            help="Work at the gateway there (CLEW_URL).",
+        ),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def refuse_gateway(app: App, what: str) -> None:
+    """`InvalidInput` where a gateway is named, for what is done to this machine's own files."""
+    from clew.errors import InvalidInput
+
+    if app.gateway is not None:
+        raise InvalidInput(
+            f"{what} works on the files of this machine, not at a gateway. Leave out --url (or "
+            "CLEW_URL), and run it where the store is. Nothing was changed."
+        )

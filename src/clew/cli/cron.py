@@ -153,11 +153,11 @@ async def _run(app: App, job: CronJob) -> int:
 
     from clew.cli.talking import on_signals
     from clew.runtime.cron import begin_run
-    from clew.wiring import open_configured_store, open_house
+    from clew.wiring import House, open_configured_store
 
     store = await open_configured_store(app.config)
     try:
-        house = open_house(app.config, store)
+        house = House(app.config, store)
         try:
             at = house.runtime.clock()
             ticket = await begin_run(house.runtime, house.models, job, f"{job.name}@now-{at}")

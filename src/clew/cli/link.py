@@ -44,8 +44,8 @@ def link_command(app: App, key: str, typed: str | None, undo: bool) -> None:
     key = complete_key(check_key(key))
 
     async def change(store: Store) -> tuple[Session | None, Session, dict[str, str]]:
+        from clew.clock import host_clock
         from clew.runtime.linking import link
-        from clew.runtime.runtime import host_clock
 
         before = await store.find_route(key)
         if typed is not None:

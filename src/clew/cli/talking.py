@@ -106,14 +106,14 @@ async def sit_here(
     from clew.runtime.resuming import resolve_resume
     from clew.runtime.seat import Seat
     from clew.terminal.breadcrumbs import find_terminal, read_breadcrumb, write_breadcrumb
-    from clew.wiring import open_configured_store, open_house, terminal_judge
+    from clew.wiring import House, open_configured_store, terminal_judge
 
     config = app.config
     place = locate(scope=config.session.scope)
     terminal = find_terminal(configuration.terminal_variables())
     store = await open_configured_store(config)
     try:
-        house = open_house(config, store)
+        house = House(config, store)
         try:
             found = await find_cli_key(store, place, choice.key or config.session_key)
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from clew.clock import host_clock
 from clew.core.memory import (
     FILE_NAMES,
     MemoryEdit,
@@ -46,10 +46,6 @@ ATTEMPTS: Final = 5
 _PLAIN: Final = re.compile(r"[^./\\\0][^/\\\0]{0,99}")
 
 
-def _host_clock() -> int:
-    return time.time_ns() // 1_000_000
-
-
 class Place(NamedTuple):
     """Where one file is, with what belongs to it."""
 
@@ -65,7 +61,7 @@ class MarkdownMemory:
     def __init__(self, data_dir: Path, clock: Clock | None = None) -> None:
         """`clock` is another than the host's."""
         self._data_dir = data_dir
-        self._clock = clock or _host_clock
+        self._clock = clock or host_clock
 
     async def read(self, name: MemoryName, personality: Personality | None = None) -> MemoryFile:
         """The file as it is now; one that is not there is empty."""

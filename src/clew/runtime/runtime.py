@@ -7,13 +7,13 @@ live behind these doors. Which session a surface sits at is the `seat`'s busines
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
 import msgspec
 
+from clew.clock import host_clock
 from clew.core.changes import Change
 from clew.core.compaction import Compacted
 from clew.core.delivery import Inbound, NewInbound
@@ -47,11 +47,6 @@ from clew.runtime.stopping import stop_elsewhere, take_back_elsewhere
 from clew.runtime.turn import Asker, Surroundings
 from clew.runtime.upkeep import Upkeep
 from clew.runtime.watching import follow
-
-
-def host_clock() -> int:
-    """The host's time in milliseconds UTC."""
-    return time.time_ns() // 1_000_000
 
 
 class Ticket(msgspec.Struct, frozen=True):

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clew.wiring.errands import Errands, open_cron_file, run_errands
+from clew.wiring.errands import Errands, run_errands
 from clew.wiring.gateway import (
     Gateway,
     list_hooks,
     local,
-    open_calls,
     open_channels,
     open_gateway,
-    open_reception,
 )
-from clew.wiring.house import House, open_catalogue, open_house, open_memory, open_personalities
+from clew.wiring.house import (
+    House,
+    open_catalogue,
+    open_cron_file,
+    open_memory,
+    open_personalities,
+)
 from clew.wiring.rules import model_names, reset_rules, routing_rules, terminal_judge
 from clew.wiring.stores import (
     StoreFacts,
@@ -54,16 +58,13 @@ __all__ = [
     "local",
     "mend_store",
     "model_names",
-    "open_calls",
     "open_catalogue",
     "open_channels",
     "open_configured_store",
     "open_cron_file",
     "open_gateway",
-    "open_house",
     "open_memory",
     "open_personalities",
-    "open_reception",
     "reset_rules",
     "restore_store",
     "retention_policy",

@@ -11,14 +11,12 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from clew.config import Config
 from clew.wiring.house import House
 
 if TYPE_CHECKING:
     from clew.api.status import ChannelView, ErrandView
     from clew.ports import Channel
-    from clew.runtime.cron import CronFile, CronRunner
-    from clew.runtime.reception import Reception
+    from clew.runtime.cron import CronRunner
     from clew.runtime.supervising import Keeper, Supervisor, Tell
 
 SHOWN: Final[dict[str, Literal["up", "down", "off"]]] = {
@@ -67,9 +65,7 @@ class Errands(NamedTuple):
 
 @asynccontextmanager
 async def run_errands(
-    config: Config,
     house: House,
-    reception: Reception,
     channels: Sequence[Channel],
     tell: Tell = lambda _words: None,
 ) -> AsyncIterator[Errands]:
@@ -83,16 +79,16 @@ async def run_errands(
     from clew.runtime.resumption import keep_up, take_up  # noqa: PLC0415  # likewise
     from clew.runtime.supervising import Keeper, Supervisor  # noqa: PLC0415  # likewise
 
-    runtime = house.runtime
+    runtime, reception = house.runtime, house.reception
     keep = partial(Keeper, clock=runtime.clock, tell=tell)
     deliverer = Deliverer(
         runtime.store, channels, clock=runtime.clock, bell=runtime.replies.bell, bus=runtime.bus
     )
     jobs = CronRunner(
-        open_cron_file(config),
+        house.jobs,
         partial(begin_run, runtime, house.models, find_keyholder=reception.find_keyholder),
         clock=runtime.clock,
-        timezone=config.session.timezone,
+        timezone=house.timezone,
     )
     supervisor = Supervisor(channels, reception.receive, clock=runtime.clock, tell=tell)
     kept = (
@@ -108,7 +104,7 @@ async def run_errands(
     )
     await take_up(runtime, reception)
     delivering, *listening = (asyncio.create_task(each.run(), name=each.now.name) for each in kept)
-    errands = Errands(supervisor, jobs, kept, frozenset(listening))
+    errands = house.errands = Errands(supervisor, jobs, kept, frozenset(listening))
     try:
         yield errands
     finally:
@@ -117,10 +113,3 @@ async def run_errands(
         if kept[0].now.state == "waiting":
             delivering.cancel()
         await asyncio.wait({delivering})
-
-
-def open_cron_file(config: Config) -> CronFile:
-    """The jobs that run by the clock."""
-    from clew.runtime.cron import CronFile  # noqa: PLC0415  # only who has jobs pays for it
-
-    return CronFile(config.data_dir / "cron.json")

@@ -1,15 +1,20 @@
-"""A house: the runtime with its agent, models, tools, memory and personalities, over a store."""
+"""The house: agent, runtime and all that the handlers work with, over a store.
+
+Parts are imported and built when they are first asked for.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, tzinfo
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from clew.clock import host_clock
 from clew.config import (
     Config,
     ProviderConfig,
@@ -21,94 +26,271 @@ from clew.config import (
 )
 from clew.core.pruning import Pruning
 from clew.store import is_postgres, sqlite_path
+from clew.wiring.rules import model_names, reset_rules, routing_rules, terminal_judge
+from clew.wiring.stores import describe_store
 
 if TYPE_CHECKING:
+    from clew.agent.context import SystemPrompt
     from clew.agent.models.catalogue import Catalogue
     from clew.agent.models.setup import ProviderSetup
     from clew.agent.tools import MCPServer, Policy, Tools
-    from clew.ports import Clock, Context, Memory, Personalities, Store
+    from clew.api.handlers.parts import Format
+    from clew.api.sessions import MessageHtml
+    from clew.api.status import ChannelView, ErrandView, StoreView
+    from clew.core.message import Message
+    from clew.core.placing import Judge
+    from clew.core.session import Session
+    from clew.ports import Agent, Clock, Context, Memory, Personalities, Store
+    from clew.runtime.cron import CronFile
+    from clew.runtime.reception import Reception
     from clew.runtime.runtime import Runtime
-    from clew.store.findings import Diagnosis as Diagnosis  # noqa: PLC0414  # given on
-    from clew.store.findings import Finding as Finding  # noqa: PLC0414  # likewise
-    from clew.store.findings import Mended as Mended  # noqa: PLC0414  # likewise
+    from clew.transfer.typesetting import Typesetter
+    from clew.wiring.errands import Errands
 
 
-class House(NamedTuple):
-    """What a conversation needs, built. Close it before the store."""
+class House:
+    """What a conversation and the handlers of the API work with, over an open store.
 
-    runtime: Runtime
-    models: Catalogue
-    personalities: Personalities
-    memory: Memory
-    tools: Tools
-    context: Context
+    Each part is built when it is first asked for: a list of sessions builds no runtime. Close it
+    before the store. `agent` takes the place of the one that the configuration names; `settle_s`
+    is another pause than the usual one before what was said meanwhile is answered.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        store: Store,
+        *,
+        clock: Clock | None = None,
+        agent: Agent | None = None,
+        settle_s: float | None = None,
+    ) -> None:
+        self.config = config
+        self.store = store
+        self.clock: Clock = clock or host_clock
+        self.errands: Errands | None = None
+        """What a gateway does beside the turns; it is set when that has begun."""
+        self._agent = agent
+        self._settle_s = settle_s
 
     async def close(self) -> None:
-        """Abort what runs, and let go of models and tools."""
-        await self.runtime.close()
-        await self.tools.aclose()
-        await self.models.close()
+        """Abort what runs, and let go of what was built."""
+        built = self.__dict__
+        if "reception" in built:
+            await self.reception.close()
+        if "runtime" in built:
+            await self.runtime.close()
+        if "tools" in built:
+            await self.tools.aclose()
+        if "models" in built:
+            await self.models.close()
+        if "_typesetter" in built:
+            await self._typesetter.close()
+
+    # --- the agent ------------------------------------------------------------------------------
+
+    @cached_property
+    def models(self) -> Catalogue:
+        """The models of this configuration."""
+        return open_catalogue(self.config)
+
+    @cached_property
+    def personalities(self) -> Personalities:
+        """The built-in personalities, and the person's own."""
+        return open_personalities(self.config)
+
+    @cached_property
+    def memory(self) -> Memory:
+        """The memory files."""
+        return open_memory(self.config)
+
+    @cached_property
+    def tools(self) -> Tools:
+        """The tools of the agent."""
+        from clew.agent.tools import Tools  # noqa: PLC0415  # loaded when it is first asked for
+
+        servers = _tool_servers(self.config)
+        return Tools(self.store, self.memory, _tool_policy(self.config), servers=servers)
+
+    @cached_property
+    def _prompt(self) -> SystemPrompt:
+        from clew.agent.context import SystemPrompt  # noqa: PLC0415  # see above
+
+        return SystemPrompt(
+            self.memory,
+            self.store,
+            self.clock,
+            tz=_time_zone(self.config),
+            guests=self.config.memory.guests,
+        )
+
+    @cached_property
+    def _pruning(self) -> Pruning:
+        return Pruning(**msgspec.structs.asdict(self.config.context.pruning))
+
+    @cached_property
+    def context(self) -> Context:
+        """What a request to the model consists of, for people who ask."""
+        from clew.agent.parts import ContextParts  # noqa: PLC0415  # see above
+
+        return ContextParts(
+            catalogue=self.models,
+            personalities=self.personalities,
+            toolbox=self.tools,
+            prompt=self._prompt,
+        )
+
+    @cached_property
+    def agent(self) -> Agent:
+        """Who runs a turn. Nothing heavy is loaded before there is one."""
+        from clew.agent.agent import PydanticAgent  # noqa: PLC0415  # see above
+
+        if self._agent is not None:
+            return self._agent
+        return PydanticAgent(
+            catalogue=self.models,
+            personalities=self.personalities,
+            toolbox=self.tools,
+            build_prompt=self._prompt.build_prompt,
+            get_blob=self.store.get_blob,
+            put_blob=self.store.put_blob,
+            find_compaction=self.store.find_compaction,
+            pruning=self._pruning,
+            context_messages=self.config.session.context_messages,
+        )
+
+    # --- sessions in time -----------------------------------------------------------------------
+
+    @cached_property
+    def runtime(self) -> Runtime:
+        """The runtime, over the agent."""
+        from clew.agent.compaction import ModelSummariser  # noqa: PLC0415  # see above
+        from clew.agent.flushing import MemoryFlusher  # noqa: PLC0415  # see above
+        from clew.runtime.compacting import CompactingRules  # noqa: PLC0415  # see above
+        from clew.runtime.hooks import Hooks  # noqa: PLC0415  # see above
+        from clew.runtime.runtime import Runtime  # noqa: PLC0415  # see above
+
+        config = self.config
+        return Runtime(
+            self.store,
+            self.agent,
+            hooks=Hooks(msgspec.structs.asdict(config.hooks), clock=self.clock),
+            clock=self.clock,
+            remember_rule=partial(_remember_rule, config),
+            summariser=ModelSummariser(catalogue=self.models, personalities=self.personalities),
+            flusher=MemoryFlusher(
+                catalogue=self.models,
+                personalities=self.personalities,
+                toolbox=self.tools,
+                build_prompt=self._prompt.build_prompt,
+                get_blob=self.store.get_blob,
+            ),
+            compacting=CompactingRules(
+                auto=config.session.auto_compact,
+                flush=config.memory.flush,
+                context_messages=config.session.context_messages,
+                pruning=self._pruning,
+            ),
+            sending=config.session.send_policy,
+        )
+
+    @cached_property
+    def reception(self) -> Reception:
+        """Where messages of channels, and those under a key, come in."""
+        from clew.core.placing import ReceptionRules  # noqa: PLC0415  # see above
+        from clew.runtime.ordering import Orders  # noqa: PLC0415  # see above
+        from clew.runtime.projects import locate  # noqa: PLC0415  # see above
+        from clew.runtime.reception import SETTLE_S, Reception  # noqa: PLC0415  # see above
+
+        config = self.config
+        rules = ReceptionRules(
+            owners=config.owners,
+            guests=config.guests,
+            routing=routing_rules(config),
+            resets=reset_rules(config),
+            triggers=config.session.reset_triggers,
+            models=model_names(config),
+            sending=config.session.send_policy,
+            zone=self.zone,
+        )
+        orders = Orders(
+            runtime=self.runtime,
+            models=self.models,
+            personalities=self.personalities,
+            memory=self.memory,
+            context=self.context,
+            place=locate(scope=config.session.scope),
+            zone=self.zone,
+        )
+        pause = SETTLE_S if self._settle_s is None else self._settle_s
+        return Reception(self.runtime, rules, orders, settle_s=pause)
+
+    @cached_property
+    def jobs(self) -> CronFile:
+        """The jobs that run by the clock."""
+        return open_cron_file(self.config)
+
+    @cached_property
+    def judge(self) -> Judge | None:
+        """Whether a terminal's session goes on; None where all of them do."""
+        return terminal_judge(self.config)
+
+    # --- what else the handlers ask -------------------------------------------------------------
+
+    @cached_property
+    def zone(self) -> tzinfo:
+        """The time zone in which days are cut."""
+        from clew.runtime.zones import find_zone  # noqa: PLC0415  # see above
+
+        return find_zone(self.config.session.timezone)
+
+    @property
+    def timezone(self) -> str | None:
+        """Its name, if the configuration says one."""
+        return self.config.session.timezone
+
+    def export(self, session: Session, kind: Format, masked: bool | None) -> AsyncIterator[str]:
+        """A session as a file of that kind."""
+        from clew.transfer import export_session  # noqa: PLC0415  # see above
+
+        return export_session(self.store, session, kind, masked=masked)
+
+    @cached_property
+    def _typesetter(self) -> Typesetter:
+        from clew.transfer.typesetting import Typesetter  # noqa: PLC0415  # see above
+
+        return Typesetter()
+
+    async def render(self, messages: Sequence[Message]) -> tuple[MessageHtml, ...]:
+        """The HTML of messages, one for each."""
+        return await self._typesetter.render(messages)
+
+    async def describe(self) -> StoreView:
+        """What kind of store it is."""
+        from clew.api.status import StoreView  # noqa: PLC0415  # see above
+        from clew.core.secrets import hide_password  # noqa: PLC0415  # see above
+
+        facts = await describe_store(self.config)
+        return StoreView(hide_password(self.config.store.url), facts.engine, facts.schema)
+
+    def list_channels(self) -> tuple[ChannelView, ...]:
+        """The channels of a gateway, as they are shown."""
+        return () if self.errands is None else self.errands.list_channels()
+
+    def list_errands(self) -> tuple[ErrandView, ...]:
+        """What a gateway does beside the turns, as it is shown."""
+        return () if self.errands is None else self.errands.list_errands()
+
+    def list_job_problems(self) -> dict[str, str]:
+        """What went wrong with which job."""
+        return {} if self.errands is None else self.errands.list_problems()
 
 
-def open_house(config: Config, store: Store, *, clock: Clock | None = None) -> House:
-    """The agent and its runtime, over an open store. Nothing heavy is loaded before a turn."""
-    from clew.agent.agent import PydanticAgent  # noqa: PLC0415  # only who talks pays for it
-    from clew.agent.compaction import ModelSummariser  # noqa: PLC0415  # likewise
-    from clew.agent.context import SystemPrompt  # noqa: PLC0415  # likewise
-    from clew.agent.flushing import MemoryFlusher  # noqa: PLC0415  # likewise
-    from clew.agent.parts import ContextParts  # noqa: PLC0415  # likewise
-    from clew.agent.tools import Tools  # noqa: PLC0415  # likewise
-    from clew.runtime.compacting import CompactingRules  # noqa: PLC0415  # likewise
-    from clew.runtime.hooks import Hooks  # noqa: PLC0415  # likewise
-    from clew.runtime.runtime import Runtime, host_clock  # noqa: PLC0415  # likewise
+def open_cron_file(config: Config) -> CronFile:
+    """The jobs that run by the clock."""
+    from clew.runtime.cron import CronFile  # noqa: PLC0415  # see above
 
-    clock = clock or host_clock
-    models, personalities, memory = (
-        open_catalogue(config),
-        open_personalities(config),
-        open_memory(config),
-    )
-    tools = Tools(store, memory, _tool_policy(config), servers=_tool_servers(config))
-    prompt = SystemPrompt(memory, store, clock, tz=_time_zone(config), guests=config.memory.guests)
-    pruning = Pruning(**msgspec.structs.asdict(config.context.pruning))
-    agent = PydanticAgent(
-        catalogue=models,
-        personalities=personalities,
-        toolbox=tools,
-        build_prompt=prompt.build_prompt,
-        get_blob=store.get_blob,
-        put_blob=store.put_blob,
-        find_compaction=store.find_compaction,
-        pruning=pruning,
-        context_messages=config.session.context_messages,
-    )
-    flusher = MemoryFlusher(
-        catalogue=models,
-        personalities=personalities,
-        toolbox=tools,
-        build_prompt=prompt.build_prompt,
-        get_blob=store.get_blob,
-    )
-    runtime = Runtime(
-        store,
-        agent,
-        hooks=Hooks(msgspec.structs.asdict(config.hooks), clock=clock),
-        clock=clock,
-        remember_rule=partial(_remember_rule, config),
-        summariser=ModelSummariser(catalogue=models, personalities=personalities),
-        flusher=flusher,
-        compacting=CompactingRules(
-            auto=config.session.auto_compact,
-            flush=config.memory.flush,
-            context_messages=config.session.context_messages,
-            pruning=pruning,
-        ),
-        sending=config.session.send_policy,
-    )
-    parts = ContextParts(
-        catalogue=models, personalities=personalities, toolbox=tools, prompt=prompt
-    )
-    return House(runtime, models, personalities, memory, tools, parts)
+    return CronFile(config.data_dir / "cron.json")
 
 
 def open_memory(config: Config) -> Memory:

@@ -15,9 +15,6 @@ from clew.core.triggers import ModelNames
 
 if TYPE_CHECKING:
     from clew.core.placing import Judge
-    from clew.store.findings import Diagnosis as Diagnosis  # noqa: PLC0414  # given on
-    from clew.store.findings import Finding as Finding  # noqa: PLC0414  # likewise
-    from clew.store.findings import Mended as Mended  # noqa: PLC0414  # likewise
 
 
 def routing_rules(config: Config) -> RoutingRules:

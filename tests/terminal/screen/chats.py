@@ -26,7 +26,7 @@ from clew.store import open_store
 from clew.terminal.entrance import Asker, Entrance
 from clew.terminal.screen.app import ChatApp, Note, Start
 from clew.terminal.screen.history import History, history_file
-from clew.wiring import House, open_house
+from clew.wiring import House
 
 WAIT = 20.0
 """Seconds after which a test gives up."""
@@ -201,7 +201,7 @@ def make_desk(
 async def open_desk(stage: Stage) -> AsyncIterator[tuple[Desk, House, Store]]:
     """Everything below a surface, built as the command line builds it."""
     async with await open_store(stage.url, durability="normal") as store:
-        house = open_house(stage.config(), store)
+        house = House(stage.config(), store)
         place = locate(stage.work)
         key = (await find_cli_key(store, place)).key
         seat = Seat(house.runtime, house.models, place=place, key=key)

@@ -126,7 +126,7 @@ async def _say_under_key(parts: Parts, params: SendChat, key: str, caller: Calle
             text=params.text,
             attachments=_list_files(params),
             external_id=params.idempotency_key or secrets.token_hex(8),
-            received_at=parts.runtime.clock(),
+            received_at=parts.clock(),
             reply_to=reply_over_api(caller.person),
             attended=params.attended,
         )

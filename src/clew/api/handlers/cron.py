@@ -30,7 +30,7 @@ async def list_jobs(parts: Parts, _params: NoParams, caller: Caller) -> JobList:
 async def add_job(parts: Parts, params: AddJob, caller: Caller) -> CronJob:
     """A new job."""
     file = _open(parts, caller)
-    job = make_job(params, parts.runtime.clock(), parts.timezone)
+    job = make_job(params, parts.clock(), parts.timezone)
     await asyncio.to_thread(file.add_job, job)
     return job
 
@@ -47,7 +47,7 @@ async def run_job(parts: Parts, params: OneJob, caller: Caller) -> Accepted:
     """Begin a run now; when it is due next stays as it is."""
     file = _open(parts, caller)
     job = await asyncio.to_thread(file.get_job, params.name)
-    now = parts.runtime.clock()
+    now = parts.clock()
     finds = {} if parts.reception is None else {"find_keyholder": parts.reception.find_keyholder}
     ticket = await begin_run(parts.runtime, parts.models, job, f"{job.name}@now-{now}", **finds)
     if ticket.inbound is None:

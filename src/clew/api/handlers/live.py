@@ -31,7 +31,7 @@ async def make_state(parts: Parts, caller: Caller) -> StateFrame:
     waiting = await list_approvals(parts, ListApprovals(), caller)
     return StateFrame(
         version=__version__,
-        at=parts.runtime.clock(),
+        at=parts.clock(),
         person=caller.person,
         scope=caller.scope,
         sessions=sessions,

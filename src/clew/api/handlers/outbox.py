@@ -31,7 +31,7 @@ async def retry_outbound(parts: Parts, params: RetryOutbound, caller: Caller) ->
     row = await _find_outbound(parts, params.id)
     if row.status not in ("failed", "uncertain"):
         raise Conflict(f"That reply is {row.status}: only failed and uncertain ones are repeated.")
-    now = parts.runtime.clock()
+    now = parts.clock()
     return await parts.store.settle_outbound(row.id, "pending", due_at=now)
 
 

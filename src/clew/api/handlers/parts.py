@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from datetime import UTC, tzinfo
 from importlib import import_module
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
 from clew.api.operation import Operation, P, R
 from clew.api.sessions import MessageHtml, SessionView, view_session
-from clew.api.status import ChannelView, ErrandView, StoreView
 from clew.core.message import Message
-from clew.core.placing import Judge
 from clew.core.session import OWNER, Session, may_see
 from clew.core.tokens import Scope, covers
 from clew.errors import Forbidden, SessionNotFound
-from clew.ports import Context, Memory, Models, Personalities, Store
-from clew.runtime.cron import CronFile
-from clew.runtime.reception import Reception
-from clew.runtime.runtime import Runtime
+
+if TYPE_CHECKING:
+    from datetime import tzinfo
+
+    from clew.api.status import ChannelView, ErrandView, StoreView
+    from clew.core.placing import Judge
+    from clew.ports import Clock, Context, Memory, Models, Personalities, Store
+    from clew.runtime.cron import CronFile
+    from clew.runtime.reception import Reception
+    from clew.runtime.runtime import Runtime
 
 Format: TypeAlias = Literal["md", "html", "jsonl"]
 
@@ -59,30 +62,55 @@ class Caller(msgspec.Struct, frozen=True):
             raise Forbidden(f"Only the owner of this clew may {what}. Nothing was changed.")
 
 
-class Parts(NamedTuple):
-    """What the calls are made of. What is left out is not known there."""
+class Parts(Protocol):
+    """What the handlers work with. A part may be built when it is first asked for.
 
-    runtime: Runtime
-    models: Models
-    personalities: Personalities
-    memory: Memory
-    export: Exporter | None = None
-    render: Renderer | None = None
-    describe: Callable[[], Awaitable[StoreView]] | None = None
-    channels: Callable[[], tuple[ChannelView, ...]] = tuple
-    errands: Callable[[], tuple[ErrandView, ...]] = tuple
-    zone: tzinfo = UTC
-    timezone: str | None = None
-    jobs: CronFile | None = None
-    context: Context | None = None
-    job_problems: Callable[[], dict[str, str]] = dict
-    reception: Reception | None = None
-    judge: Judge | None = None
+    So a handler asks for no more than it needs: a list needs the store, and no runtime. What is
+    None is not there in this process.
+    """
 
     @property
-    def store(self) -> Store:
-        """Where everything is kept."""
-        return self.runtime.store
+    def store(self) -> Store: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def runtime(self) -> Runtime: ...
+    @property
+    def models(self) -> Models: ...
+    @property
+    def personalities(self) -> Personalities: ...
+    @property
+    def memory(self) -> Memory: ...
+    @property
+    def context(self) -> Context | None: ...
+    @property
+    def reception(self) -> Reception | None: ...
+    @property
+    def jobs(self) -> CronFile | None: ...
+    @property
+    def judge(self) -> Judge | None: ...
+    @property
+    def zone(self) -> tzinfo: ...
+    @property
+    def timezone(self) -> str | None: ...
+    @property
+    def export(self) -> Exporter | None: ...
+    @property
+    def render(self) -> Renderer | None: ...
+    @property
+    def describe(self) -> Callable[[], Awaitable[StoreView]] | None: ...
+
+    def list_channels(self) -> tuple[ChannelView, ...]:
+        """The channels of a gateway, as they are shown."""
+        ...
+
+    def list_errands(self) -> tuple[ErrandView, ...]:
+        """What a gateway does beside the turns, as it is shown."""
+        ...
+
+    def list_job_problems(self) -> dict[str, str]:
+        """What went wrong with which job."""
+        ...
 
 
 async def get_visible(

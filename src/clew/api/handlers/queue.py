@@ -21,10 +21,11 @@ async def list_queue(parts: Parts, params: ListQueue, caller: Caller) -> QueueLi
 async def drop_queue(parts: Parts, params: DropQueue, caller: Caller) -> Dropped:
     """Take back what waits in a session, here or in the inbox."""
     session = await get_visible(parts, params.session, caller)
-    return Dropped(await _take_back(parts, session.id, params.id))
+    return Dropped(await take_back(parts, session.id, params.id))
 
 
-async def _take_back(parts: Parts, session_id: str, only: str | None = None) -> tuple[str, ...]:
+async def take_back(parts: Parts, session_id: str, only: str | None = None) -> tuple[str, ...]:
+    """Take waiting messages out of a session's queue, or only one; their ids."""
     named = None if only is None else {only}
     taken = await parts.runtime.take_back(session_id, named, anywhere=True)
     return tuple(each.id for each in taken)

@@ -1,4 +1,8 @@
-"""What the operations about sessions do."""
+"""What the operations about sessions do.
+
+Listing and reading need the store only: what needs a module of the runtime imports it when it is
+called, so that `clew list` starts fast.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from clew.api.handlers.parts import Caller, Parts, get_visible, handles, view
-from clew.api.handlers.queue import _take_back
+from clew.api.handlers.queue import take_back
 from clew.api.sessions import (
     COMPACT,
     DELETE,
@@ -67,8 +71,6 @@ from clew.core.search import SearchFilter, SearchHit, SearchPage
 from clew.core.session import Session, SessionEdit, SessionFilter, may_see
 from clew.core.text import cut, strip_controls
 from clew.errors import InvalidInput, SessionNotFound
-from clew.runtime.resuming import get_resumed, resolve_resume
-from clew.runtime.unfinished import list_unfinished
 
 MEDIA_TYPES: Final = {
     "md": "text/markdown; charset=utf-8",
@@ -144,7 +146,7 @@ def _hit(hit: SearchHit) -> Hit:
 
 
 def _active_since(parts: Parts, params: ListSessions) -> int | None:
-    return None if params.active is None else parts.runtime.clock() - params.active * 60_000
+    return None if params.active is None else parts.clock() - params.active * 60_000
 
 
 async def _listed(
@@ -174,6 +176,8 @@ async def get_session(parts: Parts, params: GetSession, caller: Caller) -> Sessi
 @handles(MESSAGES)
 async def get_messages(parts: Parts, params: GetMessages, caller: Caller) -> MessagePage:
     """A page of a session's messages."""
+    from clew.runtime.unfinished import list_unfinished  # noqa: PLC0415  # see above
+
     session = await get_visible(parts, params.id, caller)
     messages = await parts.store.get_messages(
         session.id,
@@ -269,6 +273,8 @@ async def export_session(parts: Parts, params: ExportSession, caller: Caller) ->
 @handles(RESOLVE)
 async def resolve_session(parts: Parts, params: ResolveSession, caller: Caller) -> SessionView:
     """What a person typed; a file is never meant."""
+    from clew.runtime.resuming import get_resumed, resolve_resume  # noqa: PLC0415  # see above
+
     viewer = caller.person
     resolution = await resolve_resume(parts.store, params.value, None, viewer=viewer, files=False)
     session = await get_resumed(parts.store, resolution, viewer=viewer)
@@ -297,7 +303,7 @@ async def preview_session(parts: Parts, params: PreviewSession, caller: Caller) 
 async def stop_session(parts: Parts, params: StopSession, caller: Caller) -> Stopped:
     """The turn, its sub-agents with it, and what waits behind it."""
     session = await get_visible(parts, params.id, caller)
-    dropped = await _take_back(parts, session.id) if params.queue else ()
+    dropped = await take_back(parts, session.id) if params.queue else ()
     agents = parts.runtime.count_spawned(session.id)
     stopped = await parts.runtime.stop(session.id, anywhere=True)
     return Stopped(session.id, stopped, dropped, agents)
@@ -361,6 +367,8 @@ async def get_todos(parts: Parts, params: OneSession, caller: Caller) -> TodoLis
 @handles(FIND)
 async def find_sessions(parts: Parts, params: FindSessions, caller: Caller) -> Found:
     """Those that a person may mean; none is an error that says where it may be."""
+    from clew.runtime.resuming import get_resumed, resolve_resume  # noqa: PLC0415  # see above
+
     viewer = caller.person
     resolution = await resolve_resume(
         parts.store, params.value, _place(params), viewer=viewer, files=False

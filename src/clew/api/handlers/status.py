@@ -26,7 +26,7 @@ DAY: Final = 24 * 60 * 60 * 1000
 @handles(STATUS)
 async def get_status(parts: Parts, _params: NoParams, caller: Caller) -> StatusReport:
     """How this clew is doing."""
-    now = parts.runtime.clock()
+    now = parts.clock()
     if not caller.is_owner:
         return StatusReport(__version__, now)
     store = parts.store
@@ -35,8 +35,8 @@ async def get_status(parts: Parts, _params: NoParams, caller: Caller) -> StatusR
         at=now,
         stats=await store.stats(),
         store=None if parts.describe is None else await parts.describe(),
-        channels=parts.channels(),
-        errands=parts.errands(),
+        channels=parts.list_channels(),
+        errands=parts.list_errands(),
         cron=await _describe_jobs(parts),
         queued=len(await store.list_inbound(limit=MOST)),
         waiting=len(await store.list_approvals()),
@@ -50,7 +50,7 @@ async def _describe_jobs(parts: Parts) -> CronView | None:
     """The jobs. A file that can't be read is a problem of theirs, not of who asks."""
     if parts.jobs is None:
         return None
-    problems = parts.job_problems()
+    problems = parts.list_job_problems()
     try:
         jobs = await asyncio.to_thread(parts.jobs.list_jobs)
     except (ClewError, OSError) as error:
@@ -61,7 +61,7 @@ async def _describe_jobs(parts: Parts) -> CronView | None:
 async def _list_leases(parts: Parts) -> tuple[LeaseView, ...]:
     """Who is at work, among the newest sessions: a turn that runs makes its session one."""
     # Pinned sessions come first in a list: without a limit in time they could fill all of it.
-    since = parts.runtime.clock() - DAY
+    since = parts.clock() - DAY
     newest = await parts.store.list_sessions(
         SessionFilter(viewer=OWNER, archived=None, active_since=since), limit=RECENT
     )

@@ -38,7 +38,7 @@ async def list_tokens(parts: Parts, _params: NoParams, caller: Caller) -> TokenL
 async def create_token(parts: Parts, params: CreateToken, caller: Caller) -> NewToken:
     """A new credential; its secret is in the answer and nowhere else."""
     caller.need_owner("make tokens")
-    now = parts.runtime.clock()
+    now = parts.clock()
     if params.person != params.person.strip():
         raise InvalidInput(f'"{params.person}" has blanks around it: nobody would be that person.')
     if params.scope == "admin" and params.person != OWNER:

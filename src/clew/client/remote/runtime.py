@@ -23,11 +23,12 @@ from clew.client.client import Client
 from clew.client.live import PASSING, PAUSES
 from clew.client.remote.line import Box, Line
 from clew.client.remote.store import RemoteStore
+from clew.clock import host_clock
 from clew.core.delivery import Inbound
 from clew.core.signals import Committed, Event, TurnEnded
 from clew.core.turn import Approval, ApprovalScope, Decision, Turn
 from clew.errors import ClewError, Conflict, Unauthorized
-from clew.runtime.runtime import Ticket, host_clock
+from clew.runtime.runtime import Ticket
 
 ATTEMPTS: Final = 5
 """Times that a message is tried again before it counts as not sent: about four seconds."""
