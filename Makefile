@@ -14,7 +14,7 @@ N ?= 2000
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help chat test check format bench proof kill docs constraints upgrade clean bytecode
+.PHONY: help chat test check format bench proof kill docs walk constraints upgrade clean bytecode
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,10 @@ docs: $(VENV)/.stamp-dev ## write the reference pages, the consoles and the pict
 	$(BIN)/python scripts/docs.py
 	$(BIN)/python scripts/consoles.py
 	$(BIN)/python scripts/picture.py
+	$(BIN)/python scripts/walk.py --write
+
+walk: $(VENV)/.stamp-dev bytecode ## follow one message through the modules, and write it down in docs/
+	@$(BIN)/python scripts/walk.py
 
 # Written without the stamp: a pin that no longer fits must not stop its own repair.
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras \
