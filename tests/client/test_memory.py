@@ -54,7 +54,7 @@ async def test_an_unknown_file_is_refused(client: Client) -> None:
 
 
 async def test_the_personalities_begin_with_the_default(client: Client) -> None:
-    assert (await client.personalities())[0].id == "default"
+    assert (await client.personalities.list())[0].id == "default"
 
 
 async def test_the_status_has_versions_counts_and_what_goes_on(

@@ -1,7 +1,8 @@
-"""The public operations as calls, in process or over HTTP; `Client` is the same object for both.
+"""The SDK: the public operations as methods of `Client`, in process or over HTTP.
 
-`calls` does what the table of operations names, over the runtime; the client knows the table and a
-way there. What is built, and from what, is decided above, in `wiring`.
+One module per large noun (`sessions`, `chat`, `seats`), the small ones in `nouns`; `http` and `live`
+are the way to a gateway, `api.local` is the one in process. What an operation does is in
+`api.handlers`.
 """
 
 from __future__ import annotations

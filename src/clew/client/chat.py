@@ -47,9 +47,9 @@ class Chat:
         )
         return Sending(self._do, self._stream, given)
 
-    async def abort(self, session: str) -> Stopped:
-        """Stop the turn that runs, and take back what waits."""
-        return await self._do(chat.ABORT, StopSession(id=session))
+    async def abort(self, session: str, *, queue: bool = True) -> Stopped:
+        """Stop the turn that runs, and take back what waits; the same as `sessions.stop`."""
+        return await self._do(chat.ABORT, StopSession(id=session, queue=queue))
 
 
 class Sending:

@@ -28,9 +28,20 @@ if TYPE_CHECKING:
     from clew.api.transport import Live, Transport
     from clew.api.usage import UsageReport
     from clew.client.chat import Chat
-    from clew.client.nouns import Approvals, Cron, Memory, Outbox, Pairings, Queue, Tokens
+    from clew.client.nouns import (
+        Approvals,
+        Commands,
+        Cron,
+        Memory,
+        Models,
+        Outbox,
+        Pairings,
+        Personalities,
+        Queue,
+        Tokens,
+    )
+    from clew.client.seats import Seats
     from clew.client.sessions import Sessions
-    from clew.core.personality import Personality
     from clew.core.usage import UsageBy
 
 
@@ -89,6 +100,34 @@ class Client:
         return Chat(self.do, self._stream)
 
     @cached_property
+    def seats(self) -> Seats:
+        """A terminal's place among the sessions."""
+        from clew.client.seats import Seats  # noqa: PLC0415  # loaded when it is first used
+
+        return Seats(self.do)
+
+    @cached_property
+    def commands(self) -> Commands:
+        """Slash commands."""
+        from clew.client.nouns import Commands  # noqa: PLC0415  # loaded when it is first used
+
+        return Commands(self.do)
+
+    @cached_property
+    def models(self) -> Models:
+        """The models that can be named."""
+        from clew.client.nouns import Models  # noqa: PLC0415  # loaded when it is first used
+
+        return Models(self.do)
+
+    @cached_property
+    def personalities(self) -> Personalities:
+        """Personalities of the agent."""
+        from clew.client.nouns import Personalities  # noqa: PLC0415  # loaded when it is first used
+
+        return Personalities(self.do)
+
+    @cached_property
     def memory(self) -> Memory:
         """The two memory files."""
         from clew.client.nouns import Memory  # noqa: PLC0415  # loaded when it is first used
@@ -138,12 +177,6 @@ class Client:
         return Cron(self.do)
 
     # --- the whole ------------------------------------------------------------------------------
-
-    async def personalities(self) -> tuple[Personality, ...]:
-        """Personalities of the agent."""
-        from clew.api.personalities import LIST  # noqa: PLC0415  # loaded when it is first used
-
-        return (await self.do(LIST, NoParams())).personalities
 
     async def usage(self, *, by: UsageBy = "day", since: int = 0, limit: int = 100) -> UsageReport:
         """What was spent since a time, summed up."""

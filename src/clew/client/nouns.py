@@ -2,24 +2,71 @@
 
 from __future__ import annotations
 
-from clew.api import approvals, cron, memory, outbox, pairings, queue, tokens
+from clew.api import (
+    approvals,
+    commands,
+    cron,
+    memory,
+    models,
+    outbox,
+    pairings,
+    personalities,
+    queue,
+    tokens,
+)
 from clew.api.approvals import DecideApproval, ListApprovals
 from clew.api.chat import Accepted
+from clew.api.commands import CommandReply, RunCommand
 from clew.api.cron import AddJob, OneJob
 from clew.api.memory import GetMemory, MemoryHistory, MemoryView, WriteMemory
+from clew.api.models import ModelList
 from clew.api.operation import NoParams
 from clew.api.outbox import ListOutbox, RetryOutbound
 from clew.api.pairings import DecidePairing
 from clew.api.queue import DropQueue, ListQueue, QueuedView
+from clew.api.seats import Standing
 from clew.api.tokens import CreateToken, NewToken, OneToken
 from clew.client.noun import Noun
 from clew.core.cron import CronJob
 from clew.core.delivery import Outbound, OutboundStatus
 from clew.core.guests import Pairing
 from clew.core.memory import MemoryName
+from clew.core.personality import Personality
 from clew.core.session import OWNER
 from clew.core.tokens import Scope, Token
 from clew.core.turn import Approval, ApprovalScope, Decision
+
+
+class Commands(Noun):
+    """Slash commands."""
+
+    async def run(
+        self,
+        line: str,
+        *,
+        session: str | None = None,
+        key: str | None = None,
+        where: Standing | None = None,
+    ) -> CommandReply:
+        """Run a line that begins with a slash, as in a chat of that session and place."""
+        params = RunCommand(line=line, session=session, key=key, where=where)
+        return await self._do(commands.RUN, params)
+
+
+class Models(Noun):
+    """The models that can be named."""
+
+    async def list(self) -> ModelList:
+        """All of them, and the one that answers if none is chosen."""
+        return await self._do(models.LIST, NoParams())
+
+
+class Personalities(Noun):
+    """Personalities of the agent."""
+
+    async def list(self) -> tuple[Personality, ...]:
+        """All of them, `default` first."""
+        return (await self._do(personalities.LIST, NoParams())).personalities
 
 
 class Memory(Noun):
@@ -78,9 +125,9 @@ class Queue(Noun):
         params = ListQueue(session=session, limit=limit)
         return (await self._do(queue.LIST, params)).messages
 
-    async def drop(self, session: str) -> tuple[str, ...]:
-        """Take back what waits in a session."""
-        return (await self._do(queue.DROP, DropQueue(session=session))).dropped
+    async def drop(self, session: str, message: str | None = None) -> tuple[str, ...]:
+        """Take back what waits in a session, or one message of it; the ids of what was."""
+        return (await self._do(queue.DROP, DropQueue(session=session, id=message))).dropped
 
 
 class Outbox(Noun):

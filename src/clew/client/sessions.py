@@ -1,8 +1,12 @@
-"""`Client.sessions`: one method for each operation about sessions."""
+"""`Client.sessions`: one method for each operation about sessions.
+
+Methods that give pages have a twin with `iter_` in front, which walks through all of them.
+"""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import AsyncIterator, Iterable
+from typing import Final, Literal
 
 from msgspec import UNSET, UnsetType
 
@@ -11,14 +15,19 @@ from clew.api.sessions import (
     CompactSession,
     Exported,
     ExportSession,
+    FindSessions,
     ForkSession,
     GetMessages,
     GetSession,
+    ListedSession,
+    ListNames,
     ListSessions,
+    ListStates,
     MessagePage,
     OneSession,
     PreviewSession,
     ResolveSession,
+    SearchMessages,
     SessionDetail,
     SessionList,
     SessionPreview,
@@ -29,8 +38,17 @@ from clew.api.sessions import (
 )
 from clew.client.noun import Noun
 from clew.core.compaction import Compacted
+from clew.core.message import Message
 from clew.core.models import Thinking
+from clew.core.notes import Todo
+from clew.core.overview import NamePage, SessionName, SessionState
+from clew.core.search import SearchHit, SearchPage
 from clew.core.session import SendPolicy
+
+SESSION_PAGE: Final = 200
+NAME_PAGE: Final = 5_000
+MESSAGE_PAGE: Final = 500
+"""How many rows an iterator asks for at once."""
 
 
 class Sessions(Noun):
@@ -67,6 +85,128 @@ class Sessions(Noun):
         )
         return await self._do(sessions.LIST, params)
 
+    async def iter_list(
+        self,
+        *,
+        q: str | None = None,
+        platform: str | None = None,
+        agent: str | None = None,
+        cwd: str | None = None,
+        project: str | None = None,
+        named: str | None = None,
+        active: int | None = None,
+        archived: bool | None = None,
+        trashed: bool = False,
+    ) -> AsyncIterator[ListedSession]:
+        """Every session of `list`, page by page."""
+        cursor: str | None = None
+        while True:
+            page = await self.list(
+                q=q,
+                limit=SESSION_PAGE,
+                cursor=cursor,
+                platform=platform,
+                agent=agent,
+                cwd=cwd,
+                project=project,
+                named=named,
+                active=active,
+                archived=archived,
+                trashed=trashed,
+            )
+            for each in page.sessions:
+                yield each
+            if (cursor := page.cursor) is None:
+                return
+
+    async def names(
+        self,
+        *,
+        limit: int = 500,
+        cursor: str | None = None,
+        platform: str | None = None,
+        cwd: str | None = None,
+        project: str | None = None,
+    ) -> NamePage:
+        """A page of names, in the order of `list`: what it takes to find one of very many."""
+        params = ListNames(limit=limit, cursor=cursor, platform=platform, cwd=cwd, project=project)
+        return await self._do(sessions.NAMES, params)
+
+    async def iter_names(
+        self,
+        *,
+        platform: str | None = None,
+        cwd: str | None = None,
+        project: str | None = None,
+    ) -> AsyncIterator[SessionName]:
+        """Every name of `names`, page by page."""
+        cursor: str | None = None
+        while True:
+            page = await self.names(
+                limit=NAME_PAGE, cursor=cursor, platform=platform, cwd=cwd, project=project
+            )
+            for each in page.names:
+                yield each
+            if (cursor := page.cursor) is None:
+                return
+
+    async def search(
+        self,
+        q: str,
+        *,
+        limit: int = 20,
+        cursor: str | None = None,
+        platform: str | None = None,
+        cwd: str | None = None,
+        project: str | None = None,
+        session: str | None = None,
+        typing: bool = False,
+        per_session: bool = False,
+    ) -> SearchPage:
+        """A page of the messages in which it was said, best first; `typing` as in a search box."""
+        params = SearchMessages(
+            q=q,
+            limit=limit,
+            cursor=cursor,
+            platform=platform,
+            cwd=cwd,
+            project=project,
+            session=session,
+            typing=typing,
+            per_session=per_session,
+        )
+        return await self._do(sessions.SEARCH, params)
+
+    async def iter_search(
+        self,
+        q: str,
+        *,
+        platform: str | None = None,
+        cwd: str | None = None,
+        project: str | None = None,
+        session: str | None = None,
+        typing: bool = False,
+        per_session: bool = False,
+    ) -> AsyncIterator[SearchHit]:
+        """Every hit of `search`, page by page."""
+        cursor: str | None = None
+        while True:
+            page = await self.search(
+                q,
+                limit=SESSION_PAGE,
+                cursor=cursor,
+                platform=platform,
+                cwd=cwd,
+                project=project,
+                session=session,
+                typing=typing,
+                per_session=per_session,
+            )
+            for each in page.hits:
+                yield each
+            if (cursor := page.cursor) is None:
+                return
+
     async def get(
         self, session: str, *, messages: int = 200, render: Literal["html"] | None = None
     ) -> SessionDetail:
@@ -89,6 +229,20 @@ class Sessions(Noun):
             id=session, limit=limit, before=before, after=after, undone=undone, render=render
         )
         return await self._do(sessions.MESSAGES, params)
+
+    async def iter_messages(
+        self, session: str, *, after: int = 0, undone: bool = False
+    ) -> AsyncIterator[Message]:
+        """Every message after a number, in order, and those that are added meanwhile."""
+        head = after + 1
+        while after < head:
+            before = after + MESSAGE_PAGE + 1
+            page = await self.messages(
+                session, limit=MESSAGE_PAGE, after=after, before=before, undone=undone
+            )
+            for each in page.messages:
+                yield each
+            after, head = before - 1, page.head
 
     async def update(
         self,
@@ -162,3 +316,24 @@ class Sessions(Noun):
         """Its last messages, a line each."""
         params = PreviewSession(id=session, limit=limit, characters=characters)
         return await self._do(sessions.PREVIEW, params)
+
+    async def states(self, ids: Iterable[str]) -> dict[str, SessionState]:
+        """What goes on in at most 200 sessions, by id; those that are not there are left out."""
+        listed = ",".join(ids)
+        return (await self._do(sessions.STATES, ListStates(ids=listed))).states if listed else {}
+
+    async def todos(self, session: str) -> tuple[Todo, ...]:
+        """The session's todo list."""
+        return (await self._do(sessions.TODOS, OneSession(id=session))).todos
+
+    async def find(
+        self,
+        value: str,
+        *,
+        cwd: str | None = None,
+        project: str | None = None,
+        scope: Literal["cwd", "git"] = "cwd",
+    ) -> tuple[SessionView, ...]:
+        """All sessions that a person may mean, newest first; those of a directory before others."""
+        params = FindSessions(value=value, cwd=cwd, project=project, scope=scope)
+        return (await self._do(sessions.FIND, params)).sessions

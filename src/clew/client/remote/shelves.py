@@ -77,4 +77,4 @@ class RemotePersonalities:
 async def load_shelves(client: Client) -> Shelves:
     """Ask for both."""
     models = await client.do(models_rows.LIST, NoParams())
-    return Shelves(RemoteModels(models), RemotePersonalities(await client.personalities()))
+    return Shelves(RemoteModels(models), RemotePersonalities(await client.personalities.list()))

@@ -1,0 +1,109 @@
+"""`Client.seats`: which session belongs to a terminal's place, and going to another one."""
+
+from __future__ import annotations
+
+from clew.api import seats
+from clew.api.seats import (
+    BeginSession,
+    Crumb,
+    LeaveSeat,
+    Located,
+    LocateSeat,
+    Reason,
+    Seated,
+    Standing,
+    SwitchSeat,
+)
+from clew.api.sessions import SessionView
+from clew.client.noun import Noun
+from clew.core.models import Mode, Thinking
+from clew.core.session import SendPolicy
+
+
+class Seats(Noun):
+    """A terminal's place among the sessions."""
+
+    async def locate(
+        self,
+        where: Standing,
+        *,
+        key: str | None = None,
+        continues: bool = False,
+        crumb: Crumb | None = None,
+    ) -> Located:
+        """The key of a place, and the session that it leads to."""
+        params = LocateSeat(where=where, key=key, continues=continues, crumb=crumb)
+        return await self._do(seats.LOCATE, params)
+
+    async def begin(
+        self,
+        where: Standing,
+        key: str,
+        *,
+        title: str | None = None,
+        pinned: bool = False,
+        personality: str | None = None,
+        model: str | None = None,
+        thinking: Thinking | None = None,
+        service_tier: str | None = None,
+        mode: Mode | None = None,
+        send_policy: SendPolicy | None = None,
+        previous: str | None = None,
+        resets: bool = False,
+    ) -> SessionView:
+        """A new session of a place; with `resets`, only if it is time for one after `previous`."""
+        params = BeginSession(
+            where=where,
+            key=key,
+            title=title,
+            pinned=pinned,
+            personality=personality,
+            model=model,
+            thinking=thinking,
+            service_tier=service_tier,
+            mode=mode,
+            send_policy=send_policy,
+            previous=previous,
+            resets=resets,
+        )
+        return await self._do(seats.BEGIN, params)
+
+    async def switch(
+        self,
+        where: Standing,
+        key: str,
+        *,
+        session: str | None = None,
+        previous: str | None = None,
+        reason: Reason = "resume",
+        read_only: bool = False,
+        forks: bool = False,
+        moves: bool = False,
+        returns: bool = False,
+        stops: bool = False,
+        waiting: tuple[str, ...] = (),
+        title: str | None = None,
+    ) -> Seated:
+        """Go from `previous` to a session, or to a new one; see `SwitchSeat` for the rest."""
+        params = SwitchSeat(
+            where=where,
+            key=key,
+            session=session,
+            previous=previous,
+            reason=reason,
+            read_only=read_only,
+            forks=forks,
+            moves=moves,
+            returns=returns,
+            stops=stops,
+            waiting=waiting,
+            title=title,
+        )
+        return await self._do(seats.SWITCH, params)
+
+    async def leave(
+        self, where: Standing, session: str, *, stops: bool = False, waiting: tuple[str, ...] = ()
+    ) -> bool:
+        """Leave a session; whether the turn that ran there was aborted, as `stops` asks for."""
+        params = LeaveSeat(where=where, session=session, stops=stops, waiting=waiting)
+        return (await self._do(seats.LEAVE, params)).stopped

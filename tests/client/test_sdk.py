@@ -1,0 +1,199 @@
+"""The SDK has a typed method for every operation, and every parameter of it can be given there."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from functools import cached_property
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+import pytest
+
+from clew.api.chat import SendChat, Upload
+from clew.api.frames import StreamFrame
+from clew.api.operation import Operation, P, Params, R
+from clew.api.seats import Crumb, Standing
+from clew.api.status import StatusReport
+from clew.api.table import OPERATIONS
+from clew.api.transport import Live
+from clew.api.usage import UsageReport
+from clew.client import sessions
+from clew.client.client import Client
+from clew.core.usage import UsageBy
+from tests.client.conftest import Place
+
+NAMED = [pytest.param(each, id=each.name) for each in OPERATIONS]
+NOT_NOUNS = {"call", "close", "do", "live"}
+ID = "3f0c6f1e-9a4b-4c7d-8e21-5b6a7c8d9e0f"
+SAMPLES: dict[Any, Any] = {
+    str: ID,
+    int: 11,
+    bool: True,
+    Standing: Standing(cwd="/a", project="/a"),
+    Crumb: Crumb(cwd="/a"),
+    Upload: Upload(media_type="image/png", data=b"x"),
+}
+LAZY = {"StatusReport": StatusReport, "UsageBy": UsageBy, "UsageReport": UsageReport}
+"""Names that `client.client` imports for a type checker only."""
+SET_BY_THE_TRANSPORT = {"chat.send": {"stream"}}
+
+
+class Recorded(Exception):
+    """An operation was asked for."""
+
+    def __init__(self, operation: Operation[Any, Any], params: Params) -> None:
+        self.operation = operation
+        self.params = params
+
+
+class RecordingTransport:
+    """A `Transport` that goes nowhere, and says what was asked of it."""
+
+    async def call(self, operation: Operation[P, R], params: P) -> R:
+        raise Recorded(operation, params)
+
+    def stream(self, params: SendChat) -> AsyncGenerator[StreamFrame]:
+        raise NotImplementedError
+
+    def live(self) -> AbstractAsyncContextManager[Live]:
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        pass
+
+
+def list_methods(client: Client) -> Iterator[Callable[..., Any]]:
+    """Every public method of the client and of its nouns."""
+    for name in vars(Client):
+        if name.startswith("_") or name in NOT_NOUNS:
+            continue
+        found = getattr(client, name)
+        if not isinstance(vars(Client)[name], cached_property):
+            yield found
+            continue
+        for each in vars(type(found)):
+            if not each.startswith("_"):
+                yield getattr(found, each)
+
+
+def sample(kind: Any, default: Any) -> Any:
+    """A value of this type that is not the default."""
+    if get_origin(kind) in (Union, UnionType):
+        kind = next(each for each in get_args(kind) if each is not NoneType)
+    if get_origin(kind) is Literal:
+        return next(each for each in get_args(kind) if each != default)
+    if get_origin(kind) is tuple:
+        return (sample(get_args(kind)[0], None),)
+    if kind is bool:
+        return not default
+    if get_origin(kind) is not None and str not in get_args(kind):
+        raise AssertionError(f"no sample for {kind}")
+    return [ID] if get_origin(kind) is not None else SAMPLES[kind]
+
+
+async def record(method: Callable[..., Any]) -> Recorded:
+    """What a method asks for if it is given everything that it takes."""
+    hints = get_type_hints(method, localns=LAZY)
+    given = {
+        name: sample(hints[name], None if each.default is each.empty else each.default)
+        for name, each in inspect.signature(method).parameters.items()
+    }
+    asked = method(**given)
+    try:
+        await (anext(asked) if isinstance(asked, AsyncIterator) else asked)
+    except Recorded as recorded:
+        return recorded
+    raise AssertionError(f"{method} asks for nothing")
+
+
+async def record_all() -> dict[str, set[str]]:
+    """The operations that the SDK's methods ask for, and the parameters that can be given."""
+    found: dict[str, set[str]] = {}
+    for method in list_methods(Client(transport=RecordingTransport())):
+        recorded = await record(method)
+        fields = found.setdefault(recorded.operation.name, set())
+        for each in msgspec.structs.fields(recorded.operation.takes):
+            if each.required or getattr(recorded.params, each.name) != each.default:
+                fields.add(each.name)
+    return found
+
+
+@pytest.fixture
+async def methods() -> dict[str, set[str]]:
+    return await record_all()
+
+
+@pytest.mark.parametrize("operation", NAMED)
+async def test_every_operation_has_a_method_that_takes_all_its_parameters(
+    methods: dict[str, set[str]], operation: Operation[Any, Any]
+) -> None:
+    assert operation.name in methods, f"no method of the SDK calls {operation.name}"
+    wanted = set(operation.takes.__struct_fields__) - SET_BY_THE_TRANSPORT.get(
+        operation.name, set()
+    )
+    assert wanted <= methods[operation.name]
+
+
+async def test_no_method_calls_what_is_not_in_the_table(methods: dict[str, set[str]]) -> None:
+    assert set(methods) == {each.name for each in OPERATIONS}
+
+
+# --- pages as iterators -----------------------------------------------------------------------
+
+
+async def test_the_iterators_walk_through_all_pages(
+    place: Place, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for size in ("SESSION_PAGE", "NAME_PAGE", "MESSAGE_PAGE"):
+        monkeypatch.setattr(sessions, size, 2)
+    talked = [
+        await place.talked(client, f"words {number}", key=f"a:{number}") for number in range(5)
+    ]
+    newest_first = talked[::-1]
+    assert [each.id async for each in client.sessions.iter_list()] == newest_first
+    assert [each.id async for each in client.sessions.iter_names()] == newest_first
+    hits = [each async for each in client.sessions.iter_search("words", per_session=True)]
+    assert sorted(each.session_id for each in hits) == sorted(talked)
+
+
+async def test_messages_are_iterated_in_order(
+    place: Place, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "MESSAGE_PAGE", 2)
+    session = await place.talked(client, "one", "two", "three")
+    await client.commands.run("/undo", session=session)
+    all_of_it = [each async for each in client.sessions.iter_messages(session, undone=True)]
+    assert [each.seq for each in all_of_it] == [1, 2, 3, 4, 5, 6]
+    rest = [each.seq async for each in client.sessions.iter_messages(session, after=1)]
+    assert rest == [2, 3, 4]
+
+
+async def test_an_empty_session_has_no_messages_to_iterate_over(
+    place: Place, client: Client
+) -> None:
+    session = await place.session()
+    assert [each async for each in client.sessions.iter_messages(session.id)] == []
+
+
+# --- methods that had none --------------------------------------------------------------------
+
+
+async def test_states_todos_and_what_may_be_meant(place: Place, client: Client) -> None:
+    session = await place.session(title="Threads")
+    assert await client.sessions.states([]) == {}
+    states = await client.sessions.states([session.id, ID])
+    assert list(states) == [session.id]
+    assert await client.sessions.todos(session.id) == ()
+    assert [each.id for each in await client.sessions.find("Threads")] == [session.id]
+
+
+async def test_models_commands_and_one_message_of_the_queue(place: Place, client: Client) -> None:
+    listed = await client.models.list()
+    assert listed.current in listed.models
+    session = await place.session(title="Threads")
+    reply = await client.commands.run("/status", session=session.id)
+    assert "Threads" in reply.text
+    assert await client.queue.drop(session.id, "no-such-row") == ()
