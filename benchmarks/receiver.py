@@ -15,7 +15,7 @@ import msgspec
 # What every life needs is loaded once, before lives are forked.
 import clew.agent.agent
 import clew.agent.loop
-import clew.agent.titling
+import clew.agent.titles
 import clew.agent.tools
 import clew.testing.scripted  # noqa: F401  # likewise
 from clew.config import load

@@ -38,7 +38,7 @@ import msgspec
 
 # What every life needs is loaded once, here.
 import clew.agent.loop
-import clew.agent.titling
+import clew.agent.titles
 import clew.agent.tools
 import clew.testing.scripted  # noqa: F401  # likewise
 from benchmarks import arriver, shortener, steerer

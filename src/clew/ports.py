@@ -769,7 +769,7 @@ class Models(Protocol):
 
 
 class Personalities(Protocol):
-    """The hats."""
+    """The personalities of the agent."""
 
     def list_personalities(self) -> tuple[Personality, ...]:
         """All of them, `default` first, then by id."""

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from clew.agent.tooling import ToolOutcome, ToolSpec
+from clew.agent.tool_interface import ToolOutcome, ToolSpec
 from clew.core.changes import AddMessage, Change, EndTurn, Recorded, StartTurn
 from clew.core.ids import new_id
 from clew.core.message import Draft, Message, ToolCall
@@ -22,7 +22,7 @@ from clew.core.turn import Approval, Lease
 from clew.ports import Store
 from clew.store import open_store
 
-HAT = Personality(id="default", name="Default", soul="You are a test.")
+DEFAULT = Personality(id="default", name="Default", soul="You are a test.")
 SCRIPTED = ModelInfo(name="script/one", provider="script", context_window=8000, images=True)
 
 

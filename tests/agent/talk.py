@@ -11,13 +11,12 @@ import sys
 from typing import Any
 
 from clew.agent.loop import Means, run_turn
-from clew.agent.models.opening import open_provider_model
-from clew.agent.models.setup import ProviderSetup
-from clew.agent.tooling import ToolOutcome
+from clew.agent.models.providers import ProviderSetup, open_provider_model
+from clew.agent.tool_interface import ToolOutcome
 from clew.core.models import ModelInfo
 from clew.ports import Store
 from clew.store import open_store
-from tests.agent.conftest import HAT, Naps, StoreTurn, Tools, begin_turn, build_prompt
+from tests.agent.conftest import DEFAULT, Naps, StoreTurn, Tools, begin_turn, build_prompt
 from tests.agent.peer import Style
 
 PNG = bytes.fromhex(
@@ -75,7 +74,7 @@ async def say(
         info=info,
         model=opened.model,
         settings=settings or ({"cache": True} if style == "anthropic" else {}),
-        personality=HAT,
+        personality=DEFAULT,
         toolbox=tools_of(store),
         build_prompt=build_prompt,
         get_blob=store.get_blob,

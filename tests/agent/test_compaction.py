@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from clew.agent.compaction import ModelSummariser, Writer, cut_pieces, get_budget
-from clew.agent.flushing import MemoryFlusher, SilentTurn, is_writable
+from clew.agent.memory_flush import MemoryFlusher, SilentTurn, is_writable
 from clew.agent.models.catalogue import Catalogue
-from clew.agent.models.setup import ModelsSetup
-from clew.agent.personalities import Wardrobe
+from clew.agent.models.providers import ModelsSetup
+from clew.agent.personalities import FilePersonalities
 from clew.agent.tools import Tools
 from clew.core.compaction import Digest
 from clew.core.estimate import estimate_text
@@ -222,7 +222,7 @@ def make_flusher(
 ) -> MemoryFlusher:
     return MemoryFlusher(
         catalogue=OneModel(ScriptedModel(script, log=log), info),
-        personalities=Wardrobe(),
+        personalities=FilePersonalities(),
         toolbox=Tools(store, memory),
         build_prompt=build_prompt,
         get_blob=store.get_blob,
@@ -311,7 +311,7 @@ async def test_the_embedded_model_summarises_a_real_conversation(
     )
     catalogue = Catalogue(setup)
     try:
-        summariser = ModelSummariser(catalogue=catalogue, personalities=Wardrobe())
+        summariser = ModelSummariser(catalogue=catalogue, personalities=FilePersonalities())
         session = await opened(store, model=EMBEDDED)
         texts = [
             "My cat is called Felix and he likes fish.",

@@ -12,7 +12,7 @@ import pytest
 
 from clew.agent.agent import PydanticAgent
 from clew.agent.loop import Means, run_turn
-from clew.agent.tooling import ToolOutcome
+from clew.agent.tool_interface import ToolOutcome
 from clew.core.changes import AddMessage, WriteScratch
 from clew.core.message import Draft, ToolCall
 from clew.core.models import ModelInfo
@@ -38,7 +38,7 @@ from clew.errors import (
 from clew.ports import Store
 from clew.testing.scripted import ScriptedModel, ScriptError
 from tests.agent.conftest import (
-    HAT,
+    DEFAULT,
     SCRIPTED,
     Naps,
     StoreTurn,
@@ -59,7 +59,7 @@ def means(
             "info": SCRIPTED,
             "model": ScriptedModel(script),
             "settings": {},
-            "personality": HAT,
+            "personality": DEFAULT,
             "toolbox": tools or Tools(),
             "build_prompt": build_prompt,
             "get_blob": store.get_blob,
@@ -501,24 +501,24 @@ class Catalogue:
         return {}
 
 
-class Hats:
-    def __init__(self, *hats: Personality) -> None:
-        self._hats = {hat.id: hat for hat in (HAT, *hats)}
+class FakePersonalities:
+    def __init__(self, *personalities: Personality) -> None:
+        self._known = {each.id: each for each in (DEFAULT, *personalities)}
 
     def list_personalities(self) -> tuple[Personality, ...]:
-        return tuple(self._hats.values())
+        return tuple(self._known.values())
 
     def get_personality(self, personality_id: str | None = None) -> Personality:
         try:
-            return self._hats[personality_id or "default"]
+            return self._known[personality_id or "default"]
         except KeyError:
             raise PersonalityNotFound("gone") from None
 
 
-def agent(store: Store, catalogue: Any, *hats: Personality, **more: Any) -> PydanticAgent:
+def agent(store: Store, catalogue: Any, *personalities: Personality, **more: Any) -> PydanticAgent:
     return PydanticAgent(
         catalogue=catalogue,
-        personalities=Hats(*hats),
+        personalities=FakePersonalities(*personalities),
         toolbox=looking(),
         build_prompt=build_prompt,
         get_blob=store.get_blob,
@@ -529,7 +529,7 @@ def agent(store: Store, catalogue: Any, *hats: Personality, **more: Any) -> Pyda
 
 async def test_the_model_is_the_sessions_then_the_hats_then_the_default(store: Store) -> None:
     catalogue = Catalogue(["hi"])
-    hat = Personality(id="deep", name="Deep", model="script/thinker", thinking="low")
+    personality = Personality(id="deep", name="Deep", model="script/thinker", thinking="low")
     runs: list[dict[str, Any]] = [
         {"key": "1"},
         {"key": "2", "personality": "deep"},
@@ -538,7 +538,7 @@ async def test_the_model_is_the_sessions_then_the_hats_then_the_default(store: S
     ]
     for session in runs:
         turn = await begin_turn(store, "hello", **session)
-        await agent(store, catalogue, hat).run(turn)
+        await agent(store, catalogue, personality).run(turn)
     assert catalogue.asked == [
         ("script/one", None, None),
         ("script/thinker", "low", None),

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pydantic_ai.messages import ModelResponse, TextPart
 from pydantic_ai.usage import RequestUsage
 
-from clew.agent.prices import usage_of
+from clew.agent.answers import usage_of
 from clew.core.models import ModelInfo
 from clew.core.usage import Usage
 

@@ -15,7 +15,7 @@ from clew.core.notes import Compaction
 from clew.core.pruning import Pruning
 from clew.ports import Store
 from clew.testing.scripted import ScriptedModel
-from tests.agent.conftest import HAT, SCRIPTED, StoreTurn, Tools, begin_turn, build_prompt
+from tests.agent.conftest import DEFAULT, SCRIPTED, StoreTurn, Tools, begin_turn, build_prompt
 
 
 async def look(_: dict[str, Any]) -> str:
@@ -29,7 +29,7 @@ async def send(turn: StoreTurn, log: Path, **more: Any) -> dict[str, Any]:
         "info": SCRIPTED,
         "model": ScriptedModel(["ok"], log=log),
         "settings": {},
-        "personality": HAT,
+        "personality": DEFAULT,
         "toolbox": tools,
         "build_prompt": build_prompt,
         "get_blob": turn.store.get_blob,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from clew import config as configuration
-from clew.agent.personalities import Wardrobe
+from clew.agent.personalities import FilePersonalities
 from clew.api.handlers.parts import Exporter, Renderer
 from clew.api.local import Calls
 from clew.api.status import ChannelView, ErrandView, StoreView
@@ -91,7 +91,7 @@ async def open_calls(path: Path) -> AsyncIterator[Calls]:
             FixedParts(
                 runtime=runtime,
                 models=models,
-                personalities=Wardrobe(home / "personalities"),
+                personalities=FilePersonalities(home / "personalities"),
                 memory=MarkdownMemory(home),
                 export=lambda session, kind, masked: export_session(
                     store, session, kind, masked=masked

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from clew import config as configuration
-from clew.agent.personalities import Wardrobe
+from clew.agent.personalities import FilePersonalities
 from clew.api.handlers.parts import Caller
 from clew.api.local import Calls, LocalTransport
 from clew.client.client import Client
@@ -116,7 +116,7 @@ def opener(url: str, home: Path) -> Opener:
             parts = FixedParts(
                 runtime=runtime,
                 models=models,
-                personalities=Wardrobe(),
+                personalities=FilePersonalities(),
                 memory=MarkdownMemory(home),
                 reception=reception,
                 context=orders.context,

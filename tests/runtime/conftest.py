@@ -17,10 +17,9 @@ from typing import Any, TypeVar
 import pytest
 
 from clew import config as configuration
-from clew.agent.context import SystemPrompt
 from clew.agent.models.catalogue import Catalogue
-from clew.agent.parts import ContextParts
-from clew.agent.personalities import Wardrobe
+from clew.agent.personalities import FilePersonalities
+from clew.agent.system_prompt import ContextParts, SystemPrompt
 from clew.agent.tools import Tools
 from clew.clock import host_clock
 from clew.core.changes import AddMessage
@@ -338,11 +337,11 @@ def make_desk(seat: Seat, models: Catalogue, home: Path) -> Desk:
     return Desk(
         seat=seat,
         models=models,
-        personalities=Wardrobe(),
+        personalities=FilePersonalities(),
         memory=memory,
         context=ContextParts(
             catalogue=models,
-            personalities=Wardrobe(),
+            personalities=FilePersonalities(),
             toolbox=Tools(store, memory),
             prompt=SystemPrompt(memory, store, host_clock),
         ),

@@ -11,10 +11,9 @@ from typing import Any
 
 import msgspec
 
-from clew.agent.context import SystemPrompt
 from clew.agent.models.catalogue import Catalogue
-from clew.agent.parts import ContextParts
-from clew.agent.personalities import Wardrobe
+from clew.agent.personalities import FilePersonalities
+from clew.agent.system_prompt import ContextParts, SystemPrompt
 from clew.agent.tools import Tools
 from clew.core.arrivals import Incoming, Labels, Receipt, Sender
 from clew.core.placing import ReceptionRules
@@ -110,11 +109,11 @@ def make_orders(runtime: Runtime, models: Catalogue, home: Path, directory: Path
     return Orders(
         runtime=runtime,
         models=models,
-        personalities=Wardrobe(),
+        personalities=FilePersonalities(),
         memory=memory,
         context=ContextParts(
             catalogue=models,
-            personalities=Wardrobe(),
+            personalities=FilePersonalities(),
             toolbox=Tools(runtime.store, memory),
             prompt=SystemPrompt(memory, runtime.store, runtime.clock),
         ),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clew.agent.context import PAUSED, PLAN
+from clew.agent.system_prompt import PAUSED, PLAN
 from clew.core.compaction import BEFORE_SUMMARY
 from clew.core.session import SessionFilter
 from clew.core.signals import ApprovalAsked, Notice

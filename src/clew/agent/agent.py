@@ -1,4 +1,4 @@
-"""The agent behind the port: which model and hat a turn gets, then the loop.
+"""`ports.Agent`: chooses the model and the personality of a turn, then runs the loop.
 
 Importing this loads no provider: pydantic-ai comes in when the agent is warmed or first asked.
 """
@@ -10,7 +10,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from clew.agent.tooling import Toolbox
+from clew.agent.tool_interface import Toolbox
 from clew.core.message import Message
 from clew.core.models import ModelInfo, clamp_thinking
 from clew.core.notes import Blob, Compaction
@@ -82,7 +82,7 @@ class PydanticAgent:
         if info.embedded:
             return Title(None)
         await asyncio.to_thread(_load)
-        from clew.agent.titling import ask_title  # noqa: PLC0415  # loads pydantic-ai
+        from clew.agent.titles import ask_title  # noqa: PLC0415  # loads pydantic-ai
 
         opened = await self._catalogue.open_model(info)
         settings = self._catalogue.get_settings(
@@ -139,6 +139,6 @@ class PydanticAgent:
 def _load() -> Any:
     """Import the library off the event loop: it takes a second or two."""
     import clew.agent.loop  # noqa: PLC0415  # loads pydantic-ai
-    import clew.agent.titling  # noqa: PLC0415  # loads pydantic-ai
+    import clew.agent.titles  # noqa: PLC0415  # loads pydantic-ai
 
-    return clew.agent.loop, clew.agent.titling
+    return clew.agent.loop, clew.agent.titles

@@ -186,12 +186,12 @@ class Writer:
         self, piece: str, previous: str | None, instructions: str | None, place: str
     ) -> str:
         from clew.agent.answers import (  # noqa: PLC0415  # loads pydantic-ai
+            attempt,  # likewise
             check_answer,
             count_said,
             stream_answer,
+            usage_of,  # likewise
         )
-        from clew.agent.attempts import attempt  # noqa: PLC0415  # likewise
-        from clew.agent.prices import usage_of  # noqa: PLC0415  # likewise
 
         if self._info.embedded:
             request = _request(piece, TINY_INSTRUCTION, self._settings)
@@ -251,7 +251,7 @@ def _request(text: str, instruction: str, settings: dict[str, Any]) -> Request:
     )
     from pydantic_ai.models import ModelRequestParameters  # noqa: PLC0415  # likewise
 
-    from clew.agent.conversation import sendable  # noqa: PLC0415  # likewise
+    from clew.agent.model_messages import sendable  # noqa: PLC0415  # likewise
     from clew.agent.requests import Request  # noqa: PLC0415  # likewise
 
     text = sendable(text)

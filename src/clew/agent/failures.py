@@ -1,7 +1,7 @@
 """What went wrong with a model, in words for the person, and whether another attempt may help.
 
 Every error of pydantic-ai, of the SDKs and of the network ends here. It knows the errors and no
-loop; waiting and trying again is in `attempts`.
+loop; waiting and trying again is in `answers`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from clew.agent.models.setup import KEY_VARIABLES
+from clew.agent.models.providers import KEY_VARIABLES
 from clew.core.models import ModelInfo
 from clew.core.redaction import redact
 from clew.core.text import cut, strip_controls

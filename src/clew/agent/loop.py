@@ -1,14 +1,16 @@
-"""The turn: ask the model, record what it says, run what it asks for, until it has answered.
+"""One turn: ask the model, record its answer, run the tools it calls, until it has answered.
 
 A function over a live turn, a model and a toolbox. It keeps nothing between two requests: each is
-built from the rows that the turn has recorded. It knows no store, no surface and no provider.
+built from the rows that the turn has recorded. It knows no store, no surface and no provider. What
+a tool may do is decided in the toolbox; the order of results in a request in `core.thread.repair`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from difflib import get_close_matches
 from functools import partial
 from typing import Any, Final
 
@@ -16,21 +18,27 @@ import msgspec
 from pydantic_ai.messages import ModelResponse
 from pydantic_ai.models import Model
 
-from clew.agent.answers import check_answer, count_said, find_notice, stream_answer
-from clew.agent.attempts import Chance, Sleep, attempt
-from clew.agent.calls import Caller
-from clew.agent.conversation import GetBlob
-from clew.agent.drafts import PutBlob, draft_of
-from clew.agent.prices import is_counted, usage_of
+from clew.agent.answers import (
+    Chance,
+    Sleep,
+    attempt,
+    check_answer,
+    count_said,
+    find_notice,
+    is_counted,
+    stream_answer,
+    usage_of,
+)
+from clew.agent.model_messages import GetBlob, PutBlob, draft_of
 from clew.agent.requests import Request, build_request, cut_question, read_window
-from clew.agent.tooling import Toolbox, ToolSpec
+from clew.agent.tool_interface import Toolbox, ToolOutcome, ToolSpec
 from clew.core.changes import AddMessage, AddUsage, Change
 from clew.core.message import Draft, ToolCall
 from clew.core.models import ModelInfo
 from clew.core.notes import Compaction
 from clew.core.personality import Personality
 from clew.core.pruning import Pruning
-from clew.core.signals import Notice
+from clew.core.signals import Notice, ToolEnded, ToolStarted
 from clew.errors import TurnFailed
 from clew.ports import LiveTurn
 
@@ -39,6 +47,8 @@ MAX_REQUESTS: Final = 50
 
 BuildPrompt = Callable[[LiveTurn, Personality, ModelInfo], Awaitable[str]]
 FindCompaction = Callable[[str], Awaitable[Compaction | None]]
+
+SIDE_BY_SIDE: Final = 8
 
 
 async def no_compaction(_session_id: str) -> Compaction | None:
@@ -169,3 +179,89 @@ def _distinct(draft: Draft) -> tuple[ToolCall, ...]:
         seen.add(name)
         calls.append(call if name == call.id else msgspec.structs.replace(call, id=name))
     return tuple(calls)
+
+
+class Caller:
+    """Runs the calls of one turn."""
+
+    def __init__(
+        self,
+        turn: LiveTurn,
+        toolbox: Toolbox,
+        personality: Personality,
+        tools: Sequence[ToolSpec],
+    ) -> None:
+        self._turn = turn
+        self._toolbox = toolbox
+        self._personality = personality
+        self._tools = {tool.name: tool for tool in tools}
+        self._recording = asyncio.Lock()
+        self._room = asyncio.Semaphore(SIDE_BY_SIDE)
+
+    async def run(self, calls: Sequence[ToolCall]) -> None:
+        """All of them, in order; those that may, together."""
+        for group in self._groups(calls):
+            await self._run_together(group)
+
+    def _groups(self, calls: Sequence[ToolCall]) -> Iterator[list[ToolCall]]:
+        together: list[ToolCall] = []
+        for call in calls:
+            tool = self._tools.get(call.name)
+            if tool is None or tool.parallel:
+                together.append(call)
+                continue
+            if together:
+                yield together
+            yield [call]
+            together = []
+        if together:
+            yield together
+
+    async def _run_together(self, calls: Sequence[ToolCall]) -> None:
+        tasks = [asyncio.create_task(self._run_one(call)) for call in calls]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            # Whether the person stopped the turn or one call ended it: nothing runs on alone.
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run_one(self, call: ToolCall) -> None:
+        async with self._room:
+            self._turn.signal(ToolStarted(call.id, call.name, _parsed(call.arguments)))
+            if call.name in self._tools:
+                outcome = await self._toolbox.run(call, self._turn, self._personality)
+            else:
+                outcome = self._unknown(call.name)
+            self._turn.signal(ToolEnded(call.id, call.name, outcome.is_error))
+        result = AddMessage(_result(call, outcome), self._turn.id, from_person=False)
+        async with self._recording:
+            await self._turn.record(result, *outcome.changes)
+
+    def _unknown(self, name: str) -> ToolOutcome:
+        near = get_close_matches(name, self._tools, n=1, cutoff=0.5)
+        hint = f' Did you mean "{near[0]}"?' if near else ""
+        known = ", ".join(sorted(self._tools)) or "none"
+        return ToolOutcome(
+            content=f'There is no tool "{name}".{hint} The tools are: {known}.', is_error=True
+        )
+
+
+def _result(call: ToolCall, outcome: ToolOutcome) -> Draft:
+    return Draft(
+        role="tool",
+        content=outcome.content,
+        parts=outcome.parts,
+        tool_call_id=call.id,
+        tool_name=call.name,
+        is_error=outcome.is_error,
+    )
+
+
+def _parsed(arguments: str) -> dict[str, Any]:
+    try:
+        value = msgspec.json.decode(arguments)
+    except (msgspec.DecodeError, UnicodeError):
+        return {}
+    return value if isinstance(value, dict) else {}

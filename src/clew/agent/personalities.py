@@ -36,7 +36,7 @@ class PersonalityFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     thinking: Thinking | None = None
 
 
-class Wardrobe:
+class FilePersonalities:
     """The `Personalities` of this machine. `directory` has the person's own, and need not exist."""
 
     def __init__(self, directory: Path | None = None) -> None:

@@ -14,8 +14,8 @@ from pydantic_ai.messages import InstructionPart, ModelMessage, ModelResponse, T
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
-from clew.agent.conversation import GetBlob, Keeps, messages_of, sendable
-from clew.agent.tooling import ToolSpec
+from clew.agent.model_messages import GetBlob, Keeps, messages_of, sendable
+from clew.agent.tool_interface import ToolSpec
 from clew.core.compaction import brief, since, summary_message
 from clew.core.estimate import estimate_text, estimate_tool
 from clew.core.message import Message

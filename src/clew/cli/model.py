@@ -198,7 +198,7 @@ def model_test(app: App, name: str | None) -> None:
 
 async def _try(catalogue: Catalogue, info: ModelInfo) -> dict[str, Any]:
     """One request; the time is from the question to the first word, without the loading."""
-    from clew.agent.models.trying import ask_once
+    from clew.agent.answers import ask_once
 
     try:
         began = time.perf_counter()

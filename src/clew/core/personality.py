@@ -1,4 +1,4 @@
-"""Personalities: the hats an agent wears. Where they are kept is the agent's business."""
+"""A personality of the agent, as a value. `agent.personalities` reads them from files."""
 
 from __future__ import annotations
 

@@ -30,9 +30,9 @@ from clew.wiring.rules import model_names, reset_rules, routing_rules, terminal_
 from clew.wiring.stores import describe_store
 
 if TYPE_CHECKING:
-    from clew.agent.context import SystemPrompt
     from clew.agent.models.catalogue import Catalogue
-    from clew.agent.models.setup import ProviderSetup
+    from clew.agent.models.providers import ProviderSetup
+    from clew.agent.system_prompt import SystemPrompt
     from clew.agent.tools import MCPServer, Policy, Tools
     from clew.api.handlers.parts import Format
     from clew.api.sessions import MessageHtml
@@ -114,7 +114,7 @@ class House:
 
     @cached_property
     def _prompt(self) -> SystemPrompt:
-        from clew.agent.context import SystemPrompt  # noqa: PLC0415  # see above
+        from clew.agent.system_prompt import SystemPrompt  # noqa: PLC0415  # see above
 
         return SystemPrompt(
             self.memory,
@@ -131,7 +131,7 @@ class House:
     @cached_property
     def context(self) -> Context:
         """What a request to the model consists of, for people who ask."""
-        from clew.agent.parts import ContextParts  # noqa: PLC0415  # see above
+        from clew.agent.system_prompt import ContextParts  # noqa: PLC0415  # see above
 
         return ContextParts(
             catalogue=self.models,
@@ -165,7 +165,7 @@ class House:
     def runtime(self) -> Runtime:
         """The runtime, over the agent."""
         from clew.agent.compaction import ModelSummariser  # noqa: PLC0415  # see above
-        from clew.agent.flushing import MemoryFlusher  # noqa: PLC0415  # see above
+        from clew.agent.memory_flush import MemoryFlusher  # noqa: PLC0415  # see above
         from clew.runtime.compacting import CompactingRules  # noqa: PLC0415  # see above
         from clew.runtime.hooks import Hooks  # noqa: PLC0415  # see above
         from clew.runtime.runtime import Runtime  # noqa: PLC0415  # see above
@@ -306,7 +306,7 @@ def open_catalogue(config: Config) -> Catalogue:
     Nothing is reached or read yet; keys are looked up when a model is used.
     """
     from clew.agent.models.catalogue import Catalogue  # noqa: PLC0415  # only who talks needs it
-    from clew.agent.models.setup import KEY_VARIABLES, ModelsSetup  # noqa: PLC0415  # likewise
+    from clew.agent.models.providers import KEY_VARIABLES, ModelsSetup  # noqa: PLC0415  # likewise
 
     names = dict.fromkeys((*KEY_VARIABLES, *config.providers))
     return Catalogue(
@@ -326,7 +326,7 @@ def open_catalogue(config: Config) -> Catalogue:
 
 def _provider_setup(config: Config, name: str) -> ProviderSetup:
     """A provider: what its section says, else the variables that other programs know too."""
-    from clew.agent.models.setup import KINDS, ProviderSetup  # noqa: PLC0415  # only who talks
+    from clew.agent.models.providers import KINDS, ProviderSetup  # noqa: PLC0415  # only who talks
 
     given = config.providers.get(name, ProviderConfig())
     key, source = given.api_key, f"providers.{name}.api_key"
@@ -349,9 +349,9 @@ def _provider_setup(config: Config, name: str) -> ProviderSetup:
 
 def open_personalities(config: Config) -> Personalities:
     """The built-in personalities, and those beside the config file."""
-    from clew.agent.personalities import Wardrobe  # noqa: PLC0415  # only who talks pays for it
+    from clew.agent.personalities import FilePersonalities  # noqa: PLC0415  # only who talks pays for it
 
-    return Wardrobe(config.file.parent / "personalities")
+    return FilePersonalities(config.file.parent / "personalities")
 
 
 def _tool_policy(config: Config) -> Policy:

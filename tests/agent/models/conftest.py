@@ -7,7 +7,7 @@ import pytest
 
 from clew.agent.models.catalogue import Catalogue
 from clew.agent.models.engine import Engine
-from clew.agent.models.setup import KEY_VARIABLES, KINDS, ModelsSetup, ProviderSetup
+from clew.agent.models.providers import KEY_VARIABLES, KINDS, ModelsSetup, ProviderSetup
 from tests.weights import have_weights
 
 

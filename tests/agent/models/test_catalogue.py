@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clew.agent.models.catalogue import introduction
-from clew.agent.models.setup import RECOMMENDED, ProviderSetup
+from clew.agent.models.providers import RECOMMENDED, ProviderSetup
 from clew.core.models import EMBEDDED, clamp_thinking
 from clew.errors import InvalidConfig, ModelNotFound, ModelUnavailable
 from tests.agent.models.conftest import Catalogues
@@ -196,7 +196,7 @@ LIGHT = """
 import sys
 from pathlib import Path
 from clew.agent.models.catalogue import Catalogue
-from clew.agent.models.setup import ModelsSetup, ProviderSetup
+from clew.agent.models.providers import ModelsSetup, ProviderSetup
 place = Path(sys.argv[1])
 providers = (ProviderSetup(name="anthropic", kind="anthropic", api_key=lambda: "x"),)
 catalogue = Catalogue(ModelsSetup(providers=providers, weights_dirs=(place,), cache_dir=place))

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from clew.agent.tooling import ToolOutcome
+from clew.agent.tool_interface import ToolOutcome
 from clew.agent.tools import Policy, Tools
 from clew.core.changes import AddMessage, Change, Recorded, ResumeTurn, StartTurn, WaitForApproval
 from clew.core.message import Draft, Message, ToolCall

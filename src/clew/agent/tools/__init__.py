@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from clew.agent.tools.box import TOOLS, USUAL, Tools
-from clew.agent.tools.kit import Policy
 from clew.agent.tools.mcp import MCPServer
+from clew.agent.tools.tool import Policy
+from clew.agent.tools.toolbox import TOOLS, USUAL, Tools
 
 __all__ = ["TOOLS", "USUAL", "MCPServer", "Policy", "Tools"]

@@ -10,9 +10,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from clew.agent.tooling import ToolOutcome
-from clew.agent.tools.kit import Arguments, Job, Tool, ToolFailure
-from clew.agent.tools.pages import read_page
+from clew.agent.tool_interface import ToolOutcome
+from clew.agent.tools.output import read_page
 from clew.agent.tools.paths import (
     Place,
     get_workspace,
@@ -21,6 +20,7 @@ from clew.agent.tools.paths import (
     read_bytes,
     write_atomic,
 )
+from clew.agent.tools.tool import Arguments, Job, Tool, ToolFailure
 
 MAX_IMAGE = 5_000_000
 MAX_TEXT = 10_000_000

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from clew.agent.tooling import ToolOutcome, ToolSpec
-from clew.agent.tools.kit import Job, ToolFailure
+from clew.agent.tool_interface import ToolOutcome, ToolSpec
 from clew.agent.tools.processes import clean_environment
+from clew.agent.tools.tool import Job, ToolFailure
 from clew.core.text import strip_controls
 
 if TYPE_CHECKING:

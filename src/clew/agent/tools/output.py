@@ -1,16 +1,23 @@
-"""What a tool hands back: bounded, clean of what drives terminals, the rest kept aside.
+"""The output of tools: bounded, without control characters, in pages of numbered lines.
 
-A long result goes to the session's scratchpad and the model gets its ends and the name.
+A result that is too long goes to the session's scratchpad; the model gets its beginning, its end
+and the name of the entry.
 """
 
 from __future__ import annotations
 
+import io
+import os
 import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
 
 import msgspec
 
-from clew.agent.tooling import ToolOutcome
-from clew.agent.tools.kit import Job, shorten
+from clew.agent.tool_interface import ToolOutcome
+from clew.agent.tools.paths import open_regular
+from clew.agent.tools.tool import Job, ToolFailure, shorten
 from clew.core.changes import WriteScratch
 from clew.core.text import strip_controls
 
@@ -19,6 +26,10 @@ KEPT_BYTES = 1_000_000
 
 PAGED = frozenset({"read_file", "scratchpad_read"})
 """Tools that show a page and say how to get the next: keeping their result aside gains nothing."""
+
+MAX_LINE = 2_000
+_COUNTED = 20_000_000
+"""In a larger file the lines beyond the page are not counted."""
 
 
 class Spool:
@@ -82,3 +93,57 @@ async def _free_name(job: Job) -> str:
     name = f"{tool}_{1 + max((int(match[1]) for match in numbers if match), default=0)}"
     job.notes.scratch.add(name)
     return name
+
+
+def read_page(real: Path, offset: int, limit: int, room: int) -> str:
+    """Lines of a file from number `offset` on, at most `limit` and `room` characters of them."""
+    with os.fdopen(open_regular(real), "rb") as file:
+        if b"\0" in file.read(8192):
+            raise ToolFailure(f"{real.name} is a binary file of {_size(file):,} bytes.")
+        size = _size(file)
+        file.seek(0)
+        return make_page(file, offset, limit, room, count=size <= _COUNTED)
+
+
+def page_text(text: str, offset: int, limit: int, room: int) -> str:
+    """The same for a text."""
+    return make_page(io.BytesIO(text.encode("utf-8", "replace")), offset, limit, room, count=True)
+
+
+def make_page(file: IO[bytes], offset: int, limit: int, room: int, *, count: bool) -> str:
+    """The page, and a last line that says how to go on if there is more."""
+    shown: list[str] = []
+    number = 0
+    used = 0
+    for number, line in enumerate(_lines(file), 1):
+        if number < offset:
+            continue
+        used += len(line) + 8
+        if len(shown) == limit or (used > room - 200 and shown):
+            break
+        shown.append(f"{number:>6}\t{line}")
+    else:
+        if not shown:
+            return "(empty)" if not number else f"(there are only {number} lines)"
+        return "\n".join(shown)
+    total = f" of {number + sum(1 for _ in _lines(file))}" if count else ""
+    last = offset + len(shown) - 1
+    shown.append(f"[Lines {offset} to {last}{total}. Read on with offset={last + 1}.]")
+    return "\n".join(shown)
+
+
+def _lines(file: IO[bytes]) -> Iterator[str]:
+    """Lines without their ends; of a very long one only the beginning is kept in memory."""
+    while piece := file.readline(4 * MAX_LINE):
+        whole = piece
+        rest = 0
+        while not piece.endswith(b"\n") and (piece := file.readline(65536)):
+            rest += len(piece)
+        text = whole.decode("utf-8", "replace").rstrip("\r\n")
+        if rest or len(text) > MAX_LINE:
+            text = f"{text[:MAX_LINE]} [… line cut …]"
+        yield text
+
+
+def _size(file: IO[bytes]) -> int:
+    return file.seek(0, io.SEEK_END)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from clew.agent.tools.kit import Job, ToolFailure
+from clew.agent.tools.tool import Job, ToolFailure
 
 _DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_PATH", os.O_RDONLY)
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)

@@ -1,4 +1,4 @@
-"""Looking into other conversations, as far as the person who asks may see them."""
+"""Tools for other sessions: search and read those the person may see, and start a sub-agent."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from clew.agent.tools.kit import Arguments, Job, Tool, ToolFailure, shorten
+from clew.agent.tools.tool import Arguments, Job, Tool, ToolFailure, shorten
 from clew.core.ids import id_prefix
 from clew.core.message import Message
 from clew.core.names import counted, recent_name
 from clew.core.search import SearchFilter
 from clew.core.session import Session, SessionFilter, may_see
+from clew.errors import PersonalityNotFound, TurnFailed
 
 MAX_MESSAGE = 2_000
 
@@ -52,6 +53,18 @@ class ReadSession(Arguments, frozen=True):
         int, Meta(ge=0, description="Only messages before this number; 0 for the newest.")
     ] = 0
     limit: Annotated[int, Meta(ge=1, le=100)] = 20
+
+
+class Spawn(Arguments, frozen=True):
+    """A task."""
+
+    task: Annotated[
+        str,
+        Meta(min_length=1, description="All that the sub-agent has to know: it sees nothing else."),
+    ]
+    personality: Annotated[
+        str, Meta(max_length=100, description="Such as researcher; empty for this one's.")
+    ] = ""
 
 
 async def session_search(job: Job, given: SearchSessions) -> str:
@@ -106,6 +119,20 @@ async def session_read(job: Job, given: ReadSession) -> str:
     return "\n\n".join(lines)
 
 
+async def spawn(job: Job, given: Spawn) -> str:
+    """Give a task to a sub-agent in a session of its own, and get its last answer back.
+
+    Good for work whose details would fill this conversation, such as reading through many files.
+    """
+    await job.permit({}, summary=f"Start a sub-agent: {given.task}", detail=given.task)
+    personality = given.personality or job.personality.id
+    try:
+        answer = await job.turn.spawn(given.task, personality=personality)
+    except (PersonalityNotFound, TurnFailed) as error:
+        raise ToolFailure(f"The sub-agent came to nothing: {error}") from None
+    return answer or "(The sub-agent ended without an answer.)"
+
+
 async def _get_session(job: Job, typed: str) -> Session:
     """The one session that was meant, among those that the person may see."""
     prefix = id_prefix(typed)
@@ -143,4 +170,5 @@ TOOLS = (
     Tool(name="session_search", arguments=SearchSessions, function=session_search, special=True),
     Tool(name="sessions_list", arguments=ListSessions, function=sessions_list),
     Tool(name="session_read", arguments=ReadSession, function=session_read),
+    Tool(name="spawn", arguments=Spawn, function=spawn, machine=True),
 )

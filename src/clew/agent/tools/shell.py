@@ -7,10 +7,10 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from clew.agent.tooling import ToolOutcome
-from clew.agent.tools.kit import MAX_DETAIL, Arguments, Job, Tool, ToolFailure
+from clew.agent.tool_interface import ToolOutcome
 from clew.agent.tools.paths import get_workspace
 from clew.agent.tools.processes import clean_environment, run_process
+from clew.agent.tools.tool import MAX_DETAIL, Arguments, Job, Tool, ToolFailure
 from clew.core.signals import ToolProgress
 from clew.core.text import strip_controls
 

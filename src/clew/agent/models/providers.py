@@ -1,29 +1,122 @@
-"""From a provider's setup to a pydantic-ai model. Importing this imports nobody's library.
+"""The providers of models: how each is set up, what is wrong with a setup, and opening a model.
 
-Retries are the loop's, where they can be seen and stopped, so the clients have none. Keys and
-addresses are given outright: nothing is picked up from the environment behind the configuration.
-OpenAI itself is asked through its Responses interface, which gives its reasoning back to us,
-encrypted, to be sent again with the next request (Chat Completions drops it between turns);
-whatever only speaks like OpenAI gets Chat Completions, which is what they have in common.
+To add a provider, add its kind here. Importing this module imports no provider's library.
+
+Retries are done by the agent's loop, where they can be seen and stopped, so the clients have none.
+Keys and addresses are given outright: nothing is picked up from the environment behind the
+configuration. OpenAI itself is asked through its Responses interface, which returns its reasoning
+encrypted, to be sent again with the next request (Chat Completions drops it between turns). Servers
+that only speak like OpenAI get Chat Completions, which is what they have in common.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from clew.agent.models.setup import ProviderSetup
-from clew.errors import ModelUnavailable
+import msgspec
+
+from clew.errors import InvalidConfig, ModelUnavailable
 
 if TYPE_CHECKING:
     import httpx2
     from pydantic_ai.models import Model
+
+Kind = Literal["openai", "anthropic", "google", "python"]
+
+LABELS: Final[dict[Kind, str]] = {
+    "anthropic": "Anthropic",
+    "openai": "OpenAI",
+    "google": "Google",
+    "python": "A Python factory",
+}
+KINDS: Final[dict[str, Kind]] = {"anthropic": "anthropic", "google": "google", "openai": "openai"}
+"""What a provider is that is named so, if nobody says otherwise."""
+
+KEY_VARIABLES: Final[dict[str, str]] = {
+    "anthropic": "ANTHROPIC_API_KEY",
+    "openai": "OPENAI_API_KEY",
+    "google": "GOOGLE_API_KEY",
+}
+"""The providers that are there without configuration, in the order in which a key of theirs makes
+one of their models the default."""
+
+RECOMMENDED: Final[dict[str, tuple[str, ...]]] = {
+    "anthropic": ("claude-sonnet-5-5", "claude-opus-5-5", "claude-haiku-5-5"),
+    "openai": ("gpt-6.1-sol", "gpt-6.1-terra", "gpt-6-luna"),
+    "google": ("gemini-3.8-flash", "gemini-4-argon", "gemini-3.5-flash-lite"),
+}
+"""A few of each, the default first. Every other model of theirs can be named too."""
 
 READ_TIMEOUT: Final = 600
 """Seconds without a byte; a model that thinks hard may be silent for minutes."""
 CONNECT_TIMEOUT: Final = 10
 OPENAI_URL: Final = "https://api.openai.com/v1"
 ANTHROPIC_URL: Final = "https://api.anthropic.com"
+
+
+class ProviderSetup(msgspec.Struct, frozen=True, kw_only=True):
+    """A place where models are. `api_key` is asked when a model is used; it may raise."""
+
+    name: str
+    kind: Kind
+    base_url: str | None = None
+    api_key: Callable[[], str] | None = None
+    key_source: str | None = None
+    models: tuple[str, ...] = ()
+    factory: str | None = None
+    context_window: int | None = None
+
+
+class ModelsSetup(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that the catalogue is told.
+
+    `model_source` says who chose the model. Weights are looked for in all of `weights_dirs` and
+    fetched into the first. `aliases` are other names, each of a `provider/model`.
+    """
+
+    providers: tuple[ProviderSetup, ...]
+    weights_dirs: tuple[Path, ...]
+    cache_dir: Path
+    model: str | None = None
+    model_source: str = "the configuration"
+    thinking: str | None = None
+    service_tier: str | None = None
+    context_window: int | None = None
+    aliases: dict[str, str] = {}
+
+
+def find_problem(provider: ProviderSetup) -> str | None:
+    """Why a provider's models can't be used, and what to do; None if nothing is known to be wrong.
+
+    A wrong key or a server that is down shows only when it is asked.
+    """
+    if provider.kind == "python":
+        if provider.factory is None:
+            return f'providers.{provider.name}.factory is not set: "module:function".'
+    elif provider.base_url is not None and provider.base_url.startswith("/"):
+        return f"providers.{provider.name}.base_url is a path, not an address."
+    if provider.api_key is None:
+        return _missing_key(provider)
+    try:
+        provider.api_key()
+    except (InvalidConfig, OSError) as error:
+        return str(error)
+    return None
+
+
+def _missing_key(provider: ProviderSetup) -> str | None:
+    """Servers of one's own may want none."""
+    name, variable = provider.name, KEY_VARIABLES.get(provider.name)
+    if provider.kind == "python" or (provider.kind == "openai" and provider.base_url):
+        return None
+    if provider.kind == "openai" and variable is None:
+        return f"Set its address: `clew config set providers.{name}.base_url http://…/v1`."
+    needs = f"{LABELS[provider.kind]} needs a key"
+    config = f"`clew config set providers.{name}.api_key env:NAME`"
+    return f"{needs}: set {variable}. Or {config}." if variable else f"{needs}: {config}."
 
 
 class Opened(NamedTuple):

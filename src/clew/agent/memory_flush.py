@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from clew.agent.compaction import choose_model
-from clew.agent.tooling import Toolbox, ToolOutcome, ToolSpec
+from clew.agent.tool_interface import Toolbox, ToolOutcome, ToolSpec
 from clew.core.changes import AddMessage, AddUsage, Change, Recorded
 from clew.core.message import Draft, Message, ToolCall, number
 from clew.core.models import ModelInfo, clamp_thinking

@@ -1,4 +1,4 @@
-"""Whether a tool call may run, must be asked about, or may not: a pure decision over rules.
+"""The rules that allow or deny tool calls: whether a call may run, must be asked about, or may not.
 
 A rule is one line of text:
 

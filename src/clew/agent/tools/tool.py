@@ -1,7 +1,7 @@
-"""What every tool is made of: its arguments, its function, and the job it is given.
+"""What every tool consists of: its arguments, its function, and the job it is given.
 
-A tool knows no model and no loop. It returns text for the model, or raises `ToolFailure` with words
-for it. Whether it may run is asked with `Job.permit`, which is the only way to the owner.
+A tool knows no model and no loop. It returns text for the model, or raises `ToolFailure` with a
+message for it. Whether it may run is asked with `Job.permit`, the only way to ask the owner.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from clew.agent.approvals import LOOKING, judge, parse_rule, rule_for
-from clew.agent.tooling import ToolOutcome, ToolSpec
+from clew.agent.tool_interface import ToolOutcome, ToolSpec
+from clew.agent.tools.rules import LOOKING, judge, parse_rule, rule_for
 from clew.core.message import ToolCall
 from clew.core.personality import Personality
 from clew.core.session import OWNER

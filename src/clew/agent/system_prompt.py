@@ -1,20 +1,28 @@
-"""The system prompt: who the agent is, where it is, and what it should know before it reads on.
+"""The system prompt of a turn, and the sizes of what surrounds the thread (for `/context`).
 
-Made of named parts, read fresh once at the beginning of a turn. The thread itself, and what of it a
-model gets to see, is not decided here.
+The prompt is made of named parts, read anew at the beginning of every turn: personality,
+environment, project instructions (AGENTS.md), memory, todo list, scratchpad. Which messages of the
+thread a model sees is decided in `requests`. Directories are only read; git is never run.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import platform
+from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from clew.agent import projects
+from clew.agent.compaction import choose_model
+from clew.agent.memory_flush import SilentTurn
+from clew.agent.tool_interface import Toolbox, ToolSpec
+from clew.agent.tools.paths import open_regular
+from clew.core.context import ContextPart
+from clew.core.estimate import estimate_text, estimate_tool
 from clew.core.memory import FILE_NAMES, MEMORY_NAMES
 from clew.core.models import ModelInfo
 from clew.core.names import format_bytes
@@ -22,8 +30,11 @@ from clew.core.notes import ScratchEntry, Todo
 from clew.core.personality import Personality
 from clew.core.session import OWNER, Session
 from clew.core.text import strip_controls
-from clew.errors import ClewError
-from clew.ports import Clock, LiveTurn, Memory, Notes
+from clew.errors import ClewError, PersonalityNotFound
+from clew.ports import Clock, LiveTurn, Memory, Notes, Personalities
+
+if TYPE_CHECKING:
+    from clew.agent.requests import Catalogue
 
 MAX_MEMORY = 20_000
 MAX_LISTED = 100
@@ -38,6 +49,10 @@ When the plan is complete and rests on what you have seen, call propose_plan wit
 says yes, you carry it out; until then you only talk about it."""
 
 PAUSED = "A plan was approved in this session and plan mode is paused: carry the plan out."
+
+INSTRUCTIONS: Final = "AGENTS.md"
+MAX_INSTRUCTIONS: Final = 20_000
+_CUT: Final = "\n[… the rest is cut …]"
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -104,7 +119,7 @@ class SystemPrompt:
             lines.append(f"Platform: {platform.system()} {platform.machine()}")
             if session.cwd:
                 lines.append(f"Working directory: {_line(session.cwd)}")
-                branch = await asyncio.to_thread(projects.find_branch, Path(session.cwd))
+                branch = await asyncio.to_thread(find_branch, Path(session.cwd))
                 if branch:
                     lines.append(f"Git branch: {_line(branch)}")
         channel = f" ({_line(session.channel)})" if session.channel else ""
@@ -115,7 +130,7 @@ class SystemPrompt:
 
     async def _instructions(self, cwd: str, project: str | None) -> list[Part]:
         found = await asyncio.to_thread(
-            projects.list_instructions, Path(cwd), Path(project) if project else None
+            list_instructions, Path(cwd), Path(project) if project else None
         )
         return [
             Part(
@@ -167,3 +182,112 @@ def _show_notes(todos: tuple[Todo, ...], entries: tuple[ScratchEntry, ...]) -> l
 
 def _line(text: str) -> str:
     return strip_controls(text, keep_newlines=False)
+
+
+def find_repository(directory: Path) -> Path | None:
+    """The nearest directory, from here upwards, with a `.git`."""
+    for each in (directory, *directory.parents):
+        if (each / ".git").exists():
+            return each
+    return None
+
+
+def find_branch(directory: Path) -> str | None:
+    """The branch that is checked out, or the beginning of the commit, None outside of git."""
+    try:
+        root = find_repository(directory.resolve())
+        if root is None:
+            return None
+        git = root / ".git"
+        if git.is_file():  # a worktree or a submodule
+            _, _, named = _read(git).partition("gitdir:")
+            git = root / named.strip()
+        head = _read(git / "HEAD").strip()
+    except (OSError, RuntimeError, ValueError):
+        return None
+    if head.startswith("ref:"):
+        return head.removeprefix("ref:").strip().removeprefix("refs/heads/") or None
+    return head[:12] or None
+
+
+def list_instructions(cwd: Path, project: Path | None = None) -> list[tuple[Path, str]]:
+    """The AGENTS.md files from the repository's root down to a directory, with their texts.
+
+    Together at most `MAX_INSTRUCTIONS` characters: the nearest ones come first to their share. A
+    link that leads out of the repository is not followed.
+    """
+    try:
+        cwd = cwd.resolve()
+        root = find_repository(cwd) or (project.resolve() if project else cwd)
+    except (OSError, RuntimeError):
+        return []
+    if not cwd.is_relative_to(root):
+        root = cwd
+    way = [each for each in (cwd, *cwd.parents) if each.is_relative_to(root)]
+    room = MAX_INSTRUCTIONS
+    found: list[tuple[Path, str]] = []
+    for directory in way:
+        path = directory / INSTRUCTIONS
+        try:
+            real = path.resolve()
+            text = _read(real) if real.is_relative_to(root) else ""
+        except (OSError, RuntimeError):
+            continue
+        if not text.strip() or room <= len(_CUT):
+            continue
+        kept = text if len(text) <= room else text[: room - len(_CUT)] + _CUT
+        room -= len(kept)
+        found.append((path, kept))
+    return found[::-1]
+
+
+def _read(path: Path) -> str:
+    """The beginning of a regular file."""
+    with os.fdopen(open_regular(path.resolve()), "rb") as file:
+        return file.read(4 * MAX_INSTRUCTIONS + 4).decode("utf-8", "replace")
+
+
+class ContextParts:
+    """`ports.Context`."""
+
+    def __init__(
+        self,
+        *,
+        catalogue: Catalogue,
+        personalities: Personalities,
+        toolbox: Toolbox,
+        prompt: SystemPrompt,
+    ) -> None:
+        self._catalogue = catalogue
+        self._personalities = personalities
+        self._toolbox = toolbox
+        self._prompt = prompt
+
+    async def list_parts(self, session: Session, person: str) -> tuple[ContextPart, ...]:
+        """See `ports.Context`."""
+        info = choose_model(self._catalogue, self._personalities, session)
+        try:
+            personality = self._personalities.get_personality(session.personality)
+        except PersonalityNotFound:
+            personality = self._personalities.get_personality(None)
+        parts = await self._prompt.list_parts(session, person, personality, info)
+        prompts = [
+            ContextPart("prompt", part.name, estimate_text(part.text), part.source)
+            for part in parts
+        ]
+        return (*prompts, *_tools(await self._list_tools(session, person, personality, info)))
+
+    async def _list_tools(
+        self, session: Session, person: str, personality: Personality, info: ModelInfo
+    ) -> Sequence[ToolSpec]:
+        if info.embedded or not info.tools:
+            return ()
+        turn = SilentTurn(msgspec.structs.replace(session, person=person), ())
+        return await self._toolbox.list_tools(turn, personality, info)
+
+
+def _tools(specs: Sequence[ToolSpec]) -> list[ContextPart]:
+    return [
+        ContextPart("tool", each.name, estimate_tool(each.name, each.description, each.schema))
+        for each in specs
+    ]

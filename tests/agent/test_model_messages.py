@@ -26,8 +26,7 @@ from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from clew.agent.conversation import messages_of
-from clew.agent.drafts import draft_of
+from clew.agent.model_messages import draft_of, messages_of
 from clew.agent.requests import keeps_own_thinking
 from clew.core.message import Draft, Message, Role, ToolCall
 from clew.core.notes import Blob

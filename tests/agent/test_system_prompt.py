@@ -9,8 +9,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from clew.agent.context import Part, SystemPrompt, keep_tail
-from clew.agent.projects import MAX_INSTRUCTIONS, find_branch, list_instructions
+from clew.agent.system_prompt import (
+    MAX_INSTRUCTIONS,
+    Part,
+    SystemPrompt,
+    find_branch,
+    keep_tail,
+    list_instructions,
+)
 from clew.core.changes import WriteScratch, WriteTodos
 from clew.core.models import ModelInfo
 from clew.core.notes import Todo
@@ -21,7 +27,7 @@ from clew.ports import Store
 from clew.store import open_store
 
 MODEL = ModelInfo(name="test/model", provider="test")
-HAT = Personality(id="default", name="Default", soul="You are the test.")
+DEFAULT = Personality(id="default", name="Default", soul="You are the test.")
 NOON = 1_700_000_000_000  # 2023-11-14, 22:13 UTC
 
 
@@ -41,7 +47,7 @@ class Desk:
         self, session: Session, person: str = "owner", model: ModelInfo = MODEL, **options: Any
     ) -> dict[str, Part]:
         prompt = SystemPrompt(self.memory, self.store, lambda: NOON, **options)
-        parts = await prompt.list_parts(session, person, HAT, model)
+        parts = await prompt.list_parts(session, person, DEFAULT, model)
         return {part.name: part for part in parts}
 
 

@@ -10,9 +10,9 @@ from typing import Literal, NamedTuple
 import pytest
 import xllamacpp
 
+from clew.agent.answers import Answer, ask_once
 from clew.agent.models.catalogue import Catalogue
-from clew.agent.models.setup import ProviderSetup
-from clew.agent.models.trying import Answer, ask_once
+from clew.agent.models.providers import ProviderSetup
 from clew.errors import ModelRefused, ModelUnavailable
 from tests.agent.models.conftest import Catalogues
 

@@ -1,4 +1,4 @@
-"""Finding files by name and by content. The work is done by `seeking`, in a process of its own."""
+"""Tools that find files by name and by content. `search_process` does it, in a child process."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from clew.agent.tools import seeking
+from clew.agent.tools import search_process
 from clew.agent.tools.files import PathArgument, reach
-from clew.agent.tools.kit import Arguments, Job, Tool, ToolFailure
 from clew.agent.tools.paths import Place, get_workspace
 from clew.agent.tools.processes import clean_environment, run_process
+from clew.agent.tools.tool import Arguments, Job, Tool, ToolFailure
 
 SECONDS = 20.0
 
@@ -88,7 +88,7 @@ async def _seek(
         "above": _list_above(job, place),
         "skip": _list_sealed(job),
     }
-    program = Path(seeking.__file__)
+    program = Path(search_process.__file__)
     ended = await run_process(
         (sys.executable, "-I", "-S", str(program), json.dumps(order)),
         cwd=Path(place.real.anchor),

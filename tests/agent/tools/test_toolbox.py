@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from clew.agent.personalities import Wardrobe
+from clew.agent.personalities import FilePersonalities
 from clew.agent.tools import TOOLS, Policy, Tools
 from clew.core.message import ToolCall
 from clew.core.personality import Personality
@@ -34,7 +34,7 @@ async def test_a_model_without_tools_is_offered_none(bench: Bench) -> None:
 
 @pytest.mark.parametrize("who", ["default", "engineer", "researcher", "reviewer", "coach"])
 async def test_session_search_belongs_to_three_of_the_personalities(bench: Bench, who: str) -> None:
-    bench.personality = Wardrobe().get_personality(who)
+    bench.personality = FilePersonalities().get_personality(who)
     has = "session_search" in await bench.list_names()
     assert has is (who in ("researcher", "reviewer", "coach"))
     outcome = await bench.call("session_search", query="x")
@@ -42,7 +42,7 @@ async def test_session_search_belongs_to_three_of_the_personalities(bench: Bench
 
 
 async def test_every_tool_that_a_built_in_personality_names_exists(bench: Bench) -> None:
-    for personality in Wardrobe().list_personalities():
+    for personality in FilePersonalities().list_personalities():
         for name in personality.tools or ():
             bench.personality = msgspec.structs.replace(PLAIN, tools=(name,))
             assert await bench.list_names(), name

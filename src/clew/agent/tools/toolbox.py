@@ -12,12 +12,20 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
-from clew.agent.approvals import LOOKING, NOTING, parse_rule
-from clew.agent.tooling import ToolOutcome, ToolSpec
-from clew.agent.tools import files, looking, memories, notes, plans, sessions, shell
-from clew.agent.tools.kit import Job, Policy, Tool, ToolFailure, TurnNotes, is_owner, read_arguments
+from clew.agent.tool_interface import ToolOutcome, ToolSpec
+from clew.agent.tools import files, notes, search, sessions, shell
 from clew.agent.tools.mcp import MCPConnection, MCPServer
 from clew.agent.tools.output import finish
+from clew.agent.tools.rules import LOOKING, NOTING, parse_rule
+from clew.agent.tools.tool import (
+    Job,
+    Policy,
+    Tool,
+    ToolFailure,
+    TurnNotes,
+    is_owner,
+    read_arguments,
+)
 from clew.core.message import ToolCall
 from clew.core.models import ModelInfo
 from clew.core.personality import Personality
@@ -25,7 +33,7 @@ from clew.core.signals import Notice
 from clew.errors import ClewError, StaleLease, StoreUnusable
 from clew.ports import LiveTurn, Memory, Store
 
-_MODULES = (files, looking, shell, sessions, memories, notes, plans)
+_MODULES = (files, search, shell, sessions, notes)
 TOOLS: dict[str, Tool] = {tool.name: tool for module in _MODULES for tool in module.TOOLS}
 """Every tool of clew itself, by name, in the order in which they are offered."""
 

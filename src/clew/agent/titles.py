@@ -1,4 +1,4 @@
-"""Asking a model what to call a conversation. Never part of the thread, never retried."""
+"""Ask a model for the title of a session. Not part of the thread, never retried."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from typing import Any
 from pydantic_ai.messages import InstructionPart, ModelRequest, UserPromptPart
 from pydantic_ai.models import Model, ModelRequestParameters
 
-from clew.agent.answers import count_said, stream_answer
-from clew.agent.attempts import attempt
-from clew.agent.prices import usage_of
+from clew.agent.answers import attempt, count_said, stream_answer, usage_of
 from clew.agent.requests import Request
 from clew.core.message import Message
 from clew.core.models import ModelInfo

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.agent.tools.seeking import glob_pattern
+from clew.agent.tools.search_process import glob_pattern
 from tests.agent.tools.conftest import Bench
 
 

@@ -1,4 +1,4 @@
-"""What the loop and the tools agree on. The loop knows no tool; a tool knows no model."""
+"""What the agent's loop and the tools agree on. The loop knows no tool; a tool knows no model."""
 
 from __future__ import annotations
 
