@@ -21,9 +21,9 @@ from textual import events
 
 from benchmarks.corpora import Setting, open_at
 from benchmarks.measuring import Finding, seconds
+from clew.client.place import locate
 from clew.core.session import OWNER, Session, SessionFilter
 from clew.ports import Store
-from clew.runtime.projects import locate
 from clew.terminal.picker.app import PickerApp, spare_collector
 
 FIRST = 1.3

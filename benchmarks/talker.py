@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from clew.client.place import locate
 from clew.config import load
 from clew.core.message import Message
 from clew.core.signals import ApprovalAsked, Committed, Event
@@ -27,7 +28,6 @@ from clew.core.turn import Turn
 from clew.ports import Store
 from clew.runtime.commands import run_command
 from clew.runtime.commands.desk import Desk
-from clew.runtime.projects import locate
 from clew.runtime.resuming import resolve_resume
 from clew.runtime.runtime import Ticket
 from clew.runtime.seat import Seat, Switched

@@ -13,7 +13,9 @@ from clew.agent.personalities import FilePersonalities
 from clew.api.handlers.parts import Exporter, Renderer
 from clew.api.local import Calls
 from clew.api.status import ChannelView, ErrandView, StoreView
+from clew.client.place import locate
 from clew.clock import host_clock
+from clew.core.keys import Place
 from clew.core.placing import Judge
 from clew.memory import MarkdownMemory
 from clew.ports import Clock, Context, Memory, Models, Personalities, Store
@@ -49,6 +51,10 @@ class FixedParts(NamedTuple):
     @property
     def store(self) -> Store:
         return self.runtime.store
+
+    @property
+    def place(self) -> Place:
+        return locate()
 
     @property
     def clock(self) -> Clock:

@@ -21,6 +21,7 @@ from clew.agent.models.catalogue import Catalogue
 from clew.agent.personalities import FilePersonalities
 from clew.agent.system_prompt import ContextParts, SystemPrompt
 from clew.agent.tools import Tools
+from clew.client.place import locate
 from clew.clock import host_clock
 from clew.core.changes import AddMessage
 from clew.core.delivery import NewInbound
@@ -36,7 +37,6 @@ from clew.ports import LiveTurn, Store
 from clew.runtime.commands import run_command
 from clew.runtime.commands.desk import Desk, Reply
 from clew.runtime.hooks import Hooks
-from clew.runtime.projects import locate
 from clew.runtime.resuming import resolve_resume
 from clew.runtime.runtime import Runtime, Ticket
 from clew.runtime.seat import Seat

@@ -15,6 +15,7 @@ from clew.agent.models.catalogue import Catalogue
 from clew.agent.personalities import FilePersonalities
 from clew.agent.system_prompt import ContextParts, SystemPrompt
 from clew.agent.tools import Tools
+from clew.client.place import locate
 from clew.core.arrivals import Incoming, Labels, Receipt, Sender
 from clew.core.placing import ReceptionRules
 from clew.core.replies import ReplyTo
@@ -25,7 +26,6 @@ from clew.memory import MarkdownMemory
 from clew.ports import Store
 from clew.runtime.hooks import Hooks
 from clew.runtime.ordering import Orders
-from clew.runtime.projects import locate
 from clew.runtime.reception import Reception
 from clew.runtime.resumption import TakenUp, take_up
 from clew.runtime.runtime import Runtime

@@ -10,6 +10,7 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
+from clew.client.place import locate
 from clew.config import load
 from clew.core.session import Session, SessionFilter
 from clew.core.turn import Turn
@@ -17,7 +18,6 @@ from clew.core.usage import Usage, UsageBy
 from clew.ports import Store
 from clew.runtime.commands import run_command
 from clew.runtime.commands.desk import Desk, Reply
-from clew.runtime.projects import locate
 from clew.runtime.resuming import resolve_resume
 from clew.runtime.runtime import Ticket
 from clew.runtime.seat import Seat

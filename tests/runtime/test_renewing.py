@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from clew.agent.models.catalogue import Catalogue
+from clew.client.place import locate
 from clew.core.keys import cli_key
 from clew.core.placing import RETURNED, judge_terminal
 from clew.core.resets import ResetRule, ResetRules
 from clew.core.session import NewSession, Session, SessionEdit
 from clew.ports import Store
 from clew.runtime.hooks import Hooks
-from clew.runtime.projects import locate
 from clew.runtime.runtime import Runtime
 from clew.runtime.seat import Seat
 from clew.store import open_store

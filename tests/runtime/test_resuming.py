@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from clew.client.place import locate
 from clew.core.breadcrumb import Breadcrumb
 from clew.core.changes import AddMessage
 from clew.core.keys import Place, qualified_key
@@ -18,14 +19,7 @@ from clew.core.session import NewSession, Session, SessionEdit
 from clew.errors import InvalidInput, SessionNotFound
 from clew.ports import Store
 from clew.runtime.continuing import find_continue
-from clew.runtime.projects import (
-    directory_facts,
-    find_cli_key,
-    find_identity,
-    fork_here,
-    locate,
-    move_here,
-)
+from clew.runtime.projects import directory_facts, find_cli_key, find_identity, fork_here, move_here
 from clew.runtime.resuming import find_question, get_resumed, resolve_resume
 from clew.store import open_store
 from clew.testing.clock import FakeClock

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from clew.agent.models.catalogue import Catalogue
+from clew.client.place import locate
 from clew.core.keys import new_key
 from clew.core.message import ToolCall
 from clew.core.session import NewSession, Session, SessionEdit
 from clew.core.usage import Usage
 from clew.errors import InvalidInput, SessionAttached, SwitchRefused
 from clew.ports import Store
-from clew.runtime.projects import locate
 from clew.runtime.runtime import Runtime
 from clew.runtime.seat import Seat
 from clew.store import open_store

@@ -11,11 +11,11 @@ import pytest
 from clew import config as configuration
 from clew.core.changes import AddMessage
 from clew.core.message import Draft, ToolCall
+from clew.core.queue_modes import QUEUE_MODES
 from clew.core.session import NewSession, Session
 from clew.core.signals import TurnEnded
 from clew.core.turn import Turn
 from clew.ports import LiveTurn, Store
-from clew.runtime.queueing import QUEUE_MODES
 from clew.runtime.recovery import recover
 from clew.runtime.runtime import Runtime, Ticket
 from clew.runtime.seat import Seat

@@ -93,7 +93,7 @@ def resume_command(app: App, value: str | None, continued: bool, key: str | None
     """
     if continued and value is not None:
         raise click.UsageError("Give a VALUE or --continue, not both.")
-    from clew.runtime.projects import locate
+    from clew.client.place import locate
 
     place = locate(scope=app.config.session.scope)
 

@@ -72,8 +72,8 @@ def _print_choice(app: App, *, everywhere: bool) -> None:
 
 
 async def _open_picker(app: App, store: Store, *, everywhere: bool) -> Picked | None:
+    from clew.client.place import locate
     from clew.core.session import OWNER
-    from clew.runtime.projects import locate
     from clew.terminal.picker.app import PickerApp, spare_collector
 
     spare_collector()

@@ -98,10 +98,10 @@ async def _sit(  # the parts of a desk
 ) -> Parts:
     from clew import config as configuration
     from clew.cli.transcripts import GatewayTranscripts
+    from clew.client.place import locate
     from clew.client.remote import RemoteRuntime, RemoteSeat, load_shelves, run_there
     from clew.core.breadcrumb import Breadcrumb
     from clew.runtime.commands.desk import Desk
-    from clew.runtime.projects import locate
     from clew.terminal.breadcrumbs import find_terminal, read_breadcrumb, write_breadcrumb
 
     config = app.config

@@ -14,7 +14,8 @@ from clew.cli.resolve import resolve, session_argument
 from clew.cli.tables import fit, home_relative, listed_name, wrap
 from clew.core.names import counted, format_cost
 from clew.core.text import cut, strip_controls
-from clew.runtime.unfinished import ENDS, list_unfinished, place_unfinished
+from clew.core.unfinished import ENDS, place_unfinished
+from clew.runtime.unfinished import list_unfinished
 
 if TYPE_CHECKING:
     from clew.core.message import Message, ToolCall

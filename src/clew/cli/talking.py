@@ -100,9 +100,10 @@ async def sit_here(
 ) -> AsyncIterator[Parts]:
     """Open the store, the agent and a seat at nothing yet; close them again, whatever happens."""
     from clew import config as configuration
+    from clew.client.place import locate
     from clew.core.breadcrumb import Breadcrumb
     from clew.runtime.commands.desk import Desk
-    from clew.runtime.projects import find_cli_key, locate
+    from clew.runtime.projects import find_cli_key
     from clew.runtime.resuming import resolve_resume
     from clew.runtime.seat import Seat
     from clew.terminal.breadcrumbs import find_terminal, read_breadcrumb, write_breadcrumb

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from clew.core.ids import SHORTEST_ENDING, id_prefix
+from clew.core.ids import SHORTEST_ENDING, id_prefix, is_id
 from clew.core.keys import Place, home_of
 from clew.core.names import recent_name
 from clew.core.session import Session
@@ -97,6 +97,34 @@ def is_path_like(value: str) -> bool:
 def is_transcript_name(value: str) -> bool:
     """Whether a file of this name would be made, if it is not there."""
     return value.lower().endswith(".jsonl")
+
+
+FileState = Literal["file", "missing", "odd"]
+"""What a path leads to: a file, nothing, or something that can't be opened as one."""
+
+
+class NamedFile(msgspec.Struct, frozen=True):
+    """Whether a value names a file: before any session, or only if no session fits.
+
+    `unless` is the id of a session that is rather meant, if there is one.
+    """
+
+    comes_first: bool
+    unless: str | None = None
+
+
+def read_file_name(value: str, state: FileState) -> NamedFile | None:
+    """Whether a value names a file, by its spelling and by what is there; None if it does not."""
+    if not is_path_like(value):
+        return None
+    if state == "file":
+        return NamedFile(comes_first=True)
+    if not is_transcript_name(value):
+        return None if state == "missing" else NamedFile(comes_first=False)
+    # The name that an export gives, without its file: rather the session than a new one.
+    named = exported_id(value) if state == "missing" else None
+    unless = named if named is not None and is_id(named) else None
+    return NamedFile(comes_first=True, unless=unless)
 
 
 def id_part(value: str) -> str | None:

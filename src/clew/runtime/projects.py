@@ -7,7 +7,6 @@ inside a directory but whether there is a `.git`, and never runs git.
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -28,20 +27,19 @@ from clew.core.keys import (
     weigh_claim,
 )
 from clew.core.session import OWNER, Session, SessionFacts, SessionFilter
-from clew.errors import ClewError, InvalidInput
+from clew.errors import InvalidInput
+from clew.files.directories import directory_exists, identify
 from clew.ports import Store
 
 __all__ = [
     "KeyChoice",
     "Place",
-    "directory_exists",
     "directory_facts",
     "find_cli_key",
     "find_identity",
     "fork_here",
     "here_filter",
     "list_home",
-    "locate",
     "move_here",
     "walk_sessions",
 ]
@@ -71,19 +69,6 @@ class KeyChoice(msgspec.Struct, frozen=True):
 # --- the disk ---------------------------------------------------------------------------------
 
 
-def locate(cwd: Path | str | None = None, scope: Scope = "cwd") -> Place:
-    """Where a terminal is that was opened in this directory (the process's own if None)."""
-    try:
-        here = (Path.cwd() if cwd is None else Path(cwd)).resolve(strict=True)
-        project = (_repository(here) or here) if scope == "git" else here
-        identity = _identity(project)
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise InvalidInput("This directory is gone. Change to another one.") from error
-    except OSError as error:
-        raise ClewError(f"This directory can't be used: {error.strerror or error}.") from error
-    return Place(str(here), str(project), project.name, identity, scope)
-
-
 def directory_facts(path: Path | str) -> dict[str, Any]:
     """What a session's metadata keep of its directory, under `directory`; empty if it is gone."""
     identity = find_identity(str(path))
@@ -91,52 +76,14 @@ def directory_facts(path: Path | str) -> dict[str, Any]:
     return facts if identity in (None, UNKNOWN) else facts | msgspec.to_builtins(identity)
 
 
-def directory_exists(path: str) -> bool:
-    """Whether a directory is still there, as far as we can see."""
-    return find_identity(path) is not None
-
-
 def find_identity(path: str) -> Identity | None:
     """What stands at this path now: None for nothing, `UNKNOWN` where we may not look."""
     try:
-        return _identity(Path(path))
+        return Identity(*identify(Path(path)))
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return None
     except OSError:
         return UNKNOWN
-
-
-def _identity(path: Path) -> Identity:
-    status = path.stat()
-    return Identity(status.st_dev, status.st_ino, _birth(path, status))
-
-
-def _birth(path: Path, status: object) -> int | None:
-    """When a directory was made, in nanoseconds, where the system tells."""
-    born = getattr(status, "st_birthtime", None)
-    if born is not None:
-        return int(born * 1e9) or None
-    if sys.platform != "linux":
-        return None
-    import ctypes  # noqa: PLC0415  # Python's own stat leaves it out on Linux
-
-    buffer = ctypes.create_string_buffer(256)
-    try:
-        failed = ctypes.CDLL(None).statx(-100, bytes(path), 0, 0x800, buffer)
-    except (OSError, AttributeError):
-        return None
-    if failed or not int.from_bytes(buffer.raw[0:4], sys.byteorder) & 0x800:
-        return None
-    seconds = int.from_bytes(buffer.raw[80:88], sys.byteorder, signed=True)
-    return seconds * 1_000_000_000 + int.from_bytes(buffer.raw[88:92], sys.byteorder) or None
-
-
-def _repository(directory: Path) -> Path | None:
-    """The root of the repository that a directory is in; a worktree's `.git` is a file."""
-    for each in (directory, *directory.parents):
-        if (each / ".git").exists():
-            return each
-    return None
 
 
 # --- the key ----------------------------------------------------------------------------------

@@ -9,46 +9,23 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 
 from clew.core.delivery import Inbound
 from clew.core.message import Draft
 from clew.core.names import counted
+from clew.core.queue_modes import QueueMode
 from clew.core.replies import ReplyTo
 from clew.core.text import cut
 from clew.core.turn import Lease, Turn
 from clew.runtime.turn import Asker
 
-QueueMode = Literal["followup", "steer", "interrupt", "collect"]
-"""What becomes of a message that comes while a turn runs."""
-
-QUEUE_MODES: Final[dict[QueueMode, str]] = {
-    "followup": "each message waits for its own turn",
-    "steer": "a message goes into the turn that runs, before its next step",
-    "interrupt": "a message stops the turn that runs, and is next",
-    "collect": "messages wait, and are answered together",
-}
-
-QUEUED: Final[dict[QueueMode, str]] = {
-    "followup": "Queued; it is next when this turn is done.",
-    "steer": "It goes into this turn before its next step.",
-    "interrupt": "This turn is stopped; yours is next.",
-    "collect": "Queued; what waits is answered together when this turn is done.",
-}
-"""What to say about a message that was said while a turn runs."""
-
-
 CAP: Final = 20
 """Messages that are answered together in full; of more, the oldest are shortened to a line."""
 LINE: Final = 200
 """Columns of such a line."""
-
-
-def read_mode(noted: object) -> QueueMode:
-    """The mode that is noted with a session; anything else means the usual one."""
-    return noted if isinstance(noted, str) and noted in QUEUE_MODES else "followup"
 
 
 class Work(msgspec.Struct, kw_only=True):

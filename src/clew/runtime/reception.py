@@ -19,6 +19,7 @@ from clew.core.arrivals import Incoming, Receipt
 from clew.core.delivery import Inbound, NewInbound, NewOutbound
 from clew.core.origins import find_news
 from clew.core.placing import ReceptionRules, find_keyholder, notice_of
+from clew.core.queue_modes import QueueMode, read_mode
 from clew.core.replies import ReplyTo, conversation_of, read_reply_to
 from clew.core.sending import decide_send
 from clew.core.session import (
@@ -34,7 +35,6 @@ from clew.runtime.answering import Answers
 from clew.runtime.deciding import Decider, Met
 from clew.runtime.ordering import Order, Orders, name_of
 from clew.runtime.pairing import offer_pairing
-from clew.runtime.queueing import QueueMode, read_mode
 from clew.runtime.recovery import claim
 from clew.runtime.runtime import Runtime, Ticket
 

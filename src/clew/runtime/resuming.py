@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from clew.core.ids import id_prefix, is_id
 from clew.core.keys import Place, home_of
@@ -22,20 +22,19 @@ from clew.core.resume import (
     Resolution,
     Step,
     check_value,
-    exported_id,
     id_part,
-    is_path_like,
-    is_transcript_name,
     is_transcript_of,
     needs_question,
+    read_file_name,
     settle,
     shown_value,
 )
 from clew.core.session import OWNER, Session, SessionFilter, may_see
 from clew.core.text import fold, strip_controls
 from clew.errors import SessionNotFound
+from clew.files.directories import directory_exists, expand, look_at_file
 from clew.ports import Store
-from clew.runtime.projects import directory_exists, here_filter, walk_sessions
+from clew.runtime.projects import here_filter, walk_sessions
 
 MOST: Final = 1_000
 """Sessions that one look-up returns at most."""
@@ -96,29 +95,13 @@ async def find_file(
     If not, the value is read otherwise first: there may be a session of this name, and no file.
     `is_known`: whether there is a session with this id.
     """
-    if not is_path_like(value):
+    path = expand(value, None if place is None else place.cwd)
+    named = read_file_name(value, look_at_file(path))
+    if named is None:
         return None, False
-    path, state = _look_at(value, place)
-    if state == "file":
-        return path, True
-    if not is_transcript_name(value):
-        return (None if state == "missing" else path), False
-    # The name that an export gives, without its file: rather the session than a new one.
-    named = exported_id(value) if state == "missing" else None
-    return path, not (named is not None and is_id(named) and await is_known(named))
-
-
-def _look_at(value: str, place: Place | None) -> tuple[Path, Literal["file", "missing", "odd"]]:
-    """A file, nothing, or what whoever opens it will complain about."""
-    path = Path(value)
-    try:
-        path = path.expanduser()
-        path = path if place is None else Path(place.cwd) / path
-        if path.is_dir():
-            return path, "odd"
-        return path, "file" if path.exists() or path.is_symlink() else "missing"
-    except (OSError, ValueError, RuntimeError):
-        return path, "odd"
+    if named.unless is not None and await is_known(named.unless):
+        return path, False
+    return path, named.comes_first
 
 
 async def _look(

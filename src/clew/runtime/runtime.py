@@ -19,6 +19,7 @@ from clew.core.compaction import Compacted
 from clew.core.delivery import Inbound, NewInbound
 from clew.core.message import Draft
 from clew.core.notes import Compaction
+from clew.core.queue_modes import QueueMode
 from clew.core.replies import ReplyTo
 from clew.core.sending import SendRules
 from clew.core.signals import Event
@@ -39,7 +40,7 @@ from clew.runtime.intake import Intake, draft_of, reply_to_of
 from clew.runtime.lane import Abandon, Lane, LaneSettings
 from clew.runtime.lanes import Lanes
 from clew.runtime.questions import Questions
-from clew.runtime.queueing import QueueMode, Work
+from clew.runtime.queueing import Work
 from clew.runtime.replying import Replies
 from clew.runtime.spawning import Spawner
 from clew.runtime.spending import Tab

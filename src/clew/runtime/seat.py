@@ -25,6 +25,7 @@ from clew.core.delivery import Inbound, NewInbound
 from clew.core.keys import Place, new_key
 from clew.core.models import ModelInfo
 from clew.core.placing import Judge, last_interaction, word_reset
+from clew.core.queue_modes import QueueMode, read_mode
 from clew.core.replies import ReplyTo
 from clew.core.session import OWNER, Session, SessionEdit
 from clew.core.signals import Event
@@ -40,7 +41,6 @@ from clew.runtime.intake import keep_file
 from clew.runtime.journey import Journey
 from clew.runtime.noting import note
 from clew.runtime.projects import KeyChoice, find_cli_key, fork_here, move_here
-from clew.runtime.queueing import QueueMode, read_mode
 from clew.runtime.runtime import Runtime, Ticket
 from clew.runtime.sitting import Crumb, Sitting, Trail, find_model, sit_after_reset, want
 from clew.runtime.switching import Reason, Switch, Switched, come_back

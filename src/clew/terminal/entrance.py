@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from clew.client.place import locate
 from clew.core.breadcrumb import Breadcrumb
 from clew.core.keys import home_of
 from clew.core.resume import (
@@ -24,7 +25,6 @@ from clew.core.resume import (
 from clew.core.session import Session, SessionFilter
 from clew.errors import ClewError, InvalidInput, NotFound
 from clew.runtime.commands.desk import Desk
-from clew.runtime.projects import locate
 from clew.runtime.resuming import find_question, get_resumed
 from clew.runtime.seat import Reason, Seat, Switched
 

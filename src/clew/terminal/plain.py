@@ -8,14 +8,15 @@ from __future__ import annotations
 from typing import Final
 
 from clew.core.names import counted
+from clew.core.queue_modes import QUEUED
 from clew.core.session import Session
 from clew.core.signals import Event
 from clew.core.turn import Approval, ApprovalScope, Decision
+from clew.core.unfinished import place_unfinished
 from clew.runtime.commands import parse
 from clew.runtime.commands.desk import Desk
-from clew.runtime.queueing import QUEUED
 from clew.runtime.seat import Switched
-from clew.runtime.unfinished import list_unfinished, place_unfinished
+from clew.runtime.unfinished import list_unfinished
 from clew.terminal.asking import LineAsker
 from clew.terminal.drawing import one_line, question_lines
 from clew.terminal.entrance import Entrance, Picked

@@ -23,7 +23,7 @@ from clew.core.signals import (
 )
 from clew.core.text import strip_controls
 from clew.core.turn import Turn
-from clew.runtime.unfinished import ENDS
+from clew.core.unfinished import ENDS
 from clew.terminal.drawing import call_line, message_lines, one_line
 from clew.terminal.paper import Cleaner, Paper
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from clew.api.handlers.parts import Format
     from clew.api.sessions import MessageHtml
     from clew.api.status import ChannelView, ErrandView, StoreView
+    from clew.core.keys import Place
     from clew.core.message import Message
     from clew.core.placing import Judge
     from clew.core.session import Session
@@ -199,7 +200,6 @@ class House:
         """Where messages of channels, and those under a key, come in."""
         from clew.core.placing import ReceptionRules  # noqa: PLC0415  # see above
         from clew.runtime.ordering import Orders  # noqa: PLC0415  # see above
-        from clew.runtime.projects import locate  # noqa: PLC0415  # see above
         from clew.runtime.reception import SETTLE_S, Reception  # noqa: PLC0415  # see above
 
         config = self.config
@@ -219,7 +219,7 @@ class House:
             personalities=self.personalities,
             memory=self.memory,
             context=self.context,
-            place=locate(scope=config.session.scope),
+            place=self.place,
             zone=self.zone,
         )
         pause = SETTLE_S if self._settle_s is None else self._settle_s
@@ -229,6 +229,13 @@ class House:
     def jobs(self) -> CronFile:
         """The jobs that run by the clock."""
         return open_cron_file(self.config)
+
+    @cached_property
+    def place(self) -> Place:
+        """The directory of this process, for callers that have none of their own."""
+        from clew.client.place import locate  # noqa: PLC0415  # see above
+
+        return locate(scope=self.config.session.scope)
 
     @cached_property
     def judge(self) -> Judge | None:

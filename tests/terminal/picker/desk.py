@@ -13,11 +13,12 @@ from typing import Any
 from textual import events
 from textual.pilot import Pilot
 
+from clew.client.place import locate
 from clew.core.changes import AddMessage
 from clew.core.message import Draft
 from clew.core.session import NewSession, Session
 from clew.ports import Store
-from clew.runtime.projects import Place, locate
+from clew.runtime.projects import Place
 from clew.terminal.entrance import Picked
 from clew.terminal.picker.app import PickerApp
 

@@ -16,10 +16,11 @@ from textual.pilot import Pilot
 
 from clew import config as configuration
 from clew.cli.talking import export_to
+from clew.client.place import locate
 from clew.core.session import Session
 from clew.ports import Store
 from clew.runtime.commands.desk import Desk
-from clew.runtime.projects import find_cli_key, locate
+from clew.runtime.projects import find_cli_key
 from clew.runtime.resuming import resolve_resume
 from clew.runtime.seat import Seat
 from clew.store import open_store

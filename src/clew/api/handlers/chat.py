@@ -23,12 +23,12 @@ from clew.core.arrivals import Attached, Incoming, Sender
 from clew.core.channelkeys import complete_key
 from clew.core.delivery import NewInbound
 from clew.core.keys import check_key
+from clew.core.queue_modes import read_mode
 from clew.core.replies import API, reply_over_api
 from clew.core.routing import Arrival
 from clew.core.session import NewSession, Session, may_see
 from clew.errors import InvalidInput, ModelNotFound, SessionNotFound
 from clew.runtime.intake import keep_file
-from clew.runtime.queueing import read_mode
 
 PLATFORM: Final = "sdk"
 

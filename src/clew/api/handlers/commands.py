@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from clew.api.commands import RUN, CommandReply, RunCommand
 from clew.api.handlers.parts import Caller, Parts, get_visible, handles, view
 from clew.api.handlers.seats import check_key_of, sit
-from clew.api.seats import tell_place
+from clew.api.seats import read_place
 from clew.api.sessions import SessionView
 from clew.core.people import may_command, scope_of
 from clew.core.session import Session
@@ -23,7 +23,6 @@ from clew.ports import Context
 from clew.runtime.commands import ALIASES, find_command, parse, run_command
 from clew.runtime.commands.desk import Desk
 from clew.runtime.ordering import ELSEWHERE
-from clew.runtime.projects import locate
 from clew.runtime.resuming import resolve_resume
 
 
@@ -70,8 +69,9 @@ def _refuse(name: str, caller: Caller) -> None:
 
 def _desk(parts: Parts, params: RunCommand, session: Session | None, caller: Caller) -> Desk:
     key = _get_key(params, session, caller)
-    at = params.where if params.where is not None and caller.is_owner else tell_place(locate())
-    seat = sit(parts, at, key, caller)
+    is_told = params.where is not None and caller.is_owner
+    place = read_place(params.where) if params.where is not None and is_told else parts.place
+    seat = sit(parts, place, key, caller)
     if session is not None:
         seat.be_at(session)
     return Desk(

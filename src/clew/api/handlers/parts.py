@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from clew.api.status import ChannelView, ErrandView, StoreView
+    from clew.core.keys import Place
     from clew.core.placing import Judge
     from clew.ports import Clock, Context, Memory, Models, Personalities, Store
     from clew.runtime.cron import CronFile
@@ -87,6 +88,8 @@ class Parts(Protocol):
     def reception(self) -> Reception | None: ...
     @property
     def jobs(self) -> CronFile | None: ...
+    @property
+    def place(self) -> Place: ...
     @property
     def judge(self) -> Judge | None: ...
     @property

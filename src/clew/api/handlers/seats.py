@@ -23,13 +23,13 @@ from clew.api.seats import (
     Located,
     LocateSeat,
     Seated,
-    Standing,
     SwitchSeat,
     read_place,
 )
 from clew.api.sessions import SessionView
 from clew.api.table import get_operation
 from clew.core.breadcrumb import Breadcrumb
+from clew.core.keys import Place
 from clew.core.placing import is_platforms
 from clew.core.session import Session
 from clew.errors import SessionNotFound
@@ -40,12 +40,12 @@ from clew.runtime.seat import Seat, Switched
 WHAT = "open a terminal at this gateway"
 
 
-def sit(parts: Parts, at: Standing, key: str, caller: Caller, **wanted: Any) -> Seat:
+def sit(parts: Parts, place: Place, key: str, caller: Caller, **wanted: Any) -> Seat:
     """A seat for one call."""
     return Seat(
         parts.runtime,
         parts.models,
-        place=read_place(at),
+        place=place,
         key=key,
         person=caller.person,
         holds=False,
@@ -95,13 +95,13 @@ async def begin_session(parts: Parts, params: BeginSession, caller: Caller) -> S
     if params.previous is not None:
         before = await get_visible(parts, params.previous, caller)
         if params.resets:
-            seat = sit(parts, params.where, params.key, caller)
+            seat = sit(parts, read_place(params.where), params.key, caller)
             seat.be_at(before)
             return await view(parts, (await seat.make_ready()).session)
         previous = before.id
     seat = sit(
         parts,
-        params.where,
+        read_place(params.where),
         params.key,
         caller,
         title=params.title,
@@ -127,7 +127,7 @@ async def switch_seat(parts: Parts, params: SwitchSeat, caller: Caller) -> Seate
     for done, name in ((params.forks, "sessions.fork"), (params.moves, "sessions.update")):
         if done:
             caller.check(get_operation(name))
-    seat = sit(parts, params.where, params.key, caller)
+    seat = sit(parts, read_place(params.where), params.key, caller)
     previous = await _find_previous(parts, params.previous, caller)
     if previous is not None:
         seat.be_at(previous)
@@ -185,7 +185,7 @@ async def leave_seat(parts: Parts, params: LeaveSeat, caller: Caller) -> Left:
     caller.need_owner(WHAT)
     session = await get_visible(parts, params.session, caller)
     stopped = await _stop(parts, session.id, params.waiting) if params.stops else False
-    seat = sit(parts, params.where, session.key, caller)
+    seat = sit(parts, read_place(params.where), session.key, caller)
     seat.be_at(session)
     await seat.leave()
     return Left(stopped)

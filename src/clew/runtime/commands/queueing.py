@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from clew.core.delivery import Inbound
 from clew.core.names import counted
+from clew.core.queue_modes import QUEUE_MODES, read_mode
 from clew.core.text import cut, strip_controls
 from clew.errors import InvalidInput
 from clew.runtime.commands.desk import Desk, Reply
-from clew.runtime.queueing import QUEUE_MODES, read_mode
 from clew.runtime.stopping import is_own
 
 SHOWN = 60

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from clew.core.message import Message, blob_hashes
 from clew.core.turn import Turn
-from clew.runtime.unfinished import ENDS
+from clew.core.unfinished import ENDS
 from clew.terminal.drawing import read_arguments
 from clew.terminal.screen.blocks import AnswerBlock, Block, BrokenBlock, ThinkingBlock, UserBlock
 from clew.terminal.screen.calls import ToolBlock

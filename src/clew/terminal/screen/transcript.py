@@ -18,8 +18,8 @@ from clew.core.message import Message
 from clew.core.session import Session
 from clew.core.signals import Event
 from clew.core.turn import Turn
+from clew.core.unfinished import place_unfinished
 from clew.errors import ClewError
-from clew.runtime.unfinished import place_unfinished
 from clew.terminal.screen.blocks import Block, NoteBlock, ReplyBlock
 from clew.terminal.screen.canvas import STEP, Canvas
 from clew.terminal.screen.finding import Search, find_spans
