@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from clew.core.commands import ALIASES, COMMANDS
 from clew.core.text import columns
-from clew.runtime.commands import ALIASES, COMMANDS
 from tests.cli.conftest import Home
 from tests.cli.screens import Terminal
 

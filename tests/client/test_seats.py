@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from clew.api import commands as commands_rows
@@ -19,6 +20,7 @@ from clew.api.seats import (
     Seated,
     Standing,
     SwitchSeat,
+    Wanted,
 )
 from clew.api.sessions import (
     FindSessions,
@@ -248,3 +250,50 @@ async def test_a_stop_may_leave_what_waits(place: Place, client: Client) -> None
     await soon(place.runtime.join(session.id))
     messages = (await client.sessions.messages(session.id)).messages
     assert outline(messages)[-2:] == ["user: and then", "assistant: ok"]
+
+
+# --- commands before there is a session, and in one that is only looked at ---------------------
+
+
+async def test_what_is_set_before_there_is_a_session_goes_to_and_fro(
+    place: Place, client: Client
+) -> None:
+    async def say(line: str, wanted: Wanted) -> CommandReply:
+        params = RunCommand(line=line, key="cli:api", where=HERE, wanted=wanted)
+        reply = await client.do(commands_rows.RUN, params)
+        assert not reply.is_error, reply.text
+        assert reply.session is None
+        return reply
+
+    wanted = Wanted(personality="coach")
+    for line in (
+        "/title Mine", "/pin", "/model script/two", "/thinking low", "/mode plan", "/send off",
+    ):  # fmt: skip
+        reply = await say(line, wanted)
+        assert reply.wanted is not None
+        wanted = reply.wanted
+    assert wanted == Wanted(
+        title="Mine", pinned=True, personality="coach", model="script/two", thinking="low",
+        mode="plan", send_policy="deny",
+    )  # fmt: skip
+    assert (await say("/title", wanted)).text == "The title is: Mine"
+    assert "script/two" in (await say("/status", wanted)).text
+    assert (await say("/pin off", wanted)).wanted == msgspec.structs.replace(wanted, pinned=False)
+    assert (await place.store.stats()).sessions == 0
+
+
+async def test_a_command_that_needs_a_session_says_so(client: Client) -> None:
+    params = RunCommand(line="/undo", key="cli:api", where=HERE)
+    reply = await client.do(commands_rows.RUN, params)
+    assert (reply.is_error, reply.text) == (True, "There is no session yet; say something first.")
+
+
+@pytest.mark.parametrize("line", ["/title New", "/undo", "/stop", "/compact", "/queue steer"])
+async def test_a_session_that_is_only_looked_at_is_not_changed(client: Client, line: str) -> None:
+    session = await begin(client)
+    params = RunCommand(line=line, session=session.id, read_only=True)
+    reply = await client.do(commands_rows.RUN, params)
+    assert reply.is_error
+    assert "read-only" in reply.text
+    shown = RunCommand(line="/title", session=session.id, read_only=True)
+    assert not (await client.do(commands_rows.RUN, shown)).is_error

@@ -24,11 +24,11 @@ from clew.core.approvals import (
     read_wish,
 )
 from clew.core.arrivals import Attached, Incoming, Sender
+from clew.core.commands import COMMANDS, parse
 from clew.core.delivery import Outbound, OutboundStatus
 from clew.core.replies import ReplyTo
 from clew.core.routing import Arrival, Peer
 from clew.core.session import OWNER
-from clew.runtime.commands import COMMANDS, parse
 
 MINUTES = 600_000
 HERE = ReplyTo(channel="telegram", key="telegram:1")
@@ -168,7 +168,7 @@ def test_what_may_have_been_read_is(status: OutboundStatus) -> None:
 
 @given(st.sampled_from([*ANSWERS.values()]), st.text("0123456789abcdef", min_size=16, max_size=16))
 def test_the_command_of_an_answer_says_the_same(answer: Answer, approval_id: str) -> None:
-    name, rest = parse(order_of(answer, approval_id)) or ("", "")
+    name, rest = parse(order_of(answer, approval_id), is_path=lambda _: False) or ("", "")
     assert name in COMMANDS
     assert name == ("deny" if answer.decision == "no" else "approve")
     assert read_wish(rest) == (answer.scope, approval_id)

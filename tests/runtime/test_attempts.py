@@ -179,7 +179,7 @@ async def test_nothing_is_taken_back_or_tried_while_a_turn_runs(
 async def test_without_a_session_there_is_nothing_to_take_back(run: Run, line: str) -> None:
     reply: Reply = await run(line)
     assert reply.is_error
-    assert "nothing to" in reply.text
+    assert reply.text == "There is no session yet; say something first."
 
 
 async def test_a_fork_undoes_what_it_inherited_without_touching_its_parent(

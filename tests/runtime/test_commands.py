@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from clew.agent.models.catalogue import Catalogue
 from clew.core.changes import AddUsage, WriteScratch, WriteTodos
+from clew.core.commands import ALIASES, COMMANDS
 from clew.core.message import Draft
 from clew.core.models import EMBEDDED
 from clew.core.notes import Todo
@@ -19,7 +18,7 @@ from clew.core.session import NewSession, Session, SessionEdit, SessionFacts
 from clew.core.usage import Usage
 from clew.memory import MarkdownMemory
 from clew.ports import LiveTurn, Store
-from clew.runtime.commands import ALIASES, COMMANDS, find_command, parse, run_command
+from clew.runtime.commands import FUNCTIONS, check_functions, run_command
 from clew.runtime.runtime import Runtime
 from clew.runtime.seat import Seat
 from tests.runtime.conftest import (
@@ -54,81 +53,7 @@ async def talked(seat: Seat) -> Seat:
     return seat
 
 
-# --- the line ---------------------------------------------------------------------------------
-
-
-@given(st.text())
-def test_any_text_is_a_message_or_a_command(line: str) -> None:
-    parsed = parse(line)
-    if parsed is None:
-        return
-    name, rest = parsed
-    assert line.startswith("/")
-    assert "/" not in name
-    assert name == name.lower()
-    assert rest == rest.strip()
-
-
-@given(st.sampled_from(sorted([*COMMANDS, *ALIASES])), st.text())
-def test_a_command_gets_what_follows_it(name: str, rest: str) -> None:
-    assert parse(f"/{name} {rest}") == (name, rest.strip())
-    assert parse(f"/{name.upper()}\n{rest}") == (name, rest.strip())
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "hello",
-        "",
-        "/",
-        "//",
-        "/etc",
-        "/tmp",
-        "/tmp is full",
-        "/etc/hosts",
-        "/etc/hosts is wrong",
-        "/home/me/a.py: fix it",
-        "/usr/",
-        " /help",
-        "what does /help do?",
-        "/2",
-        "/a.txt",
-        "/new!",
-    ],
-)
-def test_paths_and_everything_else_are_messages(line: str) -> None:
-    assert parse(line) is None
-
-
-def test_a_command_stays_one_even_if_there_is_such_a_directory() -> None:
-    assert parse("/help") == ("help", "")
-    assert parse("/nothing-of-this-name") == ("nothing-of-this-name", "")
-
-
-@given(st.lists(st.from_regex(r"[a-z0-9._ -]{1,8}", fullmatch=True), min_size=2, max_size=4))
-def test_any_path_is_a_message(names: list[str]) -> None:
-    parsed = parse("/" + "/".join(names))
-    # Only a blank makes it a command: what comes before that is then a name without a slash.
-    assert parsed is None or " " in names[0]
-
-
 # --- the table --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_says_what_it_is_for_and_what_may_follow_it(name: str) -> None:
-    command = COMMANDS[name]
-    assert command.help.endswith(".")
-    assert len(command.help) <= 60
-    if command.usage:
-        assert command.usage == command.usage.strip()
-    assert parse(f"/{name}") == (name, "")
-
-
-@pytest.mark.parametrize("alias", ALIASES)
-def test_every_other_name_is_a_command(alias: str) -> None:
-    assert alias not in COMMANDS
-    assert find_command(alias) is COMMANDS[ALIASES[alias]]
 
 
 async def test_help_lists_every_command_and_every_other_name(run: Run) -> None:
@@ -169,6 +94,14 @@ async def test_an_unknown_command_that_is_near_to_none_points_to_help(run: Run) 
     reply = await run("/xyzzyq")
     assert reply.is_error
     assert reply.text.endswith("/help shows what there is.")
+
+
+def test_a_command_without_a_function_fails_at_import() -> None:
+    check_functions(FUNCTIONS)
+    with pytest.raises(TypeError, match="/undo"):
+        check_functions({name: each for name, each in FUNCTIONS.items() if name != "undo"})
+    with pytest.raises(TypeError, match="/dance"):
+        check_functions(FUNCTIONS | {"dance": FUNCTIONS["help"]})
 
 
 # --- sessions ---------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ async def test_a_second_compaction_updates_the_summary(tmp_path: Path) -> None:
 
 async def test_a_short_session_has_nothing_to_compact(tmp_path: Path) -> None:
     async with room(tmp_path, SCRIPT, SMALL) as here:
-        assert "nothing to compact yet" in (await here.run("/compact")).text
+        assert "no session yet" in (await here.run("/compact")).text
         await say(here, 1)
         reply = await here.run("/compact")
         assert reply.is_error

@@ -9,18 +9,24 @@ from msgspec import Meta
 
 from clew.api.fields import Key, SessionId
 from clew.api.operation import Params, row
-from clew.api.seats import Standing
+from clew.api.seats import Standing, Wanted
 from clew.api.sessions import SessionView
 
 
 # --- commands ---------------------------------------------------------------------------------
 class RunCommand(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A line that begins with a slash, the session it is about, and where it was typed."""
+    """A line that begins with a slash, the session it is about, and where it was typed.
+
+    `wanted` is what was set before there is a session. `read_only`: the caller only looks at the
+    session, so that what would change it is refused.
+    """
 
     line: Annotated[str, Meta(min_length=1, max_length=100_000)]
     session: SessionId | None = None
     key: Key | None = None
     where: Standing | None = None
+    wanted: Wanted | None = None
+    read_only: bool = False
 
 
 class CommandReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +34,8 @@ class CommandReply(msgspec.Struct, frozen=True, kw_only=True):
 
     `session` is the one that the caller is at now; `switched` if that is another than before (None:
     a new one, with the next message). `pick`: choose one of these, or of all if it is empty.
-    `open`: this one was meant; switch to it. `begins`: a turn comes of it.
+    `open`: this one was meant; switch to it. `begins`: a turn comes of it. `wanted`: where there is
+    no session, what the next one will be like now.
     """
 
     text: str = ""
@@ -38,6 +45,7 @@ class CommandReply(msgspec.Struct, frozen=True, kw_only=True):
     pick: tuple[SessionView, ...] | None = None
     open: SessionView | None = None
     begins: bool = False
+    wanted: Wanted | None = None
 
 
 # --- the rows of the table ---------------------------------------------------------------------

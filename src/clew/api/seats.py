@@ -5,7 +5,8 @@ A terminal says where it is; what is decided is `runtime`'s.
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -69,6 +70,25 @@ def read_place(at: Standing) -> Place:
 
 def _cut(number: int) -> int:
     return number if -1 <= number <= _WHOLE else number & _WHOLE
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a person has set before there is a session: the first message makes one like this."""
+
+    title: Title | None = None
+    pinned: bool = False
+    personality: Word | None = None
+    model: Word | None = None
+    thinking: Thinking | None = None
+    service_tier: Word | None = None
+    mode: Mode | None = None
+    send_policy: SendPolicy | None = None
+
+
+def read_wanted(settings: Mapping[str, Any]) -> Wanted:
+    """What was set, out of the names and values that a seat keeps."""
+    names = (name for name in Wanted.__struct_fields__ if settings.get(name) is not None)
+    return Wanted(**{name: settings[name] for name in names})
 
 
 # --- sitting down -----------------------------------------------------------------------------

@@ -64,13 +64,13 @@ def _question(words: tuple[str, ...]) -> str:
 
 async def _ask(app: App, text: str, choice: Choice, *, typed: str) -> int:
     """`typed` is the question without what was piped in, which names no pictures."""
-    from clew.runtime.commands import parse
     from clew.terminal.asking import LineAsker
     from clew.terminal.lines import Lines
     from clew.terminal.paper import Paper
     from clew.terminal.pictures import find_pictures
+    from clew.terminal.talk import read_command
 
-    if parse(text) is not None:
+    if read_command(text) is not None:
         raise click.UsageError("Slash commands are for the chat: `clew chat`.")
     lines, aside = Lines(), Paper(app.colour_aside, sys.stderr)
     lines.is_terminal = lines.is_terminal and not app.json and sys.stderr.isatty()

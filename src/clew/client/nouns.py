@@ -24,7 +24,7 @@ from clew.api.operation import NoParams
 from clew.api.outbox import ListOutbox, RetryOutbound
 from clew.api.pairings import DecidePairing
 from clew.api.queue import DropQueue, ListQueue, QueuedView
-from clew.api.seats import Standing
+from clew.api.seats import Standing, Wanted
 from clew.api.tokens import CreateToken, NewToken, OneToken
 from clew.client.noun import Noun
 from clew.core.cron import CronJob
@@ -47,9 +47,22 @@ class Commands(Noun):
         session: str | None = None,
         key: str | None = None,
         where: Standing | None = None,
+        wanted: Wanted | None = None,
+        read_only: bool = False,
     ) -> CommandReply:
-        """Run a line that begins with a slash, as in a chat of that session and place."""
-        params = RunCommand(line=line, session=session, key=key, where=where)
+        """Run a line that begins with a slash, as in a chat of that session and place.
+
+        `wanted` is what was set before there is a session; with `read_only` a command that changes
+        something is refused.
+        """
+        params = RunCommand(
+            line=line,
+            session=session,
+            key=key,
+            where=where,
+            wanted=wanted,
+            read_only=read_only,
+        )
         return await self._do(commands.RUN, params)
 
 

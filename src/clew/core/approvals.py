@@ -13,12 +13,12 @@ from typing import Any, Final
 import msgspec
 
 from clew.core.arrivals import Incoming
+from clew.core.commands import without_mention
 from clew.core.delivery import Outbound, OutboundStatus
 from clew.core.names import counted
 from clew.core.replies import account_of
 from clew.core.session import OWNER
 from clew.core.text import cut, strip_controls
-from clew.core.triggers import without_mention
 from clew.core.turn import ApprovalScope, Decision
 
 SCOPES: Final[tuple[ApprovalScope, ...]] = ("once", "session", "always")

@@ -16,6 +16,12 @@ THINKING: tuple[Thinking, ...] = ("off", "low", "medium", "high")
 Mode = Literal["default", "plan", "plan_paused"]
 """`plan` looks and proposes; `plan_paused` carries out an approved plan and can go back to it."""
 
+MODES: dict[str, str] = {
+    "default": "works, and asks before it changes things",
+    "plan": "looks and proposes, and changes nothing",
+}
+"""What a person can choose, and what it means."""
+
 EMBEDDED = "local/smollm2-135m"
 """The model that needs no key and no network."""
 

@@ -13,9 +13,10 @@ from typing import Final
 
 import msgspec
 
+from clew.core.commands import COMMANDS, without_mention
 from clew.core.models import find_alias
 
-DEFAULTS: Final = ("/new", "/reset")
+DEFAULTS: Final = tuple(f"/{name}" for name in ("new", *COMMANDS["new"].aliases))
 FUZZY: Final = 6
 """Characters from which on a word may stand for a model that is only called similarly."""
 CLOSE: Final = 0.85
@@ -74,16 +75,6 @@ def _find(text: str, triggers: Sequence[str], mention: str | None) -> tuple[str,
         if not rest or rest[0].isspace():
             return trigger, rest.lstrip()
     return None
-
-
-def without_mention(text: str, mention: str | None) -> str:
-    """The text without the bot's name in front of it: `@bot`, `<@id>`, with or without a comma."""
-    name = (mention or "").strip().lstrip("@")
-    if not name:
-        return text
-    pattern = rf"(?:<@!?{re.escape(name)}>|@{re.escape(name)}(?!\w))[,:]?\s*"
-    match = re.match(pattern, text, re.IGNORECASE)
-    return text[match.end() :] if match else text
 
 
 # --- models -----------------------------------------------------------------------------------

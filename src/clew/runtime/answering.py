@@ -22,9 +22,9 @@ from clew.core.approvals import (
     read_wish,
 )
 from clew.core.arrivals import Incoming
+from clew.core.commands import parse
 from clew.core.session import Session
 from clew.ports import Clock
-from clew.runtime.commands import parse
 from clew.runtime.questions import Asking, list_waiting
 
 RECENT: Final = 1_000
@@ -78,7 +78,7 @@ class Answers(msgspec.Struct, frozen=True):
 
     async def _name_question(self, line: str, session: Session | None) -> str:
         """A command line, with the question named in it if it is an answer that names none."""
-        name, rest = parse(line) or ("", "")
+        name, rest = parse(line, is_path=lambda _: False) or ("", "")
         wish = read_wish(rest)
         if name not in ("approve", "deny") or wish is None or wish[1] is not None:
             return line

@@ -15,12 +15,12 @@ import msgspec
 
 from clew.core.arrivals import Incoming
 from clew.core.channelkeys import normalise_word
+from clew.core.commands import find_command, may_command, read_order
 from clew.core.delivery import NewInbound
 from clew.core.guests import Admission, Pairing, admit
 from clew.core.ids import new_id
 from clew.core.keys import Place
-from clew.core.orders import read_order
-from clew.core.people import Role, is_owner, may_command, person_of, scope_of
+from clew.core.people import Role, is_owner, person_of
 from clew.core.placing import (
     Placement,
     ReceptionRules,
@@ -66,12 +66,16 @@ class Met(NamedTuple):
 
     def _reaches(self, name: str) -> bool:
         """Whether their credential does, if they came with one."""
-        scope, key = self.incoming.scope, self.incoming.key
-        if scope is None:
+        scope, key, command = self.incoming.scope, self.incoming.key, find_command(name)
+        if scope is None or command is None:
             return True
         # It lets others read another session, as /link does.
         leads_others = name == "resume" and key is not None and is_platforms(key)
-        return covers(scope, "write" if leads_others else scope_of(name))
+        return covers(scope, "write" if leads_others else command.scope)
+
+    def is_mistyped(self, name: str) -> bool:
+        """Whether it is a command that there is not, of which the owner is told."""
+        return self.person == OWNER and find_command(name) is None
 
 
 class Decider:
@@ -191,9 +195,9 @@ class Decider:
             models=self._rules.models if met.person == OWNER else None,
         )
         line = None if trigger.triggered else read_order(incoming.text, incoming.mention)
-        if line is None or not name_of(line) or not met.may(name_of(line)):
-            return trigger, None
-        return trigger, line
+        name = "" if line is None else name_of(line)
+        is_order = bool(name) and (met.may(name) or met.is_mistyped(name))
+        return trigger, line if is_order else None
 
     async def _pack(
         self, incoming: Incoming, placed: Placement, session: Session | None, person: str

@@ -7,28 +7,25 @@ to another session. Who may use a command is decided before.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from datetime import tzinfo
-from typing import Final
 
 import msgspec
 
+from clew.core.commands import Issuer, find_command, parse
 from clew.core.keys import Place
 from clew.core.names import recent_name
-from clew.core.people import GUEST_MAY
 from clew.core.replies import ReplyTo
 from clew.core.session import OWNER, Session, may_see
 from clew.errors import InvalidInput, SessionNotFound
 from clew.ports import Context, Memory, Models, Personalities, Store
-from clew.runtime.commands import COMMANDS, parse, run_command
+from clew.runtime.commands import run_command
 from clew.runtime.commands.desk import Desk, Reply
 from clew.runtime.linking import link
 from clew.runtime.resuming import resolve_resume
 from clew.runtime.runtime import Runtime
 from clew.runtime.seat import Seat
-
-ELSEWHERE: Final = ("export", "exit", "quit")
-"""What only makes sense where there is a screen and a disk."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,12 +60,11 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
 
     async def run(self, order: Order) -> str:
         """Run it; what it says."""
-        parsed = parse(order.line)
+        parsed = read_line(order.line)
         name, rest = parsed if parsed is not None else (order.line.lstrip("/").split()[0], "")
-        if name in ELSEWHERE:
+        command = find_command(name)
+        if command is not None and "channel" not in command.surfaces:
             return f"/{name} is for the terminal. /help shows what there is."
-        if name == "help" and order.person != OWNER:
-            return _guest_help()
         desk = self._sit(order)
         reply = await run_command(desk, name, rest)
         return await self._carry_out(order, desk, reply)
@@ -97,6 +93,8 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
             ),
             export=_refuse_export,
             zone=lambda _at: self.zone,
+            # A guest has commands in a direct chat only, so this is one.
+            issuer=Issuer(role="owner" if order.person == OWNER else "guest", surface="channel"),
         )
 
     async def _carry_out(self, order: Order, desk: Desk, reply: Reply) -> str:
@@ -139,21 +137,15 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
         return f'This goes on with "{_name(session)}".'
 
 
-def is_order(line: str) -> bool:
-    """Whether a line that begins with a slash is a command, and not a path."""
-    return parse(line) is not None
+def read_line(line: str) -> tuple[str, str] | None:
+    """The name of a command and what follows it; None for a path of this machine."""
+    return parse(line, is_path=os.path.exists)
 
 
 def name_of(line: str) -> str:
-    """The name of a command line."""
-    parsed = parse(line)
+    """The name of a command line; empty for a path."""
+    parsed = read_line(line)
     return "" if parsed is None else parsed[0]
-
-
-def _guest_help() -> str:
-    names = [name for name in COMMANDS if name in GUEST_MAY]
-    width = max(map(len, names)) + 1
-    return "\n".join(f"/{name:<{width}} {COMMANDS[name].help}" for name in names)
 
 
 def _name(session: Session) -> str:

@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from clew.core.arrivals import Incoming, Receipt
+from clew.core.commands import find_command
 from clew.core.delivery import Inbound, NewInbound, NewOutbound
 from clew.core.origins import find_news
 from clew.core.placing import ReceptionRules, find_keyholder, notice_of
@@ -40,9 +41,6 @@ from clew.runtime.runtime import Runtime, Ticket
 
 SETTLE_S: Final = 1.0
 """Seconds of quiet after which what was said while a turn ran is answered together."""
-
-SLOW: Final = ("compact",)
-"""Commands that nobody waits for: they ask a model."""
 
 
 class Taken(NamedTuple):
@@ -240,7 +238,8 @@ class Reception:
         task = asyncio.create_task(self._answer(inbound, order), name=f"order {inbound.id}")
         self._tasks[inbound.id] = task
         task.add_done_callback(lambda _: self._tasks.pop(inbound.id))
-        if name_of(order.line) not in SLOW:
+        command = find_command(name_of(order.line))
+        if command is None or not command.is_slow:
             await asyncio.shield(task)
 
     async def _answer(self, inbound: Inbound, order: Order) -> None:

@@ -91,9 +91,14 @@ class Seat:
         """Where the seat is; None before the first message."""
         return self._at.session
 
-    def be_at(self, session: Session) -> None:
+    def be_at(self, session: Session, *, read_only: bool = False) -> None:
         """Sit at a session without having come from anywhere: for one command on a channel."""
-        self._be(session=session)
+        self._be(session=session, read_only=read_only)
+
+    @property
+    def wanted(self) -> dict[str, Any]:
+        """What the next session will be like, as far as that was chosen."""
+        return self._at.wanted
 
     @property
     def read_only(self) -> bool:
@@ -131,7 +136,7 @@ class Seat:
 
     async def edit(self, edit: SessionEdit) -> None:
         """A person's change, to the session or to the one that the first message makes."""
-        self._refuse_if_read_only()
+        self.check_may_change()
         if self.session is not None:
             self._be(session=await self.runtime.store.edit_session(self.session.id, edit))
         else:
@@ -141,7 +146,7 @@ class Seat:
 
     async def note(self, name: str, value: object) -> None:
         """Keep something about the session that is no setting of it, beside what else is noted."""
-        self._refuse_if_read_only()
+        self.check_may_change()
         session = await self.refresh()
         if session is None:
             raise InvalidInput("There is no session yet; say something first.")
@@ -173,7 +178,7 @@ class Seat:
         external_id: str | None = None,
     ) -> Ticket:
         """Give a message to the runtime; returns once it is durable. The first makes a session."""
-        self._refuse_if_read_only()
+        self.check_may_change()
         async with self._beginning:
             session = self.session or await self.begin()
         parts += tuple([await keep_file(self.runtime.store, each) for each in files])
@@ -197,7 +202,7 @@ class Seat:
 
     async def adopt(self, inbound: Inbound) -> Ticket:
         """Run a message that a dead process left, in this session."""
-        self._refuse_if_read_only()
+        self.check_may_change()
         ticket = await self.runtime.adopt(inbound, attended=self._attended, model=self._at.model)
         return self._tickets.follow(ticket)
 
@@ -207,7 +212,7 @@ class Seat:
 
     def go_on(self, **how: Any) -> Ticket:
         """Another attempt at what the thread ends with; see `Runtime.go_on`."""
-        self._refuse_if_read_only()
+        self.check_may_change()
         if self.session is None:
             raise InvalidInput("There is nothing to try again yet.")
         ticket = self.runtime.go_on(
@@ -404,7 +409,8 @@ class Seat:
             "at": self.runtime.clock(),
         }
 
-    def _refuse_if_read_only(self) -> None:
+    def check_may_change(self) -> None:
+        """`InvalidInput` where the session is only looked at."""
         if self.read_only:
             raise InvalidInput(
                 "This session is open read-only: nothing can be said or changed. "

@@ -13,7 +13,6 @@ from clew.core.session import Session
 from clew.core.signals import Event
 from clew.core.turn import Approval, ApprovalScope, Decision
 from clew.core.unfinished import place_unfinished
-from clew.runtime.commands import parse
 from clew.runtime.commands.desk import Desk
 from clew.runtime.seat import Switched
 from clew.runtime.unfinished import list_unfinished
@@ -22,7 +21,7 @@ from clew.terminal.drawing import one_line, question_lines
 from clew.terminal.entrance import Entrance, Picked
 from clew.terminal.lines import Lines
 from clew.terminal.scribe import Scribe
-from clew.terminal.talk import Talk
+from clew.terminal.talk import Talk, read_command
 
 RECALLED: Final = 6
 """Messages that are shown of a session that is resumed."""
@@ -72,7 +71,7 @@ class PlainChat:
 
     async def _answer(self, text: str) -> None:
         answer = ANSWERS.get(text.strip().lower())
-        if answer is None and parse(text) is not None:
+        if answer is None and read_command(text) is not None:
             await self.talk.take(text)  # /stop, /deny: a command is one here too
             return
         if answer is None:

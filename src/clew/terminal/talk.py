@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from typing import Final, Protocol
 
+from clew.core.commands import parse
 from clew.core.names import counted
 from clew.core.session import Session
 from clew.core.signals import ApprovalAsked, ApprovalDecided, Event, Notice, TurnEnded
 from clew.core.turn import Approval, ApprovalScope, Decision, Turn
 from clew.errors import ClewError, Unauthorized
-from clew.runtime.commands import parse, run_command
+from clew.runtime.commands import run_command
 from clew.runtime.commands.desk import Desk, Reply
 from clew.runtime.runtime import Ticket
 from clew.runtime.seat import Seat, Switched
@@ -31,6 +33,11 @@ DRAWING: Final = 30
 
 ON_ITS_WAY: Final = 1.0
 """Seconds that Ctrl+C waits for a message that is just being sent."""
+
+
+def read_command(text: str) -> tuple[str, str] | None:
+    """The command that a line is, and what follows it; None for a message."""
+    return parse(text, is_path=os.path.exists)
 
 
 class Surface(Asker, Protocol):
@@ -145,7 +152,7 @@ class Talk:
     async def take(self, text: str) -> None:
         """What the person typed: a message, or a command."""
         self._warned = False
-        command = parse(text)
+        command = read_command(text)
         if command is None:
             await self._say(text)
         else:

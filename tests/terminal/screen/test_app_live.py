@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.runtime.commands import ALIASES, COMMANDS
+from clew.core.commands import ALIASES, COMMANDS
 from clew.terminal.asking import LineAsker
 from clew.terminal.entrance import Entrance
 from clew.terminal.lines import Lines

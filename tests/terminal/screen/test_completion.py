@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clew.core.commands import ALIASES, COMMANDS
 from clew.core.session import NewSession
-from clew.runtime.commands import ALIASES, COMMANDS
 from clew.terminal.screen.completion import (
     Choice,
     Wanted,

@@ -7,29 +7,32 @@ command asks of a surface (a picker, another session) is left to the caller.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
+
+import msgspec
 
 from clew.api.commands import RUN, CommandReply, RunCommand
 from clew.api.handlers.parts import Caller, Parts, get_visible, handles, view
 from clew.api.handlers.seats import check_key_of, sit
-from clew.api.seats import read_place
+from clew.api.seats import read_place, read_wanted
 from clew.api.sessions import SessionView
-from clew.core.people import may_command, scope_of
+from clew.core.commands import Issuer, find_command, may_command, parse
+from clew.core.people import Role
 from clew.core.session import Session
 from clew.core.tokens import covers
 from clew.core.turn import Turn
 from clew.errors import Forbidden, InvalidInput
 from clew.ports import Context
-from clew.runtime.commands import ALIASES, find_command, parse, run_command
+from clew.runtime.commands import run_command
 from clew.runtime.commands.desk import Desk
-from clew.runtime.ordering import ELSEWHERE
 from clew.runtime.resuming import resolve_resume
 
 
 @handles(RUN)
 async def run_order(parts: Parts, params: RunCommand, caller: Caller) -> CommandReply:
     """Run a command. What it refuses is an answer too; nothing was changed then."""
-    parsed = parse(params.line)
+    parsed = parse(params.line, is_path=os.path.exists)
     if parsed is None:
         raise InvalidInput("A command begins with a slash, like /status. Nothing was done.")
     name, rest = parsed
@@ -50,30 +53,38 @@ async def run_order(parts: Parts, params: RunCommand, caller: Caller) -> Command
         pick=None if reply.pick is None else await _views(parts, reply.pick),
         open=None if reply.open is None else await view(parts, reply.open),
         begins=reply.ticket is not None,
+        wanted=read_wanted(desk.seat.wanted) if now is None else None,
     )
 
 
 def _refuse(name: str, caller: Caller) -> None:
-    role = "owner" if caller.is_owner else "guest"
-    if not may_command(role, name, is_direct=True):  # type: ignore[arg-type]  # one of the two
+    command, issuer = find_command(name), _issuer(caller)
+    if command is None and caller.is_owner:
+        return  # they are told which commands there are
+    if command is None or not may_command(issuer.role, name, is_direct=issuer.is_direct):
         raise Forbidden(f"Only the owner of this clew may use /{name[:40]}. Nothing was changed.")
-    needed = scope_of(ALIASES.get(name, name))
-    if not covers(caller.scope, needed):
+    if not covers(caller.scope, command.scope):
         raise Forbidden(
-            f"/{name[:40]} needs a token with the scope {needed}; this one has {caller.scope}. "
+            f"/{name} needs a token with the scope {command.scope}; this one has {caller.scope}. "
             "Nothing was changed."
         )
-    if name in ELSEWHERE and find_command(name) is not None:
+    if issuer.surface not in command.surfaces:
         raise InvalidInput(f"/{name} is for a terminal. /help shows what there is.")
+
+
+def _issuer(caller: Caller) -> Issuer:
+    role: Role = "owner" if caller.is_owner else "guest"
+    return Issuer(role=role, surface="api", scope=caller.scope)
 
 
 def _desk(parts: Parts, params: RunCommand, session: Session | None, caller: Caller) -> Desk:
     key = _get_key(params, session, caller)
     is_told = params.where is not None and caller.is_owner
     place = read_place(params.where) if params.where is not None and is_told else parts.place
-    seat = sit(parts, place, key, caller)
+    wanted = {} if params.wanted is None else msgspec.structs.asdict(params.wanted)
+    seat = sit(parts, place, key, caller, **wanted)
     if session is not None:
-        seat.be_at(session)
+        seat.be_at(session, read_only=params.read_only)
     return Desk(
         seat=seat,
         models=parts.models,
@@ -85,6 +96,7 @@ def _desk(parts: Parts, params: RunCommand, session: Session | None, caller: Cal
         ),
         export=_refuse_export,
         zone=lambda _at: parts.zone,
+        issuer=_issuer(caller),
     )
 
 

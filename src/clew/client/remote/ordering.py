@@ -1,24 +1,16 @@
 """Slash commands of a terminal at a gateway: which run here, and which run there.
 
-What is about the seat itself runs here, over the remote seat; what needs the session, its turns or
-the gateway's files runs there.
+Which is a column of the table (`core.commands`): what goes to another session, to this disk, or
+away runs here, over the remote seat; everything else runs there.
 """
 
 from __future__ import annotations
 
-from typing import Final
-
 from clew.client.remote.seat import RemoteSeat
+from clew.core.commands import find_command, needs_change
 from clew.errors import ClewError
-from clew.runtime.commands import ALIASES, find_command, run_command
+from clew.runtime.commands import run_command
 from clew.runtime.commands.desk import Desk, Reply
-
-HERE: Final = frozenset({"new", "resume", "fork", "export", "exit", "help"})
-"""What goes to another session, to this disk, or away."""
-THERE: Final = frozenset({"memory", "usage", "search", "link"})
-"""What needs no session, and what only the gateway has."""
-LOOKS: Final = frozenset({*THERE, "status", "context", "todos", "scratchpad"} - {"link"})
-"""What changes nothing, for who only looks."""
 
 
 async def run_there(desk: Desk, name: str, rest: str) -> Reply:
@@ -26,12 +18,11 @@ async def run_there(desk: Desk, name: str, rest: str) -> Reply:
     seat = desk.seat
     if not isinstance(seat, RemoteSeat):
         raise TypeError("this seat is not at a gateway")
-    known = ALIASES.get(name, name)
-    is_begun = seat.session is not None
-    if find_command(name) is None or known in HERE or not (is_begun or known in THERE):
+    command = find_command(name)
+    if command is None or command.runs_in == "client":
         return await run_command(desk, name, rest)
     try:
-        if known not in LOOKS:
+        if needs_change(command, rest):
             seat.check_may_change()
         reply, ticket = await seat.order(f"/{name} {rest}".rstrip())
     except ClewError as error:

@@ -11,6 +11,8 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager
 from typing import Any, Final, cast
 
+import msgspec
+
 from clew.api import commands as commands_rows
 from clew.api import queue as queue_rows
 from clew.api import seats as seats_rows
@@ -24,6 +26,7 @@ from clew.api.seats import (
     Located,
     LocateSeat,
     SwitchSeat,
+    read_wanted,
     tell_place,
 )
 from clew.api.sessions import SessionView
@@ -66,10 +69,6 @@ class RemoteSeat(Seat):
         """A session as a terminal knows it."""
         return self._there.store.keep(session)
 
-    def check_may_change(self) -> None:
-        """`InvalidInput` for one that only looks."""
-        self._refuse_if_read_only()
-
     # --- talking --------------------------------------------------------------------------------
 
     async def say(
@@ -81,7 +80,7 @@ class RemoteSeat(Seat):
         external_id: str | None = None,
     ) -> Ticket:
         """See `Seat`."""
-        self._refuse_if_read_only()
+        self.check_may_change()
         if parts or external_id is not None:
             raise InvalidInput("Only text and files can be said over a gateway.")
         async with self._beginning:
@@ -161,6 +160,8 @@ class RemoteSeat(Seat):
             session=None if session is None else session.id,
             key=self.key,
             where=tell_place(self.place),
+            wanted=None if session is not None else read_wanted(self._at.wanted),
+            read_only=self.read_only,
         )
         reply: CommandReply | None = None
         try:
@@ -170,6 +171,8 @@ class RemoteSeat(Seat):
                 coming.cancel()
         if reply.session is not None and session is not None:
             self._be(session=self.keep(reply.session))
+        if reply.wanted is not None and session is None:
+            self._be(wanted=self._at.wanted | msgspec.structs.asdict(reply.wanted))
         if not reply.begins or coming is None:
             return reply, None
         return reply, self._tickets.follow(Ticket(None, True, coming))

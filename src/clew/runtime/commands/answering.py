@@ -40,8 +40,6 @@ async def _answer(desk: Desk, answer: Answer, question: str | None) -> str:
     seat = desk.seat
     if seat.person != OWNER:
         raise Forbidden("Only the owner of this clew may answer for tools.")
-    if seat.read_only:
-        raise InvalidInput("This session is open read-only; its questions are answered elsewhere.")
     waiting = () if seat.session is None else await list_waiting(seat.runtime, seat.session.id)
     if question == NOTHING or (question is None and not waiting):
         return QUIET

@@ -29,7 +29,7 @@ KINDS = {"user": "what you said", "assistant": "answers", "tool": "tool results"
 
 async def compact(desk: Desk, rest: str) -> Reply:
     """`/compact [WISH]`: the older part becomes a summary, heeding the wish."""
-    session = _session(desk, "compact")
+    session = desk.session
     made = await desk.seat.runtime.compact(session.id, instructions=rest or None)
     await desk.seat.refresh()
     return Reply(
@@ -42,7 +42,7 @@ async def compact(desk: Desk, rest: str) -> Reply:
 
 async def uncompact(desk: Desk, _rest: str) -> Reply:
     """`/uncompact`: the latest compaction is taken back."""
-    session = _session(desk, "uncompact")
+    session = desk.session
     if desk.seat.runtime.is_running(session.id):
         raise InvalidInput("A turn is running. Wait for it, or stop it first (Ctrl+C or /stop).")
     await desk.seat.runtime.uncompact(session.id)
@@ -58,7 +58,7 @@ async def context(desk: Desk, rest: str) -> Reply:
     if wanted not in ("list", "detail"):
         raise InvalidInput("It is /context list, or /context detail.")
     await desk.seat.refresh()
-    session = _session(desk, "look at")
+    session = desk.session
     parts = await desk.context.list_parts(session, desk.seat.person)
     compaction = await desk.store.find_compaction(session.id)
     rows = since(await desk.store.get_messages(session.id, LIMIT), compaction)
@@ -69,12 +69,6 @@ async def context(desk: Desk, rest: str) -> Reply:
     if wanted == "detail":
         blocks += _detail(parts, shown, total)
     return Reply(text="\n\n".join(blocks))
-
-
-def _session(desk: Desk, verb: str) -> Session:
-    if desk.seat.session is None:
-        raise InvalidInput(f"There is nothing to {verb} yet; say something first.")
-    return desk.seat.session
 
 
 def _sum_up(

@@ -7,10 +7,11 @@ from datetime import tzinfo
 
 import msgspec
 
+from clew.core.commands import Issuer
 from clew.core.personality import Personality
 from clew.core.resume import Resolution
 from clew.core.session import Session
-from clew.errors import PersonalityNotFound
+from clew.errors import InvalidInput, PersonalityNotFound
 from clew.ports import Context, Memory, Models, Personalities, Store
 from clew.runtime.runtime import Ticket
 from clew.runtime.seat import Seat, Switched
@@ -18,6 +19,8 @@ from clew.runtime.seat import Seat, Switched
 
 class Desk(msgspec.Struct, frozen=True, kw_only=True):
     """The seat, and the parts that commands ask; `export` and `zone` are the surface's.
+
+    `issuer` is who gives the commands, and where: `/help` shows what they have there.
 
     `run` is another way to run commands than here, for who sits at a gateway.
     """
@@ -30,12 +33,20 @@ class Desk(msgspec.Struct, frozen=True, kw_only=True):
     resolve: Callable[[str], Awaitable[Resolution]]
     export: Callable[[Session, str | None], Awaitable[str]]
     zone: Callable[[int], tzinfo]
+    issuer: Issuer = Issuer(role="owner", surface="terminal")
     run: Callable[[Desk, str, str], Awaitable[Reply]] | None = None
 
     @property
     def store(self) -> Store:
         """The store, through the runtime."""
         return self.seat.runtime.store
+
+    @property
+    def session(self) -> Session:
+        """The session that a command is about; `core.commands` says which ones need one."""
+        if self.seat.session is None:
+            raise InvalidInput("There is no session yet; say something first.")
+        return self.seat.session
 
     @property
     def personality(self) -> Personality:

@@ -31,18 +31,15 @@ async def queue(desk: Desk, rest: str) -> Reply:
 async def clear(desk: Desk) -> str:
     """Take back what waits here, and say how many there were; nothing to say if there were none."""
     session = desk.seat.session
-    taken = () if session is None else await _take_back(desk, session.id)
+    taken: tuple[Inbound, ...] = ()
+    if session is not None:
+        taken = await desk.seat.runtime.take_back(session.id, anywhere=True)
     return f"Took back {counted(len(taken), 'waiting message')}." if taken else ""
 
 
 def _mode(desk: Desk) -> str:
     mode = desk.seat.queue_mode
     return f"While a turn runs ({mode}): {QUEUE_MODES[mode]}."
-
-
-async def _take_back(desk: Desk, session_id: str) -> tuple[Inbound, ...]:
-    # Who only looks has no business with what others wait for.
-    return await desk.seat.runtime.take_back(session_id, anywhere=not desk.seat.read_only)
 
 
 async def _waiting(desk: Desk) -> list[str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING
 
+from clew.core.commands import describe_help
 from clew.core.compaction import is_counted
 from clew.core.memory import MEMORY_NAMES
 from clew.core.models import clamp_thinking
@@ -22,34 +22,15 @@ from clew.errors import InvalidInput
 from clew.ports import Store
 from clew.runtime.commands.desk import Desk, Reply
 
-if TYPE_CHECKING:
-    from clew.runtime.commands import Command
-
-COMMANDS: dict[str, Command] = {}
-ALIASES: dict[str, str] = {}
-"""The table, filled in by it: help tells of everything that is there."""
-
 RECENT = 20
 """Messages among which the last answer is looked for."""
 
 MARKS = {"pending": "[ ]", "in_progress": "[>]", "done": "[x]", "cancelled": "[-]"}
 
 
-async def help_(_desk: Desk, rest: str) -> Reply:
-    """`/help [COMMAND]`."""
-    wanted = rest.lstrip("/").lower()
-    wanted = ALIASES.get(wanted, wanted)
-    if wanted and wanted not in COMMANDS:
-        raise InvalidInput(f"There is no command /{wanted}. /help shows what there is.")
-    shown = {wanted: COMMANDS[wanted]} if wanted else COMMANDS
-    width = max(len(f"/{name} {each.usage}") for name, each in shown.items())
-    lines = [
-        f"{f'/{name} {each.usage}'.strip():<{width}}  {each.help}" for name, each in shown.items()
-    ]
-    if not wanted:
-        also = ", ".join(f"/{alias} is /{name}" for alias, name in ALIASES.items())
-        lines += ["", f"{also}. Anything else is a message. Ctrl+C stops the turn that runs."]
-    return Reply(text="\n".join(lines))
+async def help_(desk: Desk, rest: str) -> Reply:
+    """`/help [COMMAND]`: what the person has where they are."""
+    return Reply(text=describe_help(desk.issuer, rest))
 
 
 async def status(desk: Desk, _rest: str) -> Reply:

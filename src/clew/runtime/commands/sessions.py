@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clew.core.names import recent_name, time_ago
 from clew.core.search import SearchFilter
-from clew.core.session import Session, SessionEdit, SessionFilter
+from clew.core.session import SessionEdit, SessionFilter
 from clew.core.text import strip_controls
 from clew.errors import InvalidInput
 from clew.runtime.commands.desk import Desk, Reply
@@ -38,9 +38,9 @@ async def resume(desk: Desk, rest: str) -> Reply:
 
 async def fork(desk: Desk, rest: str) -> Reply:
     """`/fork [TITLE]`."""
-    source = _session(desk)
+    source = desk.session
     switched = await desk.seat.branch(source, title=rest or None)
-    branch = _session(desk)
+    branch = desk.session
     return Reply(text=f'Now in the branch "{branch.title or branch.id}".', switched=switched)
 
 
@@ -83,7 +83,7 @@ async def search(desk: Desk, rest: str) -> Reply:
 async def link(desk: Desk, rest: str) -> Reply:
     """`/link [CODE]`: give a code for the other side, or go on where the other side's leads."""
     if not rest:
-        code = await offer_link(desk.store, _session(desk), desk.now)
+        code = await offer_link(desk.store, desk.session, desk.now)
         await desk.seat.refresh()
         return Reply(
             text=f"Say this on the other side, within ten minutes:\n/link {code}\n"
@@ -95,16 +95,10 @@ async def link(desk: Desk, rest: str) -> Reply:
 
 async def export(desk: Desk, rest: str) -> Reply:
     """`/export [FILE]`."""
-    path = await desk.export(_session(desk), rest or None)
+    path = await desk.export(desk.session, rest or None)
     return Reply(text=f"The session is now in {path}.")
 
 
 async def leave(_desk: Desk, _rest: str) -> Reply:
     """`/exit`."""
     return Reply(leave=True)
-
-
-def _session(desk: Desk) -> Session:
-    if desk.seat.session is None:
-        raise InvalidInput("There is no session yet; say something first.")
-    return desk.seat.session

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clew.core.models import THINKING, ModelInfo, clamp_thinking
+from clew.core.models import MODES, THINKING, ModelInfo, clamp_thinking
 from clew.core.session import SendPolicy, SessionEdit
 from clew.errors import InvalidInput, ModelUnavailable
 from clew.runtime.commands.desk import Desk, Reply
-
-MODES = {
-    "default": "works, and asks before it changes things",
-    "plan": "looks and proposes, and changes nothing",
-}
 
 
 async def model(desk: Desk, rest: str) -> Reply:
@@ -95,14 +90,11 @@ async def personality(desk: Desk, rest: str) -> Reply:
 
 async def verbose(desk: Desk, rest: str) -> Reply:
     """`/verbose [on|off]`."""
-    seat, wanted = desk.seat, rest.lower()
-    if seat.session is None:
-        raise InvalidInput("There is no session yet; say something first.")
-    now = bool(seat.session.metadata.get("verbose"))
+    wanted, now = rest.lower(), bool(desk.session.metadata.get("verbose"))
     if rest:
         _check(wanted, ("on", "off"), "Verbose")
         now = wanted == "on"
-        await seat.note("verbose", now)
+        await desk.seat.note("verbose", now)
     shown = "shown in full" if now else "shown in one line each"
     return Reply(text=f"Tool calls and results are {shown}.")
 

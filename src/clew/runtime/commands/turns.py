@@ -18,9 +18,7 @@ async def stop(desk: Desk, _rest: str) -> Reply:
     session = desk.seat.session
     spawned = 0 if session is None else desk.seat.runtime.count_spawned(session.id)
     taken_back = await clear(desk)
-    stopped = session is not None and await desk.seat.runtime.stop(
-        session.id, anywhere=not desk.seat.read_only
-    )
+    stopped = session is not None and await desk.seat.runtime.stop(session.id, anywhere=True)
     said = "Stopped." if stopped else "Nothing is running."
     if stopped and spawned:
         said = f"Stopped, and {counted(spawned, 'sub-agent')} with it."
@@ -32,7 +30,7 @@ async def retry(desk: Desk, _rest: str) -> Reply:
 
     A message whose turn could not even begin, as on a full disk, comes first.
     """
-    session = _idle(desk, "try again")
+    session = _idle(desk)
     left = await recover(desk.store, session.id, idle=desk.store.identity)
     if left.unanswered:
         return Reply(ticket=await desk.seat.adopt(left.unanswered[0]))
@@ -47,7 +45,7 @@ async def retry(desk: Desk, _rest: str) -> Reply:
 
 async def undo(desk: Desk, _rest: str) -> Reply:
     """`/undo`: the last turn with all its rows."""
-    session = _idle(desk, "undo")
+    session = _idle(desk)
     last = await find_last(desk.store, session.id)
     if last is None:
         raise InvalidInput("There is nothing to undo.")
@@ -63,7 +61,7 @@ async def undo(desk: Desk, _rest: str) -> Reply:
 
 async def redo(desk: Desk, _rest: str) -> Reply:
     """`/redo`: what the last undo took back."""
-    session = _idle(desk, "redo")
+    session = _idle(desk)
     undone = await find_undone(desk.store, session.id)
     if undone is None:
         raise InvalidInput("There is nothing to bring back.")
@@ -72,16 +70,12 @@ async def redo(desk: Desk, _rest: str) -> Reply:
     return Reply(text=f"Brought back {_described(undone)}")
 
 
-def _idle(desk: Desk, verb: str) -> Session:
+def _idle(desk: Desk) -> Session:
     """The session, if nothing runs in it."""
-    seat = desk.seat
-    if seat.read_only:
-        raise InvalidInput(f"This session is open read-only; there is nothing to {verb} in it.")
-    if seat.session is None:
-        raise InvalidInput(f"There is nothing to {verb} yet.")
-    if seat.runtime.is_running(seat.session.id):
+    session = desk.session
+    if desk.seat.runtime.is_running(session.id):
         raise Conflict("A turn is running. Wait for it, or stop it first (Ctrl+C or /stop).")
-    return seat.session
+    return session
 
 
 def _described(exchange: Exchange) -> str:

@@ -25,7 +25,6 @@ from clew.core.session import Session
 from clew.core.signals import Event, TextDelta, ThinkingDelta, TurnStarted
 from clew.core.turn import Approval
 from clew.errors import ClewError
-from clew.runtime.commands import parse
 from clew.runtime.commands.desk import Desk
 from clew.runtime.seat import Switched
 from clew.runtime.unfinished import list_unfinished
@@ -41,7 +40,7 @@ from clew.terminal.screen.history import History
 from clew.terminal.screen.lookout import Lookout
 from clew.terminal.screen.screen import KEYS, ChatScreen
 from clew.terminal.screen.transcript import Transcript
-from clew.terminal.talk import Talk
+from clew.terminal.talk import Talk, read_command
 
 T = TypeVar("T")
 Note = tuple[str, str | None]
@@ -329,10 +328,10 @@ class ChatApp(App[int], inherit_bindings=False):
         if text is None or not self._pending:
             return  # it was taken back
         self._pending.pop(0)
-        if parse(text) is not None:  # so that one sees later what was answered
+        if read_command(text) is not None:  # so that one sees later what was answered
             self.note(one_line(text, 400))
         await self.talk.take(text)
-        if parse(text) == ("help", ""):
+        if read_command(text) == ("help", ""):
             self.tell(KEYS)
 
     def on_editor_left(self) -> None:

@@ -12,13 +12,12 @@ from typing import Final, Literal
 
 import msgspec
 
-from clew.core.models import THINKING
+from clew.core.commands import ALIASES, COMMANDS, Issuer, find_command, list_commands
+from clew.core.models import MODES, THINKING
 from clew.core.names import recent_name, time_ago
 from clew.core.session import SessionFilter
 from clew.core.text import fold
-from clew.runtime.commands import ALIASES, COMMANDS, find_command
 from clew.runtime.commands.desk import Desk
-from clew.runtime.commands.settings import MODES
 from clew.runtime.projects import here_filter
 from clew.terminal.screen.files import complete_files
 
@@ -26,6 +25,9 @@ SHOWN: Final = 50
 """Choices that are offered at most; the popup shows some of them at a time."""
 
 SESSIONS: Final = 40
+
+TYPING: Final = Issuer(role="owner", surface="terminal")
+"""Who types here: only the owner has a terminal."""
 
 Kind = Literal["command", "argument", "file"]
 
@@ -96,12 +98,13 @@ def _file_choice(path: str) -> Choice:
 def complete_command(typed: str) -> tuple[Choice, ...]:
     """Commands that begin so, then those that contain it."""
     known = [
-        Choice(f"/{name}", f"/{name} {command.usage}".strip(), command.help, bool(command.usage))
-        for name, command in COMMANDS.items()
+        Choice(f"/{each.name}", each.line, each.help, bool(each.usage))
+        for each in list_commands(TYPING)
     ]
     known += [
-        Choice(f"/{alias}", help=f"The same as /{name}.", goes_on=bool(COMMANDS[name].usage))
-        for alias, name in ALIASES.items()
+        Choice(f"/{alias}", help=f"The same as /{each.name}.", goes_on=bool(each.usage))
+        for each in list_commands(TYPING)
+        for alias in each.aliases
     ]
     return _rank(known, typed, lambda each: each.text[1:])
 
@@ -149,8 +152,8 @@ def _list_tiers(desk: Desk) -> Iterator[Choice]:
 
 
 def _list_commands(_desk: Desk) -> Iterator[Choice]:
-    for name, each in COMMANDS.items():
-        yield Choice(name, help=each.help)
+    for each in list_commands(TYPING):
+        yield Choice(each.name, help=each.help)
 
 
 _ARGUMENTS: Final[dict[str, Callable[[Desk], Iterator[Choice]]]] = {
