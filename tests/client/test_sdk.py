@@ -15,7 +15,7 @@ import pytest
 from clew.api.chat import SendChat, Upload
 from clew.api.frames import StreamFrame
 from clew.api.operation import Operation, P, Params, R
-from clew.api.seats import Crumb, Standing
+from clew.api.seats import Crumb, Standing, Wanted
 from clew.api.status import StatusReport
 from clew.api.table import OPERATIONS
 from clew.api.transport import Live
@@ -33,6 +33,7 @@ SAMPLES: dict[Any, Any] = {
     int: 11,
     bool: True,
     Standing: Standing(cwd="/a", project="/a"),
+    Wanted: Wanted(title="a"),
     Crumb: Crumb(cwd="/a"),
     Upload: Upload(media_type="image/png", data=b"x"),
 }

@@ -226,7 +226,8 @@ async def test_watchers_hear_of_the_beginning_with_its_model(
         ticket = await runtime.accept(inbound(session, "hello"), model="script/two")
         seen = await collect(events, is_end)
     turn = await ended(ticket)
-    assert TurnStarted(turn.id, "script/two") in seen
+    assert ticket.inbound is not None
+    assert TurnStarted(turn.id, "script/two", (ticket.inbound.id,)) in seen
 
 
 async def take_over(other: Store, session: Session) -> None:

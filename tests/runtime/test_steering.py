@@ -13,7 +13,7 @@ from clew.core.changes import AddMessage
 from clew.core.message import Draft, ToolCall
 from clew.core.queue_modes import QUEUE_MODES
 from clew.core.session import NewSession, Session
-from clew.core.signals import TurnEnded
+from clew.core.signals import TurnEnded, TurnJoined, TurnStarted
 from clew.core.turn import Turn
 from clew.ports import LiveTurn, Store
 from clew.runtime.recovery import recover
@@ -106,12 +106,18 @@ async def test_a_watcher_sees_a_steered_message_where_it_is_in_the_thread(
 ) -> None:
     actor.scenes.append(scene := Steps())
     with runtime.watch(session.id, 0) as events:
-        await runtime.accept(inbound(session, "one"))
+        first = await runtime.accept(inbound(session, "one"))
         await soon(scene.began.wait())
-        await say(runtime, session, "two", "steer")
+        second = await say(runtime, session, "two", "steer")
         scene.go_on.set()
         seen = await collect(events, lambda event: isinstance(event, TurnEnded))
     assert messages(seen)[2:] == ["tool: seen", "user: two", "assistant: done"]
+    turn = await ended(first)
+    assert first.inbound is not None
+    assert second.inbound is not None
+    assert TurnStarted(turn.id, turn.model, (first.inbound.id,)) in seen
+    assert TurnJoined(turn.id, (second.inbound.id,)) in seen
+    assert seen[-1] == TurnEnded(turn, (first.inbound.id, second.inbound.id))
 
 
 async def test_without_anything_said_there_is_nothing_to_take(

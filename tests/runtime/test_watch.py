@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from clew.core.changes import AddMessage, EndTurn, StartTurn, UndoTurn, WaitForApproval
+from clew.core.changes import (
+    AddMessage,
+    EndTurn,
+    StartTurn,
+    TakeInbound,
+    UndoTurn,
+    WaitForApproval,
+)
+from clew.core.delivery import NewInbound
 from clew.core.message import Draft, ToolCall
 from clew.core.session import Session, SessionFacts
 from clew.core.signals import (
@@ -19,6 +27,7 @@ from clew.core.signals import (
     Notice,
     TextDelta,
     TurnEnded,
+    TurnJoined,
     TurnStarted,
 )
 from clew.core.turn import Approval
@@ -88,7 +97,10 @@ async def test_a_turn_is_seen_live_and_in_order(
     kinds = [type(event).__name__ for event in found]
     assert kinds == ["Committed", "TurnStarted", "Committed", "Committed", "Committed", "TurnEnded"]
     assert messages(found) == ["user: hello", "assistant: ", "tool: seen", "assistant: done"]
-    assert found[-1] == TurnEnded(turn)
+    assert ticket.inbound is not None
+    answers = (ticket.inbound.id,)
+    assert TurnStarted(turn.id, turn.model, answers) in found
+    assert found[-1] == TurnEnded(turn, answers)
 
 
 async def test_what_is_shown_is_exactly_what_is_stored(
@@ -141,6 +153,33 @@ async def test_a_live_message_after_those_of_another_process_is_in_its_place(
         await runtime.accept(inbound(session, "here"))
         found = await collect(events, is_end)
     assert messages(found) == ["user: there", "user: here", "assistant: ok"]
+
+
+async def test_the_messages_that_another_process_answers_are_told_with_its_turn(
+    other: Store, session: Session, runtime: Runtime
+) -> None:
+    for name in ("one", "two"):
+        new = NewInbound(id=name, channel="cli", key=session.key, session_id=session.id)
+        await other.accept(new, claimant=f"{other.identity}#{name}")
+    with runtime.watch(session.id, 0) as events:
+        await said(other, session, "first")
+        await collect(events, says("first"))
+        lease = await other.acquire_lease(session.id, other.identity)
+        hello = AddMessage(Draft(role="user", content="hello"), "there")
+        start = StartTurn(turn_id="there", model="m", inbound=("one",))
+        await other.record(session.id, lease.epoch, start, hello)
+        found = await collect(events, lambda event: isinstance(event, TurnStarted))
+        assert found[-1] == TurnStarted("there", "m", ("one",))
+        more = AddMessage(Draft(role="user", content="and this"), "there")
+        take = TakeInbound(turn_id="there", inbound=("two",))
+        await other.record(session.id, lease.epoch, take, more)
+        found = await collect(events, lambda event: isinstance(event, TurnJoined))
+        assert found[-1] == TurnJoined("there", ("two",))
+        await other.record(session.id, lease.epoch, EndTurn(turn_id="there", status="done"))
+        found = await collect(events, is_end)
+        await other.release_lease(lease)
+    assert isinstance(found[-1], TurnEnded)
+    assert found[-1].answers == ("one", "two")
 
 
 async def test_turns_of_another_process_are_told_once_each_way(

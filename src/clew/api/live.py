@@ -21,6 +21,7 @@ from clew.api.problems import problem_of
 from clew.api.sessions import ListedSession
 from clew.core.signals import Event, TurnEnded, TurnStarted
 from clew.errors import ClewError
+from clew.runtime.watching import find_newest
 
 BACKLOG: Final = 256
 """Frames that wait for a slow reader. What does not fit is a gap: hints are lost, and messages are
@@ -79,7 +80,7 @@ class LocalLive:
             while True:
                 await self._frames.put(GapFrame(session_id, cursor))
                 with self._parts.runtime.watch(session_id, cursor) as events:
-                    turn = await self._find_turn(session_id)
+                    turn = await find_newest(self._parts.store, session_id)
                     head = (await self._parts.store.get_session(session_id)).head
                     cursor = await self._pass_on(events, session_id, cursor, head, turn)
         except ClewError as error:
@@ -116,12 +117,6 @@ class LocalLive:
             else:
                 self._frames.put_nowait(frame)
             cursor = frame.seq or cursor
-
-    async def _find_turn(self, session_id: str) -> TurnStarted | TurnEnded | None:
-        for newest in await self._parts.store.list_turns(session_id, limit=1):
-            is_open = newest.ended_at is None
-            return TurnStarted(newest.id, newest.model) if is_open else TurnEnded(newest)
-        return None
 
     async def _follow_list(self) -> None:
         shown = self._shown

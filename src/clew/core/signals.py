@@ -21,16 +21,27 @@ class Committed(msgspec.Struct, frozen=True, tag="message", tag_field="type"):
 
 
 class TurnStarted(msgspec.Struct, frozen=True, tag="turn_started", tag_field="type"):
-    """A turn runs; its user message is committed."""
+    """A turn runs; its user messages are committed. `answers`: their ids in the inbox."""
 
     turn_id: str
     model: str | None = None
+    answers: tuple[str, ...] = ()
+
+
+class TurnJoined(msgspec.Struct, frozen=True, tag="turn_joined", tag_field="type"):
+    """Messages went into a turn that runs, which answers them too. `answers`: their ids."""
+
+    turn_id: str
+    answers: tuple[str, ...]
 
 
 class TurnEnded(msgspec.Struct, frozen=True, tag="turn_ended", tag_field="type"):
-    """A turn is over: `turn.status` says how."""
+    """A turn is over: `turn.status` says how. `answers`: the ids in the inbox of all messages that
+    it took, those that joined it later included. Another attempt at a turn has taken none.
+    """
 
     turn: Turn
+    answers: tuple[str, ...] = ()
 
 
 class TextDelta(msgspec.Struct, frozen=True, tag="text", tag_field="type"):
@@ -97,6 +108,7 @@ class Notice(msgspec.Struct, frozen=True, tag="notice", tag_field="type"):
 
 Signal = (
     TurnStarted
+    | TurnJoined
     | TurnEnded
     | TextDelta
     | ThinkingDelta

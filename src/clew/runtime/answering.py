@@ -7,6 +7,7 @@ decided in `core.approvals`; giving it is a command's business.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Final
 
 import msgspec
@@ -23,13 +24,11 @@ from clew.core.approvals import (
 )
 from clew.core.arrivals import Incoming
 from clew.core.commands import parse
+from clew.core.delivery import Outbound
 from clew.core.session import Session
-from clew.ports import Clock
+from clew.errors import RecordNotFound
+from clew.ports import Clock, Store
 from clew.runtime.questions import Asking, list_waiting
-
-RECENT: Final = 1_000
-"""Deliveries of a session among which a question is looked for."""
-
 
 AGAIN_MS: Final = 1_500
 """Who says a word twice so fast, as by a second tap, has not read the question between the two."""
@@ -70,11 +69,7 @@ class Answers(msgspec.Struct, frozen=True):
         asking, store = self.asking, self.asking.store
         found = await store.list_approvals(session.id)
         waiting = [each.id for each in found if asking.is_asking(each.id)]
-        if not waiting:
-            return ()
-        rows = await store.list_outbound(session_id=session.id, limit=RECENT)
-        sent = {row.id: row for row in rows}
-        return tuple(Asked(each, sent.get(asked_id(each))) for each in waiting)
+        return tuple([Asked(each, await _find_sent(store, each)) for each in waiting])
 
     async def _name_question(self, line: str, session: Session | None) -> str:
         """A command line, with the question named in it if it is an answer that names none."""
@@ -88,3 +83,10 @@ class Answers(msgspec.Struct, frozen=True):
         question = waiting[0].id if waiting else NOTHING
         answer = Answer("no") if name == "deny" else Answer("yes", wish[0])
         return order_of(answer, question)
+
+
+async def _find_sent(store: Store, approval_id: str) -> Outbound | None:
+    """The delivery that put a question to its owner, if it was put on a channel."""
+    with contextlib.suppress(RecordNotFound):
+        return await store.get_outbound(asked_id(approval_id))
+    return None

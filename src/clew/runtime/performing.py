@@ -58,18 +58,19 @@ class Performer:
         `is_closing`: nobody has stopped it, so whoever comes next goes on with it.
         """
         bus, session_id = self._around.bus, turn.session.id
-        bus.publish(session_id, TurnStarted(turn.id, turn.session.model))
+        bus.publish(session_id, TurnStarted(turn.id, turn.session.model, turn.answers))
         status, error = await self._let_work(turn, lease)
         if status == "aborted" and is_closing() and turn.reply_to is not None:
             status = "interrupted"
         try:
             ended = await self._end(turn, status, error)
         except Exception as problem:
-            bus.publish(session_id, TurnEnded(turn.as_cut_off(str(problem))))
+            cut_off = turn.as_cut_off(str(problem))
+            bus.publish(session_id, TurnEnded(cut_off, turn.answers))
             raise
         finally:
             turn.close()
-        bus.publish(session_id, TurnEnded(ended))
+        bus.publish(session_id, TurnEnded(ended, turn.answers))
         return ended
 
     async def _let_work(self, turn: RunningTurn, lease: Lease) -> tuple[TurnEnd | None, str | None]:

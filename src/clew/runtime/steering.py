@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from clew.core.changes import AddMessage, Change, StartTurn, TakeInbound, UndoTurn
+from clew.core.signals import TurnJoined
 from clew.errors import Conflict
 from clew.runtime.queueing import Queue, Work, drafts_of
 from clew.runtime.turn import RunningTurn
@@ -29,6 +30,7 @@ def opening(works: Sequence[Work], turn: RunningTurn) -> tuple[Change, ...]:
         reply_to=None if turn.reply_to is None else msgspec.to_builtins(turn.reply_to),
         inbound=_rows(works),
     )
+    turn.answers = start.inbound
     undone = tuple(UndoTurn(each) for work in works for each in work.undo)
     return (*undone, start, *_said(works, turn))
 
@@ -37,14 +39,17 @@ async def put_into(
     turn: RunningTurn, works: tuple[Work, ...], queue: Queue, wake: Callable[[], None]
 ) -> bool:
     """Record works that were taken from the queue; False, or an error, if they are back in it."""
+    rows = _rows(works)
     try:
-        await turn.record(TakeInbound(turn_id=turn.id, inbound=_rows(works)), *_said(works, turn))
+        await turn.record(TakeInbound(turn_id=turn.id, inbound=rows), *_said(works, turn))
     except BaseException as error:
         queue.put_first(works)
         wake()
         if isinstance(error, Conflict):
             return False  # somebody else has such a row: its own turn will tell
         raise
+    turn.answers += rows
+    turn.signal(TurnJoined(turn.id, rows))
     return True
 
 

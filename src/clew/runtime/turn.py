@@ -107,6 +107,8 @@ class RunningTurn:
         """What was streamed since the last assistant message."""
         self.reply_to: ReplyTo | None = None
         """Where its answer goes, beside the thread."""
+        self.answers: tuple[str, ...] = ()
+        """The messages of the inbox that it has taken."""
 
     @property
     def id(self) -> str:

@@ -17,6 +17,7 @@ from clew.core.signals import (
     Committed,
     Event,
     TurnEnded,
+    TurnJoined,
     TurnStarted,
 )
 from clew.core.turn import Approval, Turn
@@ -51,6 +52,24 @@ async def follow(
             yield event
 
 
+async def find_newest(store: Store, session_id: str) -> TurnStarted | TurnEnded | None:
+    """How the newest turn of a session stands, whoever runs it, as the event that tells of it."""
+    for turn in await store.list_turns(session_id, limit=1):
+        return _describe(turn, await list_answers(store, turn.id))
+    return None
+
+
+async def list_answers(store: Store, turn_id: str) -> tuple[str, ...]:
+    """The messages of the inbox that a turn has taken, by their ids."""
+    return tuple(row.id for row in await store.list_taken_inbound(turn_id))
+
+
+def _describe(turn: Turn, answers: tuple[str, ...]) -> TurnStarted | TurnEnded:
+    if turn.ended_at is None:
+        return TurnStarted(turn.id, turn.model, answers)
+    return TurnEnded(turn, answers)
+
+
 class _Watch:
     """What one watcher has seen so far."""
 
@@ -61,6 +80,8 @@ class _Watch:
         self._find_own = find_own
         self._pulse = 0
         self._turn: Turn | None = None
+        self._answers: tuple[str, ...] = ()
+        """What the turn of another process is known to have taken."""
         self._ended: str | None = None
         self._asked: dict[str, Approval] = {}
 
@@ -68,6 +89,8 @@ class _Watch:
         """What is there already. Questions of this process too: who comes later may answer."""
         self._pulse = await self._store.pulse()
         self._turn = await self._find_newest()
+        if self._turn is not None and self._turn.ended_at is None:
+            self._answers = await list_answers(self._store, self._turn.id)
         before = self._after
         messages = await self._catch_up()
         messages = self._leave(messages, _find_first(mailbox, before))
@@ -114,20 +137,27 @@ class _Watch:
         newest = await self._find_newest()
         events += await self._catch_up()
         if newest is not None and self._find_own(self._session_id) is None:
-            events += self._tell(newest)
+            events += await self._tell(newest, events)
         others = [each for each in waiting if not self._is_ours(each.turn_id)]
         return [*events, *self._ask(await self._running(others))]
 
-    def _tell(self, newest: Turn) -> list[Event]:
+    async def _tell(self, newest: Turn, caught_up: Sequence[Event]) -> list[Event]:
+        """How another process's turn stands, as far as that was not told yet."""
         known, is_open = self._turn, newest.ended_at is None
         is_same = known is not None and known.id == newest.id
-        if is_same and (is_open or (known is not None and known.ended_at is not None)):
+        if is_same and known is not None and known.ended_at is not None:
             return []  # an end that was told stays, even one that could not be written
+        if is_same and is_open:
+            return await self._join(newest) if _has_said(caught_up, newest) else []
         self._turn = newest
-        if is_open:
-            return [TurnStarted(newest.id, newest.model)]
-        self._ended = newest.id
-        return [TurnEnded(newest)]
+        self._answers = await list_answers(self._store, newest.id)
+        self._ended = self._ended if is_open else newest.id
+        return [_describe(newest, self._answers)]
+
+    async def _join(self, turn: Turn) -> list[Event]:
+        known, self._answers = self._answers, await list_answers(self._store, turn.id)
+        joined = tuple(each for each in self._answers if each not in known)
+        return [TurnJoined(turn.id, joined)] if joined else []
 
     def _is_ours(self, turn_id: str) -> bool:
         return self._find_own(self._session_id) == turn_id
@@ -173,6 +203,12 @@ class _Watch:
                 decided = await self._store.decide_approval(each.id, "no", by="expired")
                 events.append(ApprovalDecided(decided))
         return events
+
+
+def _has_said(events: Sequence[Event], turn: Turn) -> bool:
+    """Whether a person has said something in that turn."""
+    messages = [each.message for each in events if isinstance(each, Committed)]
+    return any(each.role == "user" and each.turn_id == turn.id for each in messages)
 
 
 def _find_first(mailbox: Mailbox, after: int) -> int | None:

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from clew.api.frames import DoneFrame, EventFrame, event_frame
 from clew.api.handlers.parts import Parts
-from clew.core.delivery import Inbound, NewInbound
+from clew.core.delivery import Inbound
 from clew.core.signals import (
     ApprovalAsked,
     ApprovalDecided,
@@ -24,7 +24,8 @@ from clew.core.signals import (
     TurnStarted,
 )
 from clew.core.turn import Turn
-from clew.errors import Conflict
+from clew.errors import Conflict, RecordNotFound
+from clew.runtime.watching import list_answers
 
 LOOK: Final = 1.0
 """Seconds without an event, after which one looks for oneself."""
@@ -61,22 +62,22 @@ async def answer(
         for frame in await watch.catch_up():
             yield frame
         if over is not None:
-            yield watch.frame(TurnEnded(over))
-            yield DoneFrame(sent.row.id, over.id)
+            yield watch.frame(over)
+            yield DoneFrame(sent.row.id, over.turn.id)
             return
     async with contextlib.aclosing(_with_pauses(events, sent.turn)) as steps:
         async for event in steps:
             ended = await watch.look() if event is None else None
             if event is not None and await watch.is_about(event):
                 if isinstance(event, TurnEnded):
-                    ended = event.turn
+                    ended = event
                 else:
                     yield watch.frame(event)
             if ended is not None:
                 for frame in await watch.catch_up():
                     yield frame
-                yield watch.frame(TurnEnded(ended))
-                yield DoneFrame(sent.row.id, ended.id)
+                yield watch.frame(ended)
+                yield DoneFrame(sent.row.id, ended.turn.id)
                 return
 
 
@@ -85,10 +86,11 @@ async def _list_told(parts: Parts, row: Inbound) -> list[str]:
     if parts.reception is None or row.payload.keys().isdisjoint(("command", "opens")):
         return []
     await parts.reception.answered(row)
-    rows = await parts.store.list_outbound(session_id=row.session_id, limit=TAIL)
-    told = {each.id: each.content for each in rows}
-    names = [f"{row.id}-{what}" for what in ("notice", "reply")]
-    return [told[name] for name in names if name in told]
+    told = []
+    for what in ("notice", "reply"):
+        with contextlib.suppress(RecordNotFound):
+            told.append((await parts.store.get_outbound(f"{row.id}-{what}")).content)
+    return told
 
 
 class _Watch:
@@ -147,13 +149,14 @@ class _Watch:
         self._seen = messages[-1].seq if messages else self._seen
         return [self.frame(Committed(each)) for each in missed]
 
-    async def look(self) -> Turn | None:
-        """The turn, if it is over; `Conflict` if there will be none."""
+    async def look(self) -> TurnEnded | None:
+        """The end of the turn, if it is over; `Conflict` if there will be none."""
         await self._learn()
         if self._turn_id is not None:
             turn = await self._find_last(await self._store.get_turn(self._turn_id))
-            is_over = turn.ended_at is not None and not self._is_cut_off
-            return turn if is_over else None
+            if turn.ended_at is None or self._is_cut_off:
+                return None
+            return TurnEnded(turn, await list_answers(self._store, turn.id))
         done = self._sent.turn
         if done is not None and done.done():
             error = None if done.cancelled() else done.exception()
@@ -183,8 +186,7 @@ class _Watch:
     async def _learn(self) -> None:
         """Which turn answers the message, from its row in the inbox."""
         if self._turn_id is None:
-            # A second delivery changes nothing, and tells what became of the first.
-            row, _ = await self._store.accept(_again(self._sent.row))
+            row = await self._store.get_inbound(self._sent.row.id)
             self._turn_id = row.turn_id
             if row.status == "dropped":
                 raise Conflict("The message was taken back before its turn began.")
@@ -192,19 +194,6 @@ class _Watch:
 
 def _is_cut_off(turn: Turn) -> bool:
     return turn.status == "interrupted"
-
-
-def _again(row: Inbound) -> NewInbound:
-    """A second delivery of a message."""
-    return NewInbound(
-        id=row.id,
-        channel=row.channel,
-        account=row.account,
-        external_id=row.external_id,
-        key=row.key,
-        session_id=row.session_id,
-        person=row.person,
-    )
 
 
 async def _with_pauses(
