@@ -51,7 +51,10 @@ The message says what happened and what to do next. `code` is stable and meant f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
+
+import msgspec
 
 
 class ClewError(Exception):
@@ -153,16 +156,31 @@ class GatewayUnavailable(ClewError):
     code = "gateway_unavailable"
 
 
-class AmbiguousId(ClewError):
-    """Several sessions fit what was typed; `candidates` are their ids, newest first."""
+class Candidate(msgspec.Struct, frozen=True):
+    """A session that may be meant, with as much of it as a person needs to choose."""
 
+    id: str
+    short_id: str
+    name: str
+    cwd: str | None
+    updated_at: int
+
+
+class AmbiguousId(ClewError):
+    """Several sessions fit what was typed: `sessions` are the newest, `candidates` their ids."""
+
+    SHOWN: ClassVar[int] = 10
     code = "ambiguous_id"
     exit_code = 2
+    sessions: tuple[Candidate, ...] = ()
 
-    def __init__(self, typed: str, candidates: tuple[str, ...]) -> None:
-        super().__init__(f'"{typed}" fits {len(candidates)} sessions. Type more of the id.')
+    def __init__(self, typed: str, found: Sequence[Candidate]) -> None:
+        """`found`: newest first; more than ten of them are not counted."""
+        count = len(found) if len(found) <= self.SHOWN else f"more than {self.SHOWN}"
+        super().__init__(f'"{typed}" fits {count} sessions. Type more of the id.')
         self.typed = typed
-        self.candidates = candidates
+        self.sessions = tuple(found[: self.SHOWN])
+        self.candidates = tuple(each.id for each in self.sessions)
 
 
 class Conflict(ClewError):

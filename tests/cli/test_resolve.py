@@ -51,6 +51,19 @@ def test_an_ambiguous_beginning_in_json_names_the_candidates(two: Home) -> None:
     assert error["candidates"] == [TWO, ONE]
 
 
+def test_a_session_is_shown_by_its_key_and_never_changed_by_it(home: Home) -> None:
+    session = home.add("Deploys", "done", key="agent:main:hook:deploys")
+    assert home.json("show", "agent:main:hook:deploys")["session"]["id"] == session.id
+    assert home.clew("delete", "agent:main:hook:deploys").exit_code == 1
+    assert home.clew("rename", "agent:main:hook:deploys", "Other").exit_code == 1
+
+
+def test_a_part_of_a_title_is_not_enough(two: Home) -> None:
+    for command in (["show", "login"], ["delete", "login"], ["pin", "login"]):
+        result = two.clew(*command)
+        assert (result.exit_code, "Fix the Login" in result.stderr) == (1, True)
+
+
 def test_a_title_that_two_sessions_have_is_ambiguous(two: Home) -> None:
     two.add("Plan the trip")
     assert two.clew("show", "plan the trip").exit_code == 2

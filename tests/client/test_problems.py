@@ -11,12 +11,12 @@ import pytest
 from clew import errors
 from clew.api.problems import Problem, error_of, problem_of, status_of
 from clew.core.jsontext import to_wire
-from clew.core.resume import AmbiguousSession
 from clew.errors import ClewError
 
 SPELLED: dict[str, Any] = {
     "session_id": "s1", "blob_hash": "b1", "kind": "turn", "record_id": "r1", "typed": "55",
-    "candidates": ("s1", "s2"), "expected": 1, "actual": 2, "epoch": 1, "current": 2, "seq": 3,
+    "found": (errors.Candidate("s1", "s", "One", "/srv", 1),), "expected": 1, "actual": 2,
+    "epoch": 1, "current": 2, "seq": 3,
     "target": "x.db", "holder": "h", "expires_at": 5, "pid": 1, "host": "h", "since": 2,
     "local_time": "now", "purpose": "A restore", "holders": ("a", "b"), "why": "Not now.",
 }  # fmt: skip
@@ -69,11 +69,21 @@ def test_whoever_asks_wrongly_is_told_so_with_a_four_hundred(kind: type[ClewErro
     )
 
 
+class LostIt(errors.NotFound):
+    """An error of a room, without a code of its own."""
+
+
 def test_an_error_of_a_room_comes_out_as_the_one_that_everybody_knows() -> None:
-    error = AmbiguousSession("55", (), {})
-    back = there_and_back(error)
-    assert type(back) is errors.AmbiguousId
-    assert str(back) == str(error)
+    back = there_and_back(LostIt("It is gone."))
+    assert type(back) is errors.NotFound
+    assert str(back) == "It is gone."
+
+
+def test_candidates_of_another_version_are_left_out() -> None:
+    about = {"typed": "55", "candidates": ["s1"], "sessions": [{"number": 1}]}
+    back = error_of(Problem(title="Odd", status=409, code="ambiguous_id", about=about))
+    assert isinstance(back, errors.AmbiguousId)
+    assert (back.candidates, back.sessions) == (("s1",), ())
 
 
 def test_a_code_that_is_not_known_here_is_an_error_all_the_same() -> None:

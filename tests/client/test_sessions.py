@@ -5,7 +5,9 @@ import pytest
 from clew.client.client import Client
 from clew.core.changes import AddMessage
 from clew.core.message import Draft
+from clew.core.resume import Purpose
 from clew.errors import (
+    AmbiguousId,
     InvalidCursor,
     InvalidInput,
     ModelNotFound,
@@ -221,6 +223,43 @@ async def test_resolving_takes_a_part_of_an_id_a_title_or_a_key_but_no_file(
     for typed in ("nothing like it", "/etc/passwd", "../../etc/passwd", "./x.jsonl"):
         with pytest.raises(SessionNotFound):
             await client.sessions.resolve(typed)
+
+
+async def test_a_session_to_read_or_change_is_not_found_by_a_part_of_its_title(
+    place: Place, client: Client
+) -> None:
+    session = await place.session(title="Fix the login")
+    assert (await client.sessions.resolve("cli:test", purpose="read")).id == session.id
+    purposes: tuple[tuple[str, Purpose], ...] = (
+        ("login", "read"), ("login", "change"), ("cli:test", "change"),
+    )  # fmt: skip
+    for typed, purpose in purposes:
+        with pytest.raises(SessionNotFound, match=r"Did you mean|`clew list` shows"):
+            await client.sessions.resolve(typed, purpose=purpose)
+
+
+async def test_what_is_in_the_trash_is_resolved_only_if_that_is_asked_for(
+    place: Place, client: Client
+) -> None:
+    session = await place.session(title="Fix the login")
+    with pytest.raises(SessionNotFound, match="clew trash list"):
+        await client.sessions.resolve("fix the login", trashed=True)
+    await client.sessions.delete(session.id)
+    assert (await client.sessions.resolve("fix the login", trashed=True)).id == session.id
+    with pytest.raises(SessionNotFound, match="It is in the trash"):
+        await client.sessions.resolve("fix the login", purpose="change")
+
+
+async def test_several_that_fit_are_named_with_what_it_takes_to_choose(
+    place: Place, client: Client
+) -> None:
+    sessions = [await place.session(f"cli:{each}", title="Plan", cwd="/srv") for each in range(12)]
+    with pytest.raises(AmbiguousId, match='"plan" fits more than 10 sessions') as caught:
+        await client.sessions.resolve("plan")
+    assert caught.value.candidates == tuple(each.id for each in caught.value.sessions)
+    assert len(set(caught.value.candidates) & {each.id for each in sessions}) == 10
+    assert {(each.name, each.cwd) for each in caught.value.sessions} == {("Plan", "/srv")}
+    assert all(each.id.startswith(each.short_id) for each in caught.value.sessions)
 
 
 async def test_a_preview_is_a_line_for_each_of_the_last_messages(

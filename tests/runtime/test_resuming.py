@@ -14,13 +14,19 @@ from clew.core.breadcrumb import Breadcrumb
 from clew.core.changes import AddMessage
 from clew.core.keys import Place, qualified_key
 from clew.core.message import Draft
-from clew.core.resume import AmbiguousSession
+from clew.core.resume import PURPOSES, Purpose
 from clew.core.session import NewSession, Session, SessionEdit
-from clew.errors import InvalidInput, SessionNotFound
+from clew.errors import AmbiguousId, InvalidInput, SessionNotFound
 from clew.ports import Store
 from clew.runtime.continuing import find_continue
 from clew.runtime.projects import directory_facts, find_cli_key, find_identity, fork_here, move_here
-from clew.runtime.resuming import find_question, get_resumed, resolve_resume
+from clew.runtime.resuming import (
+    find_question,
+    get_meant,
+    get_resumed,
+    get_trashed,
+    resolve_resume,
+)
 from clew.store import open_store
 from clew.testing.clock import FakeClock
 
@@ -321,6 +327,51 @@ async def test_what_a_value_means(
     assert (resolution.step, resolution.session) == (step, three[name])
 
 
+@pytest.mark.parametrize(
+    ("value", "purposes"),
+    [
+        (TWO, {"resume", "read", "change"}),
+        ("plan the TRIP", {"resume", "read", "change"}),
+        ("550e8401", {"resume", "read", "change"}),
+        ("abcd", {"resume", "read", "change"}),
+        ("550e8401-e", {"resume", "read", "change"}),
+        ("98", {"read", "change"}),
+        (f"session-{TWO}.md", {"resume", "read"}),
+        ("trip.jsonl", {"resume", "read"}),
+        ("agent:main:hook:deploys", {"resume", "read"}),
+        ("the trip", {"resume"}),
+    ],
+)
+async def test_how_far_is_guessed_depends_on_what_the_session_is_for(
+    store: Store, api: Path, *, value: str, purposes: set[Purpose]
+) -> None:
+    await begin(store, api, id=ONE, title="Fix the login")
+    facts = {"key": "agent:main:hook:deploys", "transcript_path": "/srv/trip.jsonl"}
+    session = await begin(store, api, id=TWO, title="Plan the trip", **facts)
+    if value == "98":
+        session = await begin(store, api, id=f"98{ONE[2:]}")
+    for purpose in PURPOSES:
+        if purpose in purposes:
+            assert await get_meant(store, value, purpose=purpose) == session
+        else:
+            with pytest.raises(SessionNotFound):
+                await get_meant(store, value, purpose=purpose)
+
+
+async def test_what_is_in_the_trash_is_found_by_the_beginning_of_its_id_or_its_title(
+    store: Store, api: Path, three: dict[str, Session]
+) -> None:
+    with pytest.raises(SessionNotFound, match="clew trash list"):
+        await get_trashed(store, "Fix the login")
+    await store.delete_sessions([each.id for each in three.values()])
+    assert (await get_trashed(store, "fix the login")).id == ONE
+    assert (await get_trashed(store, "550e8401")).id == TWO
+    with pytest.raises(AmbiguousId, match="fits 2 sessions"):
+        await get_trashed(store, "550e")
+    with pytest.raises(SessionNotFound):
+        await get_trashed(store, "login")
+
+
 async def test_an_exact_title_wins_over_an_id_and_a_key(store: Store, api: Path) -> None:
     await begin(store, api, id=ONE, title="Other")
     titled = await begin(store, api, title="550e8400")
@@ -367,11 +418,11 @@ async def test_several_at_one_step_are_candidates_newest_first(
     await talk(store, three["one"])
     resolution = await resolve_resume(store, "550e", locate(api))
     assert [each.id for each in resolution.matches] == [ONE, TWO]
-    with pytest.raises(AmbiguousSession, match='"550e" fits 2 sessions') as caught:
+    with pytest.raises(AmbiguousId, match='"550e" fits 2 sessions') as caught:
         await get_resumed(store, resolution)
     assert caught.value.exit_code == 2
     assert [each.id for each in caught.value.sessions] == [ONE, TWO]
-    assert set(caught.value.short_ids) == {ONE, TWO}
+    assert [each.short_id for each in caught.value.sessions] == ["550e8400", "550e8401"]
 
 
 async def test_a_key_leads_where_its_route_does(store: Store, api: Path) -> None:
@@ -452,7 +503,7 @@ async def test_a_part_of_many_titles_is_enough_to_choose_from(store: Store, api:
         await store.create_session(NewSession(key=f"k{number}", title=f"Session {number}"))
     resolution = await resolve_resume(store, "session", locate(api))
     assert len(resolution.matches) == 11
-    with pytest.raises(AmbiguousSession, match="more than 10 sessions"):
+    with pytest.raises(AmbiguousId, match="more than 10 sessions"):
         await get_resumed(store, resolution)
 
 

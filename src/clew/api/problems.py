@@ -6,10 +6,11 @@ with (a method, a body that is too long) is the gateway's to say, in the same sh
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from functools import cache
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, get_type_hints
 
 import msgspec
 
@@ -65,7 +66,11 @@ def problem_of(error: ClewError) -> Problem:
         status=status,
         code=error.code,
         detail=str(error),
-        about={name: value for name, value in vars(error).items() if _is_plain(value)},
+        about={
+            name: msgspec.to_builtins(value)
+            for name, value in vars(error).items()
+            if _is_plain(value)
+        },
     )
 
 
@@ -75,17 +80,27 @@ def error_of(problem: Problem) -> ClewError:
     # Their own makers want what the message was made of; here is the message itself.
     error = kind.__new__(kind)
     Exception.__init__(error, problem.detail or problem.title)
-    known = {name: tuple(v) if isinstance(v, list) else v for name, v in problem.about.items()}
-    vars(error).update(known)
+    vars(error).update(_read_about(kind, problem.about))
     if problem.code != kind.code:
         vars(error)["code"] = problem.code
     return error
 
 
+def _read_about(kind: type[ClewError], about: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The attributes, of the types that the class declares; what does not fit is left out."""
+    declared = get_type_hints(kind)
+    for name, value in about.items():
+        if name in declared:
+            with contextlib.suppress(msgspec.ValidationError):
+                yield name, msgspec.convert(value, declared[name])
+        else:
+            yield name, tuple(value) if isinstance(value, list) else value
+
+
 def _is_plain(value: object) -> bool:
-    """Whether it travels: texts, numbers, and rows of texts."""
+    """Whether it travels: texts, numbers, and rows of texts or of values."""
     if isinstance(value, tuple):
-        return all(isinstance(each, str) for each in value)
+        return all(isinstance(each, str | msgspec.Struct) for each in value)
     return value is None or isinstance(value, str | int | float | bool)
 
 

@@ -24,6 +24,7 @@ from clew.core.message import Message, Role
 from clew.core.models import Thinking
 from clew.core.notes import Todo
 from clew.core.overview import NamePage, SessionState, Status, status_of
+from clew.core.resume import Purpose
 from clew.core.search import SearchPage
 from clew.core.session import MAX_TITLE, SendPolicy, Session
 from clew.core.snippets import Snippet
@@ -118,9 +119,16 @@ class ExportSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class ResolveSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a person typed: a part of an id, a title or a part of it, or a key."""
+    """What a person typed, and what the session is looked for.
 
-    value: Annotated[str, Meta(min_length=1, max_length=1_000)]
+    `resume`: by its id, title, a part of its id, its key, or a part of its title. `read`: the same
+    without a part of a title. `change`: only by its id, title, or a beginning or end of its id.
+    `trashed`: one in the trash, by its title or the beginning of its id.
+    """
+
+    value: Value
+    purpose: Purpose = "resume"
+    trashed: bool = False
 
 
 class PreviewSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -207,6 +207,7 @@ def _sessions_value(explanation: Explanation) -> dict[str, Any]:
 
 def _render(app: App, explanation: Explanation) -> Iterator[str]:
     from clew.cli.tables import candidate_lines
+    from clew.core.resume import candidate_of
 
     pairs = list(explanation.facts)
     session = explanation.session
@@ -221,7 +222,10 @@ def _render(app: App, explanation: Explanation) -> Iterator[str]:
     if explanation.candidates:
         yield ""
         yield "Several fit, so you would have to choose:"
-        yield from candidate_lines(app, explanation.candidates, explanation.short_ids)
+        yield from candidate_lines(
+            app,
+            [candidate_of(each, explanation.short_ids[each.id]) for each in explanation.candidates],
+        )
     if explanation.rejected:
         yield ""
         yield "Not these:"

@@ -89,8 +89,5 @@ def _candidates(app: App, error: ClewError) -> dict[str, Any]:
     if app.json:
         return {"candidates": error.candidates}
     from clew.cli.tables import candidate_lines
-    from clew.core.resume import AmbiguousSession
 
-    if isinstance(error, AmbiguousSession):
-        return {"lines": candidate_lines(app, error.sessions, error.short_ids)}
-    return {"lines": [f"  {each}" for each in error.candidates]}
+    return {"lines": candidate_lines(app, error.sessions)}

@@ -1,7 +1,7 @@
-"""From what a person typed to the session that is meant.
+"""Sessions as arguments of commands: what a person typed, the session that is meant, completion.
 
-An exact id, the shortest unique beginning of one (case and hyphens don't matter), then an exact
-title whatever its case. Resuming has more steps: they are in `runtime.resuming`.
+Which session is meant is decided behind the API (`sessions.resolve`, `runtime.resuming`), by the
+same steps in process and at a gateway.
 """
 
 from __future__ import annotations
@@ -11,29 +11,41 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from clew.core.ids import id_prefix
-from clew.core.resume import SHOWN, AmbiguousSession, shown_value
 from clew.core.session import OWNER, Session, SessionFilter
-from clew.errors import AmbiguousId, ClewError, NotFound, SessionNotFound
+from clew.errors import AmbiguousId, ClewError, NotFound
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from clew.api.sessions import SessionView
+    from clew.client.client import Client
+    from clew.core.resume import Purpose
     from clew.ports import Store
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-async def resolve(store: Store, typed: str) -> Session:
-    """The session that is meant; `SessionNotFound` or `AmbiguousId` otherwise."""
-    prefix = id_prefix(typed)
-    found = await store.find_sessions(prefix, limit=SHOWN + 1) if prefix else ()
-    found = found or await store.find_titles(typed, limit=SHOWN + 1)
-    if not found:
-        from clew.runtime.resuming import advise
+async def find_each(
+    client: Client, typed_ids: Sequence[str], *, trashed: bool = False
+) -> tuple[tuple[SessionView, ...], tuple[ClewError, ...]]:
+    """Each session that is to be changed, once, and what was wrong with the others."""
+    sessions: dict[str, SessionView] = {}
+    failures: list[ClewError] = []
+    for typed in typed_ids:
+        try:
+            session = await client.sessions.resolve(typed, purpose="change", trashed=trashed)
+        except (NotFound, AmbiguousId) as error:
+            failures.append(error)
+        else:
+            sessions[session.id] = session
+    return tuple(sessions.values()), tuple(failures)
 
-        raise SessionNotFound(shown_value(typed), await advise(store, typed))
-    return await _only(store, typed, found)
+
+async def resolve(store: Store, typed: str, purpose: Purpose = "change") -> Session:
+    """The session that is meant; `SessionNotFound` or `AmbiguousId` otherwise."""
+    from clew.runtime.resuming import get_meant
+
+    return await get_meant(store, typed, purpose=purpose)
 
 
 async def resolve_many(
@@ -54,20 +66,9 @@ async def resolve_many(
 
 async def resolve_trashed(store: Store, typed: str) -> Session:
     """The session in the trash that is meant."""
-    from clew.runtime.resuming import find_trashed
+    from clew.runtime.resuming import get_trashed
 
-    found = await find_trashed(store, typed)
-    if not found:
-        raise SessionNotFound(shown_value(typed), "`clew trash list` shows what is in the trash.")
-    return await _only(store, typed, found[: SHOWN + 1])
-
-
-async def _only(store: Store, typed: str, found: Sequence[Session]) -> Session:
-    if len(found) == 1:
-        return found[0]
-    raise AmbiguousSession(
-        shown_value(typed), found, await store.shorten_ids([each.id for each in found])
-    )
+    return await get_trashed(store, typed)
 
 
 def session_argument(command: F) -> F:

@@ -87,7 +87,7 @@ def search_command(
     async def find(store: Store) -> tuple[SearchPage, dict[str, str]]:
         narrowed = where
         if typed is not None:
-            session = await resolve(store, typed)
+            session = await resolve(store, typed, "read")
             narrowed = msgspec.structs.replace(where, session=session.id)
         page = await store.search(" ".join(words), narrowed, limit=limit, cursor=cursor)
         return page, await store.shorten_ids(list({hit.session_id for hit in page.hits}))

@@ -60,7 +60,7 @@ def show_command(app: App, typed: str, limit: int | None, with_undone: bool) -> 
     """
 
     async def read(store: Store) -> Transcript:
-        session = await resolve(store, typed)
+        session = await resolve(store, typed, "read")
         short_ids = await store.shorten_ids([session.id])
         messages = await store.get_messages(session.id, limit, undone=with_undone)
         stopped = await list_unfinished(store, messages)

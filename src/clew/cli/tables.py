@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from clew.core.names import format_count, recent_name
+from clew.core.names import format_count
 from clew.core.text import columns as columns_of
 from clew.core.text import cut, pad, strip_controls
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from clew.cli.app import App
     from clew.core.overview import Status
     from clew.core.session import Session
+    from clew.errors import Candidate
 
 GAP: Final = "  "
 WIDE: Final = 100
@@ -162,7 +163,7 @@ def session_table(
     return table(app, columns, rows)
 
 
-def candidate_lines(app: App, sessions: Sequence[Session], short_ids: dict[str, str]) -> list[str]:
+def candidate_lines(app: App, sessions: Sequence[Candidate]) -> list[str]:
     """Sessions to choose from, as lines under a message."""
     columns = (
         Column("ID"),
@@ -171,7 +172,7 @@ def candidate_lines(app: App, sessions: Sequence[Session], short_ids: dict[str, 
         Column("DIRECTORY", least=16, optional=1, keep_end=True),
     )
     rows = [
-        (short_ids[each.id], app.ago(each.updated_at), listed_name(each), home_relative(each.cwd))
+        (each.short_id, app.ago(each.updated_at), each.name, home_relative(each.cwd))
         for each in sessions
     ]
     return [f"  {line}" for line in table(app, columns, rows)[1:]]
@@ -179,16 +180,12 @@ def candidate_lines(app: App, sessions: Sequence[Session], short_ids: dict[str, 
 
 def session_name(session: Session) -> str:
     """What a session is called."""
-    return recent_name(session.title, session.short_summary, session.preview, session.id)
+    return session.name
 
 
 def listed_name(session: Session) -> str:
-    """What a session is called among others.
-
-    A fork without a title begins like its parent; the title of one that has it tells them apart.
-    """
-    unmarked = session.parent_id is not None and session.title is None
-    return f"{session_name(session)}{' (fork)' if unmarked else ''}"
+    """What a session is called among others."""
+    return session.listed_name
 
 
 def home_relative(path: str | None) -> str:

@@ -66,7 +66,7 @@ def export_command(
     chosen = kind or guess_format("" if folder is not None or output == "-" else output or "")
 
     async def work(store: Store) -> tuple[str, Path]:
-        session = await resolve(store, typed)
+        session = await resolve(store, typed, "read")
         name = f"session-{session.id}.{chosen}"
         path = Path(output or name) if folder is None else folder / name
         with app.progress("Exporting", total=session.message_count) as bar:

@@ -42,6 +42,7 @@ from clew.core.message import Message
 from clew.core.models import Thinking
 from clew.core.notes import Todo
 from clew.core.overview import NamePage, SessionName, SessionState
+from clew.core.resume import Purpose
 from clew.core.search import SearchHit, SearchPage
 from clew.core.session import SendPolicy
 
@@ -306,9 +307,16 @@ class Sessions(Noun):
         params = ExportSession(id=session, format=format, masked=masked)
         return await self._do(sessions.EXPORT, params)
 
-    async def resolve(self, value: str) -> SessionView:
-        """The session that a person means by a part of an id, a title, or a key."""
-        return await self._do(sessions.RESOLVE, ResolveSession(value=value))
+    async def resolve(
+        self, value: str, *, purpose: Purpose = "resume", trashed: bool = False
+    ) -> SessionView:
+        """The session that a person means by what they typed; `trashed`, one in the trash.
+
+        `purpose` says how far to guess: a session to `change` is never found by a part of its
+        title. `AmbiguousId` has the candidates.
+        """
+        params = ResolveSession(value=value, purpose=purpose, trashed=trashed)
+        return await self._do(sessions.RESOLVE, params)
 
     async def preview(
         self, session: str, *, limit: int = 10, characters: int = 200

@@ -1,4 +1,4 @@
-"""Which session a person means with `--resume VALUE`, and what to ask before it is opened.
+"""Which session a person means by what they typed, and what to ask before one is opened.
 
 Reading the value, ordering what was found, and wording: pure. The look-ups in the store are
 `runtime.resuming`; opening a transcript file is `transfer.opening`.
@@ -14,39 +14,36 @@ import msgspec
 
 from clew.core.ids import SHORTEST_ENDING, id_prefix, is_id
 from clew.core.keys import Place, home_of
-from clew.core.names import recent_name
 from clew.core.session import Session
 from clew.core.text import cut, fold, strip_controls
-from clew.errors import AmbiguousId, InvalidInput
-
-SHOWN: Final = 10
-"""Candidates that an error names."""
+from clew.errors import Candidate, InvalidInput
 
 _EXPORT: Final = re.compile(
     r"session-(?P<id>[0-9a-f-]+?)(?:\.(?:md|markdown|html?|jsonl))?", re.IGNORECASE
 )
 
-Step = Literal["path", "id", "title", "id_part", "key", "fragment"]
+Step = Literal["path", "id", "title", "id_part", "digits", "key", "fragment"]
 STEPS: Final[tuple[Step, ...]] = ("path", "id", "title", "id_part", "key", "fragment")
 STEP_NAMES: Final[dict[Step, str]] = {
     "path": "transcript file",
     "id": "exact id",
     "title": "exact title",
     "id_part": "beginning or end of an id, or the name of an exported transcript",
+    "digits": "beginning of an id, however short, or its end",
     "key": "exact key",
     "fragment": "part of a title",
 }
 
+Purpose = Literal["resume", "read", "change"]
+PURPOSES: Final[dict[Purpose, tuple[Step, ...]]] = {
+    "resume": STEPS,
+    "read": ("id", "title", "id_part", "digits", "key"),
+    "change": ("id", "title", "digits"),
+}
+"""What a session is looked for, and the steps that may find it, in their order.
 
-class AmbiguousSession(AmbiguousId):
-    """Several sessions fit; here they are, newest first, ready to be shown."""
-
-    def __init__(self, typed: str, found: Sequence[Session], short_ids: dict[str, str]) -> None:
-        self.sessions = found[:SHOWN]
-        self.short_ids = short_ids
-        super().__init__(typed, tuple(session.id for session in self.sessions))
-        if len(found) > SHOWN:
-            self.args = (f'"{typed}" fits more than {SHOWN} sessions. Type more of the id.',)
+What changes or deletes a session never guesses: no part of a title, no name of a file.
+"""
 
 
 class Rejected(msgspec.Struct, frozen=True):
@@ -83,8 +80,8 @@ def check_value(value: str) -> str:
     """The value without its edges; an empty one is an error."""
     if not value.strip():
         raise InvalidInput(
-            "There is nothing to resume in an empty value. Give an id, a title, a key or a file, "
-            "or --resume alone to choose."
+            "An empty value names no session. Give an id, a title, a key or a file, or --resume "
+            "alone to choose."
         )
     return value.strip()
 
@@ -206,7 +203,7 @@ def needs_question(session: Session, place: Place, *, exists: bool) -> Question 
 
 def word_question(session: Session, place: Place, question: Question) -> str:
     """The question, with the letters that answer it."""
-    name, home = _name(session), _home(session, place)
+    name, home = session.name, _home(session, place)
     if question == "directory_gone":
         return (
             f'Session "{name}" belongs to {home}, which is gone. '
@@ -217,7 +214,7 @@ def word_question(session: Session, place: Place, question: Question) -> str:
 
 def word_refusal(session: Session, place: Place, question: Question) -> str:
     """What is said after a no, and where nobody can be asked."""
-    refusal = f'Session "{_name(session)}" is in another project ({_home(session, place)}).'
+    refusal = f'Session "{session.name}" is in another project ({_home(session, place)}).'
     if question == "directory_gone":
         return f"{refusal} That directory is gone: --fork goes on with a copy here."
     return refusal
@@ -233,8 +230,9 @@ def shown_value(value: str) -> str:
     return cut(strip_controls(value, keep_newlines=False), 60)
 
 
-def _name(session: Session) -> str:
-    return recent_name(session.title, session.short_summary, session.preview, session.id)
+def candidate_of(session: Session, short_id: str) -> Candidate:
+    """A session as an error names it."""
+    return Candidate(session.id, short_id, session.listed_name, session.cwd, session.updated_at)
 
 
 def _home(session: Session, place: Place) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from clew.core.names import recent_name
 from clew.core.usage import Usage
 
 OWNER = "owner"
@@ -115,6 +116,17 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True):
     previous_id: str | None
     transcript_path: str | None
     metadata: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """What people see it called: its title, else its summary, its first prompt, its id."""
+        return recent_name(self.title, self.short_summary, self.preview, self.id)
+
+    @property
+    def listed_name(self) -> str:
+        """What it is called among others: a fork without a title begins like its parent."""
+        unmarked = self.parent_id is not None and self.title is None
+        return f"{self.name}{' (fork)' if unmarked else ''}"
 
 
 class SessionEdit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

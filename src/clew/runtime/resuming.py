@@ -1,9 +1,10 @@
-"""Finding the session that `--resume VALUE` means, and what to say if there is none.
+"""Finding the session that a person means by what they typed, and what to say if there is none.
 
-Every look-up goes along an index of the store, so it costs the same with 50,000 sessions as with
-twenty; only a part of a title, the last step, is looked for in all of them. What is decided with
-the answers is in `core.resume`; `--continue` is next door in `continuing`. Transcript
-files are opened above, in `transfer.opening`.
+One resolver for `--resume VALUE`, for commands that read and for commands that change: which steps
+it takes is an argument (`core.resume.PURPOSES`). Every look-up goes along an index of the store, so
+it costs the same with 50,000 sessions as with twenty; only a part of a title, the last step, is
+looked for in all of them. What is decided with the answers is in `core.resume`; `--continue` is
+next door in `continuing`. Transcript files are opened above, in `transfer.opening`.
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from clew.core.ids import id_prefix, is_id
 from clew.core.keys import Place, home_of
 from clew.core.resume import (
-    SHOWN,
-    AmbiguousSession,
+    PURPOSES,
+    Purpose,
     Question,
     Rejected,
     Resolution,
     Step,
+    candidate_of,
     check_value,
     id_part,
     is_transcript_of,
@@ -31,7 +35,7 @@ from clew.core.resume import (
 )
 from clew.core.session import OWNER, Session, SessionFilter, may_see
 from clew.core.text import fold, strip_controls
-from clew.errors import SessionNotFound
+from clew.errors import AmbiguousId, SessionNotFound
 from clew.files.directories import directory_exists, expand, look_at_file
 from clew.ports import Store
 from clew.runtime.projects import here_filter, walk_sessions
@@ -60,31 +64,74 @@ async def resolve_resume(
     path, opened = await find_file(value, place, is_known) if looks else (None, False)
     if opened:
         return Resolution(value, step="path", path=str(path))
+    resolution = await look_up(store, value, place, viewer=viewer)
+    if path is not None and resolution.step is None:
+        return msgspec.structs.replace(resolution, step="path", path=str(path))
+    return resolution
+
+
+async def look_up(
+    store: Store,
+    value: str,
+    place: Place | None = None,
+    *,
+    purpose: Purpose = "resume",
+    viewer: str = OWNER,
+) -> Resolution:
+    """The sessions that a value may mean: those of the first step that finds any.
+
+    With a `place`, its sessions come first at each step. No file is looked for.
+    """
+    value = check_value(value)
     rejected: list[Rejected] = []
-    for step in ("id", "title", "id_part", "key", "fragment"):
+    for step in PURPOSES[purpose]:
         found, turned_down = await _look(store, step, value, place, viewer=viewer)
-        rejected += turned_down if is_owner else []
+        rejected += turned_down if viewer == OWNER else []
         visible = [each for each in found if may_see(viewer, each.person)]
         if visible:
             return settle(value, step, visible, place, _known(rejected, visible))
-    if path is not None:
-        return Resolution(value, step="path", rejected=tuple(rejected), path=str(path))
     for each in await find_trashed(store, value, viewer=viewer):
         fits: Step = "id_part" if id_prefix(value) else "title"
         rejected.append(Rejected(each.id, fits, "it is in the trash"))
     return Resolution(value, rejected=tuple(rejected))
 
 
-async def get_resumed(store: Store, resolution: Resolution, *, viewer: str = OWNER) -> Session:
-    """The one session of a resolution; `SessionNotFound` or `AmbiguousSession` otherwise."""
-    matches, shown = resolution.matches, shown_value(resolution.value)
-    if not matches:
-        advice = await advise(store, resolution.value, near_only=False, viewer=viewer)
-        raise SessionNotFound(shown, advice)
-    if len(matches) > 1:
-        short_ids = await store.shorten_ids([each.id for each in matches[: SHOWN + 1]])
-        raise AmbiguousSession(shown, matches, short_ids)
-    return matches[0]
+async def get_meant(
+    store: Store, value: str, *, purpose: Purpose = "resume", viewer: str = OWNER
+) -> Session:
+    """The session that a value means; `SessionNotFound` or `AmbiguousId` with the candidates."""
+    resolution = await look_up(store, value, purpose=purpose, viewer=viewer)
+    return await get_resumed(store, resolution, purpose=purpose, viewer=viewer)
+
+
+async def get_trashed(store: Store, value: str, *, viewer: str = OWNER) -> Session:
+    """The session in the trash that a value means, by the beginning of its id or its title."""
+    found = await find_trashed(store, check_value(value), viewer=viewer)
+    if not found:
+        advice = "`clew trash list` shows what is in the trash."
+        raise SessionNotFound(shown_value(value), advice)
+    return await _only(store, value, found)
+
+
+async def get_resumed(
+    store: Store, resolution: Resolution, *, purpose: Purpose = "resume", viewer: str = OWNER
+) -> Session:
+    """The one session of a resolution; `SessionNotFound` or `AmbiguousId` otherwise."""
+    value = resolution.value
+    if not resolution.matches:
+        near_only = purpose != "resume"
+        advice = await advise(store, value, near_only=near_only, viewer=viewer)
+        raise SessionNotFound(shown_value(value), advice)
+    return await _only(store, value, resolution.matches)
+
+
+async def _only(store: Store, value: str, found: Sequence[Session]) -> Session:
+    if len(found) == 1:
+        return found[0]
+    shown = found[: AmbiguousId.SHOWN + 1]
+    short_ids = await store.shorten_ids([each.id for each in shown])
+    candidates = [candidate_of(each, short_ids[each.id]) for each in shown]
+    raise AmbiguousId(shown_value(value), candidates)
 
 
 async def find_file(
@@ -114,12 +161,14 @@ async def _look(
             return (await store.find_sessions(value, limit=1) if is_id(whole or "") else ()), []
         case "title":
             return await store.find_titles(value, limit=MOST), []
-        case "id_part":
-            return await _find_parts(store, value), []
+        case "id_part" | "digits":
+            find = _find_parts if step == "id_part" else _find_digits
+            return await find(store, value), []
         case "key":
             return await _find_by_key(store, value)
-        case _:
+        case "fragment":
             return await _find_fragments(store, value, place, viewer=viewer)
+    return (), []  # a path: a client looks at its own disk, see `find_file`
 
 
 async def _find_parts(store: Store, value: str) -> list[Session]:
@@ -130,6 +179,12 @@ async def _find_parts(store: Store, value: str) -> list[Session]:
         found += await store.find_endings(part, limit=MOST)
     newest = await store.list_sessions(SessionFilter(viewer=OWNER, archived=None), limit=REMEMBERED)
     return found + [each for each in newest.sessions if is_transcript_of(value, each)]
+
+
+async def _find_digits(store: Store, value: str) -> list[Session]:
+    """Sessions whose id begins so, however short that is, or ends so."""
+    begins = await store.find_sessions(value, limit=MOST)
+    return [*begins, *await store.find_endings(value, limit=MOST)]
 
 
 async def _find_by_key(store: Store, key: str) -> tuple[list[Session], list[Rejected]]:
@@ -153,10 +208,10 @@ async def _find_fragments(
         async for session in walk_sessions(store, where | {"text": value}, viewer=viewer):
             if session.title is not None and wanted in fold(session.title):
                 found.append(session)
-            elif len(rejected) < SHOWN:
+            elif len(rejected) < AmbiguousId.SHOWN:
                 why = "it began with these words, but its title does not have them"
                 rejected.append(Rejected(session.id, "fragment", why))
-            if len(found) > SHOWN:
+            if len(found) > AmbiguousId.SHOWN:
                 break
         if found:
             break

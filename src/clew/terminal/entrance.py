@@ -16,14 +16,13 @@ from clew.client.place import locate
 from clew.core.breadcrumb import Breadcrumb
 from clew.core.keys import home_of
 from clew.core.resume import (
-    AmbiguousSession,
     Answer,
     read_answer,
     word_question,
     word_refusal,
 )
 from clew.core.session import Session, SessionFilter
-from clew.errors import ClewError, InvalidInput, NotFound
+from clew.errors import AmbiguousId, ClewError, InvalidInput, NotFound
 from clew.runtime.commands.desk import Desk
 from clew.runtime.resuming import find_question, get_resumed
 from clew.runtime.seat import Reason, Seat, Switched
@@ -135,7 +134,7 @@ class Entrance:
             return Opening(transcript.session, transcript.notes, transcript)
         try:
             return Opening(await get_resumed(store, resolution), explicit=True)
-        except AmbiguousSession:
+        except AmbiguousId:
             if not self.asker.is_attended:
                 raise
             self.asker.note(f'"{value}" fits several sessions.', None)

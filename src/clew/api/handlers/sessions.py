@@ -273,11 +273,12 @@ async def export_session(parts: Parts, params: ExportSession, caller: Caller) ->
 @handles(RESOLVE)
 async def resolve_session(parts: Parts, params: ResolveSession, caller: Caller) -> SessionView:
     """What a person typed; a file is never meant."""
-    from clew.runtime.resuming import get_resumed, resolve_resume  # noqa: PLC0415  # see above
+    from clew.runtime.resuming import get_meant, get_trashed  # noqa: PLC0415  # see above
 
     viewer = caller.person
-    resolution = await resolve_resume(parts.store, params.value, None, viewer=viewer, files=False)
-    session = await get_resumed(parts.store, resolution, viewer=viewer)
+    if params.trashed:
+        return await view(parts, await get_trashed(parts.store, params.value, viewer=viewer))
+    session = await get_meant(parts.store, params.value, purpose=params.purpose, viewer=viewer)
     if session.deleted_at is not None:
         raise SessionNotFound(session.id)
     return await view(parts, session)
@@ -367,12 +368,10 @@ async def get_todos(parts: Parts, params: OneSession, caller: Caller) -> TodoLis
 @handles(FIND)
 async def find_sessions(parts: Parts, params: FindSessions, caller: Caller) -> Found:
     """Those that a person may mean; none is an error that says where it may be."""
-    from clew.runtime.resuming import get_resumed, resolve_resume  # noqa: PLC0415  # see above
+    from clew.runtime.resuming import get_resumed, look_up  # noqa: PLC0415  # see above
 
     viewer = caller.person
-    resolution = await resolve_resume(
-        parts.store, params.value, _place(params), viewer=viewer, files=False
-    )
+    resolution = await look_up(parts.store, params.value, _place(params), viewer=viewer)
     if not resolution.matches:
         await get_resumed(parts.store, resolution, viewer=viewer)
     matches = resolution.matches[:100]
