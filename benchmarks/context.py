@@ -44,7 +44,7 @@ from clew.core.usage import Usage
 from clew.ports import Store
 from clew.store import open_store
 from clew.store.sqlite.backup import back_up
-from clew.testing.diarist import WINDOW, Diarist, read_log
+from clew.testing.long_chat import WINDOW, LongChatModel, read_log
 from clew.wiring import House, open_configured_store
 
 GOAL = "to keep the lighthouse of Eddystone burning"
@@ -89,7 +89,7 @@ class Lived(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class World(msgspec.Struct, frozen=True):
-    """A home with the diarist as its model, and a directory to work in."""
+    """A home with `LongChatModel` as its model, and a directory to work in."""
 
     folder: Path
 
@@ -115,7 +115,7 @@ class World(msgspec.Struct, frozen=True):
         (self.work / "diary.txt").write_text("A quiet day at sea.\n" * 300)
         (self.home / "config.toml").write_text(
             'model = "diary/x"\n[store]\ndurability = "normal"\n[memory]\nflush = false\n'
-            '[providers.diary]\nkind = "python"\nfactory = "clew.testing.diarist:open_model"\n'
+            '[providers.diary]\nkind = "python"\nfactory = "clew.testing.long_chat:open_model"\n'
             f"base_url = {json.dumps(str(self.log))}\ncontext_window = {WINDOW}\n"
         )
 
@@ -183,7 +183,8 @@ async def _say(house: House, session: Session, number: int) -> None:
 
 async def _build(store: Store, session_id: str) -> None:
     """Make the next request out of the store."""
-    model, info = Diarist(), ModelInfo(name="diary/x", provider="diary", context_window=WINDOW)
+    model = LongChatModel()
+    info = ModelInfo(name="diary/x", provider="diary", context_window=WINDOW)
     compaction = await store.find_compaction(session_id)
     rows = await read_window(StoredThread(store, session_id), 200, compaction)
     await build_request(

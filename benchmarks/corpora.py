@@ -16,8 +16,7 @@ from benchmarks.floor import copy_store
 from clew.store import open_sqlite
 from clew.store.sqlite.migrating import shipped_migrations
 from clew.store.sqlite.store import SqliteStore
-from clew.testing.corpus import Blend, Corpus
-from clew.testing.loading import load
+from clew.testing.corpus import Blend, Corpus, load
 
 SEED = 7
 LONG = 10_000

@@ -23,7 +23,7 @@ from clew.core.summaries import parse_sections
 from clew.core.turn import Turn
 from clew.core.usage import Usage
 from clew.runtime.commands import run_command
-from clew.testing.diarist import ANSWER, WINDOW
+from clew.testing.long_chat import ANSWER, WINDOW
 
 Way = Literal["asked", "due", "rescue"]
 
@@ -44,7 +44,7 @@ class Before(msgspec.Struct, frozen=True):
 
 
 class LongWorld(World, frozen=True):
-    """A home with the diarist as its model; the question comes after all that was said."""
+    """A home with `LongChatModel` as its model; the question comes after all that was said."""
 
     way: Way = "asked"
 
@@ -59,7 +59,7 @@ class LongWorld(World, frozen=True):
         self.marks.parent.mkdir()
         (self.home / "config.toml").write_text(
             'model = "diary/x"\n[memory]\nflush = false\n[providers.diary]\nkind = "python"\n'
-            f'factory = "clew.testing.diarist:open_model"\ncontext_window = {WINDOW}\n'
+            f'factory = "clew.testing.long_chat:open_model"\ncontext_window = {WINDOW}\n'
         )
 
     def question(self, number: int) -> str:

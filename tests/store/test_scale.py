@@ -19,8 +19,7 @@ from clew.store import open_sqlite, open_store
 from clew.store.sqlite.listing import ENDINGS, KEYS, list_query
 from clew.store.sqlite.log import SPENT
 from clew.store.sqlite.store import SqliteStore
-from clew.testing.corpus import Corpus
-from clew.testing.loading import load
+from clew.testing.corpus import Corpus, load
 
 pytestmark = [
     pytest.mark.serial,

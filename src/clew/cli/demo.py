@@ -63,8 +63,7 @@ def demo_command(
       clew demo --sessions 5000 --messages 100000
     """
     from clew.testing.clock import FakeClock
-    from clew.testing.corpus import USUAL_LENGTH, Corpus
-    from clew.testing.loading import load
+    from clew.testing.corpus import USUAL_LENGTH, Corpus, load
 
     outer: str | None = (
         ctx.parent.params.get("home") if ctx.parent else None

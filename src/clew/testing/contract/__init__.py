@@ -22,27 +22,20 @@ port alone, inherit from its class (`LogContract`, `SearchContract`, …) instea
 
 from __future__ import annotations
 
-from clew.testing.contract.attachments import AttachmentsContract
+from clew.testing.contract.access import PairingsContract, TokensContract
 from clew.testing.contract.forks import ForksContract
-from clew.testing.contract.handles import HandlesContract
 from clew.testing.contract.inbox import InboxContract
-from clew.testing.contract.leases import LeasesContract
-from clew.testing.contract.limits import LimitsContract
-from clew.testing.contract.listing import ListingContract
+from clew.testing.contract.leases import AttachmentsContract, LeasesContract, ProcessesContract
+from clew.testing.contract.listing import ListingContract, OverviewContract
 from clew.testing.contract.log import LogContract
 from clew.testing.contract.notes import NotesContract
 from clew.testing.contract.outbox import OutboxContract
-from clew.testing.contract.overview import OverviewContract
-from clew.testing.contract.pairings import PairingsContract
-from clew.testing.contract.processes import ProcessesContract
-from clew.testing.contract.retention import RetentionContract
 from clew.testing.contract.search import SearchContract
 from clew.testing.contract.sessions import SessionsContract
-from clew.testing.contract.text import TextContract
-from clew.testing.contract.tokens import TokensContract
-from clew.testing.contract.trash import TrashContract
+from clew.testing.contract.store import HandlesContract
+from clew.testing.contract.trash import RetentionContract, TrashContract
 from clew.testing.contract.turns import TurnsContract
-from clew.testing.contract.types import TypesContract
+from clew.testing.contract.values import LimitsContract, TextContract, TypesContract
 
 __all__ = [
     "AttachmentsContract",

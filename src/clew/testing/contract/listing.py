@@ -1,18 +1,37 @@
-"""`ports.Sessions`: lists, their filters, their cursors, and who sees what."""
+"""`ports.Sessions`: lists with filters and cursors, the names of all sessions, their states.
+
+What a viewer sees is part of every one of them.
+"""
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
 
-from clew.core.session import SessionEdit, SessionFilter
-from clew.errors import InvalidCursor
+from clew.core.changes import AddCompaction, EndTurn, ResumeTurn, StartTurn, UndoTurn
+from clew.core.overview import NAME_TEXT, SessionName, SessionState
+from clew.core.session import Session, SessionEdit, SessionFacts, SessionFilter
+from clew.core.turn import LEASE_MS, Lease, TurnEnd
+from clew.errors import InvalidCursor, InvalidInput
 from clew.ports import Store
-from clew.testing.clock import SECOND, FakeClock
-from clew.testing.contract.case import Contract, listed, make, say
+from clew.testing.clock import DAY, SECOND, FakeClock
+from clew.testing.contract.case import (
+    UNKNOWN,
+    Contract,
+    OpenStore,
+    dead_identity,
+    listed,
+    make,
+    record,
+    say,
+    take_turn,
+)
+from clew.testing.contract.turns import ask
 
 GUEST = "telegram:7"
+NOTHING = SessionState()
 
 
 async def pages(store: Store, where: SessionFilter, limit: int) -> list[list[str]]:
@@ -216,3 +235,324 @@ class ListingContract(Contract):
         made = {(await make(store)).id, (await make(store, person=GUEST)).id}
 
         assert set(await listed(store)) == made
+
+
+def name_of(session: Session) -> SessionName:
+    """What a list of names shows of a session."""
+    return SessionName(
+        id=session.id,
+        title=session.title,
+        short_summary=session.short_summary,
+        preview=session.preview,
+        cwd=session.cwd,
+        project=session.project,
+        platform=session.platform,
+        kind=session.kind,
+        person=session.person,
+        updated_at=session.updated_at,
+        pinned=session.pinned,
+        message_count=session.message_count,
+        archived=session.archived_at is not None,
+    )
+
+
+async def named(store: Store, where: SessionFilter, limit: int) -> list[list[SessionName]]:
+    """A list of names, page by page."""
+    found: list[list[SessionName]] = []
+    cursor = None
+    while True:
+        page = await store.list_names(where, limit=limit, cursor=cursor)
+        found.append(list(page.names))
+        cursor = page.cursor
+        if cursor is None:
+            return found
+
+
+async def begin(store: Store, session_id: str, holder: str, turn_id: str) -> Lease:
+    """Take the lease and start a turn."""
+    lease = await store.acquire_lease(session_id, holder)
+    await store.record(session_id, lease.epoch, StartTurn(turn_id=turn_id))
+    return lease
+
+
+async def state(store: Store, session_id: str) -> SessionState:
+    """What goes on in one session."""
+    return (await store.list_states([session_id]))[session_id]
+
+
+class OverviewContract(Contract):
+    """Names and states."""
+
+    async def test_a_name_shows_what_the_session_is_found_by(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        session = await make(
+            store, title="Tïtle\0", cwd="/hére\ud800", project="/p", platform="tg", kind="dm",
+            person=GUEST,
+        )  # fmt: skip
+        clock.advance(SECOND)
+        await say(store, session.id, "first\ufff9 prompt", "second")
+        await store.describe_session(session.id, SessionFacts(short_summary="in short"))
+        await store.edit_session(session.id, SessionEdit(pinned=True, archived=True))
+
+        page = await store.list_names(SessionFilter(viewer="owner", archived=True))
+
+        assert page.names == (name_of(await store.get_session(session.id)),)
+        assert page.names[0].preview == "first\ufff9 prompt"
+        assert (page.names[0].pinned, page.names[0].archived) == (True, True)
+        assert page.cursor is None
+
+    async def test_long_texts_are_cut_in_a_name(self, store: Store) -> None:
+        session = await make(store)
+        await say(store, session.id, "a prompt that goes on " * 100)
+        long = "狐\0" * NAME_TEXT
+        await record(
+            store, session.id,
+            AddCompaction(compaction_id="c", keep_from=1, summary="s", short_summary=long),
+        )  # fmt: skip
+
+        (name,) = (await store.list_names(SessionFilter(viewer="owner"))).names
+
+        assert name.short_summary == long[:NAME_TEXT]
+        assert name.preview is not None
+        assert len(name.preview) <= NAME_TEXT
+
+    async def test_names_are_the_list_in_its_order_whatever_the_filter(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        for number in range(18):
+            session = await make(
+                store, title=f"number {number}", platform=("cli", "tg")[number % 2],
+                person=("owner", GUEST)[number % 3 == 0], cwd=("/a", None)[number % 4 == 0],
+            )  # fmt: skip
+            edit = SessionEdit(pinned=number % 5 == 0, archived=number % 7 == 0)
+            await store.edit_session(session.id, edit)
+            if number % 6 == 1:
+                await store.delete_sessions([session.id])
+            clock.advance(number % 2)
+
+        compared = 0
+        for viewer, archived, trashed, platform in product(
+            ("owner", GUEST), (False, True, None), (False, True), (None, "tg")
+        ):
+            where = SessionFilter(
+                viewer=viewer, archived=archived, trashed=trashed, platform=platform
+            )
+            sessions = (await store.list_sessions(where, limit=100)).sessions
+            pages = await named(store, where, 3)
+
+            assert [name for page in pages for name in page] == list(map(name_of, sessions))
+            assert all(len(page) == 3 for page in pages[:-1])
+            compared += len(sessions)
+        assert compared > 50
+
+    async def test_names_and_sessions_go_on_from_each_others_cursors(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        for _ in range(5):
+            await make(store)
+            clock.advance(1)
+        where = SessionFilter(viewer="owner")
+        whole = [name.id for name in (await store.list_names(where)).names]
+
+        names = await store.list_names(where, limit=2)
+        sessions = await store.list_sessions(where, limit=2, cursor=names.cursor)
+        rest = await store.list_names(where, cursor=sessions.cursor)
+
+        parts = (names.names, sessions.sessions, rest.names)
+        assert [each.id for part in parts for each in part] == whole
+
+    async def test_a_cursor_of_names_goes_on_while_rows_change(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        made = []
+        for _ in range(6):
+            made.append((await make(store)).id)
+            clock.advance(1)
+        where = SessionFilter(viewer="owner")
+        first = await store.list_names(where, limit=2)
+
+        await say(store, made[1], "moves to the top")
+        await store.delete_sessions([made[4], made[2]])
+        rest = await store.list_names(where, cursor=first.cursor)
+
+        assert [name.id for name in rest.names] == [made[3], made[0]]
+
+    async def test_names_refuse_a_cursor_from_elsewhere(self, store: Store) -> None:
+        with pytest.raises(InvalidCursor):
+            await store.list_names(SessionFilter(viewer="owner"), cursor="x")
+
+    # --- what goes on -------------------------------------------------------------------------
+
+    async def test_in_most_sessions_nothing_goes_on(self, store: Store) -> None:
+        fresh, used = await make(store), await make(store)
+        await take_turn(store, used.id, "hello")
+
+        assert await store.list_states([fresh.id, used.id]) == {fresh.id: NOTHING, used.id: NOTHING}
+        assert await store.list_states([]) == {}
+
+    async def test_states_are_of_sessions_that_exist(self, store: Store) -> None:
+        archived, trashed, purged = [(await make(store)).id for _ in range(3)]
+        await store.edit_session(archived, SessionEdit(archived=True))
+        await store.delete_sessions([trashed, purged])
+        await store.purge_sessions([purged])
+
+        states = await store.list_states([UNKNOWN, archived, trashed, purged, archived])
+
+        assert states == {archived: NOTHING, trashed: NOTHING}
+
+    async def test_an_id_that_is_no_text_is_refused(self, store: Store) -> None:
+        with pytest.raises(InvalidInput):
+            await store.list_states([5])  # type: ignore[list-item]  # on purpose
+
+    async def test_a_session_runs_from_the_start_of_a_turn_to_its_end(
+        self, store: Store, other: Store
+    ) -> None:
+        session = await make(store)
+        lease = await store.acquire_lease(session.id, store.identity)
+        assert await state(other, session.id) == NOTHING
+
+        await store.record(session.id, lease.epoch, StartTurn(turn_id="t"))
+        for each in (store, other):
+            assert await state(each, session.id) == SessionState(running=True)
+
+        await store.record(session.id, lease.epoch, EndTurn(turn_id="t", status="done"))
+        assert await state(other, session.id) == NOTHING
+
+    async def test_a_session_waits_until_its_question_is_answered(
+        self, store: Store, other: Store, clock: FakeClock
+    ) -> None:
+        session = await make(store)
+        lease = await begin(store, session.id, store.identity, "t")
+        await store.record(session.id, lease.epoch, ask("t", "a", clock() + 10 * SECOND))
+        asked = await state(other, session.id)
+
+        await other.decide_approval("a", "yes", by="owner")
+        answered = await state(other, session.id)
+        await store.record(session.id, lease.epoch, ResumeTurn("t"))
+
+        assert asked == SessionState(running=True, waiting=True)
+        assert answered == await state(other, session.id) == SessionState(running=True)
+
+    async def test_a_session_waits_while_one_of_two_questions_is_open(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        session = await make(store)
+        lease = await begin(store, session.id, store.identity, "t")
+        for each in ("a", "b"):
+            await store.record(session.id, lease.epoch, ask("t", each, clock() + SECOND))
+        await store.decide_approval("a", "yes", by="owner")
+        await store.record(session.id, lease.epoch, ResumeTurn("t"))
+
+        assert (await state(store, session.id)).waiting
+
+    async def test_nobody_waits_for_an_answer_to_an_expired_question(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        session = await make(store)
+        lease = await begin(store, session.id, store.identity, "t")
+        await store.record(session.id, lease.epoch, ask("t", "a", clock() + SECOND))
+        clock.advance(SECOND)
+
+        assert await store.list_approvals(session.id) == ()
+        assert await state(store, session.id) == SessionState(running=True)
+
+    async def test_what_a_dead_process_was_at_is_interrupted_and_waits_for_nobody(
+        self, store: Store, open_store: OpenStore, clock: FakeClock
+    ) -> None:
+        session = await make(store)
+        gone = await dead_identity(open_store, clock)
+        lease = await begin(store, session.id, f"{gone}#lane", "t")
+        await store.record(session.id, lease.epoch, ask("t", "a", clock() + DAY))
+
+        assert await state(store, session.id) == SessionState(interrupted=True)
+
+        await store.interrupt_turns(session.id)
+        assert await state(store, session.id) == SessionState(interrupted=True)
+
+    async def test_a_turn_whose_lease_ran_out_is_interrupted(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        session = await make(store)
+        await begin(store, session.id, "somebody", "t")
+        clock.advance(LEASE_MS - 1)
+        assert await state(store, session.id) == SessionState(running=True)
+
+        clock.advance(1)
+
+        assert await state(store, session.id) == SessionState(interrupted=True)
+
+    async def test_a_turn_whose_lease_was_given_back_is_interrupted(self, store: Store) -> None:
+        session = await make(store)
+        await store.release_lease(await begin(store, session.id, store.identity, "t"))
+
+        assert await state(store, session.id) == SessionState(interrupted=True)
+
+    async def test_a_session_is_no_longer_interrupted_after_the_next_turn(
+        self, store: Store
+    ) -> None:
+        session = await make(store)
+        await store.release_lease(await begin(store, session.id, store.identity, "t"))
+        await store.interrupt_turns(session.id)
+
+        await take_turn(store, session.id, "again")
+
+        assert await state(store, session.id) == NOTHING
+
+    async def test_a_turn_that_was_taken_back_is_not_interrupted(self, store: Store) -> None:
+        session = await make(store)
+        await record(
+            store, session.id,
+            StartTurn(turn_id="t"), EndTurn(turn_id="t", status="interrupted"), UndoTurn("t"),
+        )  # fmt: skip
+
+        assert await state(store, session.id) == NOTHING
+
+    @pytest.mark.parametrize("status", ["done", "failed", "aborted"])
+    async def test_other_ends_are_no_interruption(self, store: Store, status: TurnEnd) -> None:
+        session = await make(store)
+        await record(store, session.id, StartTurn(turn_id="t"), EndTurn(turn_id="t", status=status))
+
+        assert await state(store, session.id) == NOTHING
+
+    async def test_a_fork_does_not_inherit_what_goes_on(self, store: Store) -> None:
+        session = await make(store)
+        await begin(store, session.id, store.identity, "t")
+        await store.attach(session.id)
+
+        fork = await store.fork_session(session.id)
+
+        assert await state(store, fork.id) == NOTHING
+
+    async def test_an_open_terminal_is_seen_by_all(
+        self, store: Store, other: Store, open_store: OpenStore, clock: FakeClock
+    ) -> None:
+        mine, theirs, left = [(await make(store)).id for _ in range(3)]
+        here, _ = await store.attach(mine, terminal="pts/1")
+        there, _ = await other.attach(theirs)
+        gone = await open_store(clock)
+        await gone.attach(left)
+        await gone.close()
+
+        states = await store.list_states([mine, theirs, left])
+
+        assert states == await other.list_states([mine, theirs, left])
+        assert states == {
+            mine: SessionState(attachment=here),
+            theirs: SessionState(attachment=there),
+            left: NOTHING,
+        }
+        assert store.identity == f"{here.process}@{here.host}" != f"{there.process}@{there.host}"
+
+    async def test_many_states_are_asked_for_at_once(self, store: Store) -> None:
+        made = [(await make(store)).id for _ in range(220)]
+        for number, each in enumerate(made[:8]):
+            await begin(store, each, store.identity, f"t{number}")
+            if number % 2:
+                await store.attach(each)
+
+        states = await store.list_states(made)
+
+        assert set(states) == set(made)
+        assert [each for each in made if states[each].running] == made[:8]
+        assert [each for each in made if states[each].attachment] == made[1:8:2]

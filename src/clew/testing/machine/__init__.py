@@ -12,11 +12,7 @@ from __future__ import annotations
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from clew.testing.machine.keeping import Keeping
-from clew.testing.machine.pair import Check, OpenEmpty
-from clew.testing.machine.reading import Reading
-from clew.testing.machine.vocabulary import KEYS, WORDS
-from clew.testing.machine.writing import Writing
+from clew.testing.machine.rules import KEYS, WORDS, Check, Keeping, OpenEmpty, Reading, Writing
 
 
 class StoreMachine(Writing, Keeping, Reading):

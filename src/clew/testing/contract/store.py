@@ -1,4 +1,4 @@
-"""`ports.Store` itself: its numbers, and its end."""
+"""`ports.Store` itself: its counts, and what every call does once it is closed."""
 
 from __future__ import annotations
 

@@ -22,8 +22,7 @@ from pydantic_ai.settings import ModelSettings
 
 from clew.core.estimate import estimate_text
 from clew.core.summaries import SUMMARY_INSTRUCTION, parse_sections
-from clew.testing.scripted import ScriptedModel, ScriptedStream
-from clew.testing.sent import Sent
+from clew.testing.scripted import ScriptedModel, ScriptedStream, Sent
 
 WINDOW: Final = 16_000
 ANSWER: Final = "I wrote that down and went on with it. " * 12
@@ -31,8 +30,8 @@ GOAL: Final = re.compile(r"My goal is ([^.\n]+)\.")
 SO_FAR: Final = re.compile(r"<summary-so-far>\n(.*?)\n</summary-so-far>", re.DOTALL)
 
 
-class Diarist(ScriptedModel):
-    """See the module."""
+class LongChatModel(ScriptedModel):
+    """A model that answers from the request alone; see the module."""
 
     def __init__(self, log: Path | None = None, window: int = WINDOW) -> None:
         super().__init__(["unused"])
@@ -58,7 +57,7 @@ class Diarist(ScriptedModel):
         if tokens > self._window:
             category = exceptions.ModelContextWindowExceededError
             raise exceptions.ModelHTTPError.for_category(
-                category, status_code=413, model_name="diarist", body=None, headers=None
+                category, status_code=413, model_name="long-chat", body=None, headers=None
             )
         answer: dict[str, Any] = (
             {"text": summarise(sent.user), "chunk": 4_000} if kind == "summary" else say(sent)
@@ -108,7 +107,7 @@ def say(sent: Sent) -> dict[str, Any]:
 
 def open_model(_model_id: str, *, base_url: str | None = None, **_: Any) -> Model[Any]:
     """A factory for the configuration."""
-    return Diarist(Path(base_url) if base_url else None)
+    return LongChatModel(Path(base_url) if base_url else None)
 
 
 def read_log(log: Path) -> Sequence[tuple[str, int]]:
