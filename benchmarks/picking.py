@@ -21,10 +21,15 @@ from textual import events
 
 from benchmarks.corpora import Setting, open_at
 from benchmarks.measuring import Finding, seconds
+from clew.api.handlers.parts import Caller
+from clew.api.local import Calls, LocalTransport
+from clew.client.client import Client
 from clew.client.place import locate
+from clew.config import load
 from clew.core.session import OWNER, Session, SessionFilter
 from clew.ports import Store
 from clew.terminal.picker.app import PickerApp, spare_collector
+from clew.wiring import House
 
 FIRST = 1.3
 NAMES = 0.100
@@ -58,11 +63,10 @@ async def picking(setting: Setting) -> list[Finding]:
 class Watched(PickerApp):
     """A picker that says when a frame has been painted, and that draws on nothing."""
 
-    def __init__(self, store: Store, only: tuple[Session, ...] = ()) -> None:
+    def __init__(self, client: Client, only: tuple[Session, ...] = ()) -> None:
         super().__init__(
-            store,
+            client,
             place=locate(Path.cwd().anchor),
-            viewer=OWNER,
             now=lambda: time.time_ns() // 1_000_000,
             zone=lambda _at: UTC,
             only=only,
@@ -86,14 +90,21 @@ async def opened(app: Watched) -> AsyncIterator[Watched]:
 # --- the first frame --------------------------------------------------------------------------
 
 
+def client_of(store: Store) -> Client:
+    """A client in this process."""
+    house = House(load(home="/nowhere", environ={}), store)
+    return Client(transport=LocalTransport(Calls(house), Caller()))
+
+
 async def _first_frames(store: Store) -> list[Finding]:
+    client = client_of(store)
     page = await store.list_sessions(SessionFilter(viewer=OWNER), limit=20)
     count = await store.count_sessions(SessionFilter(viewer=OWNER))
     static: list[float] = []
     full: list[float] = []
     for _ in range(ROUNDS + 1):  # the first of each warms up
-        static.append(await _frame(store, page.sessions))
-        full.append(await _frame(store, ()))
+        static.append(await _frame(client, page.sessions))
+        full.append(await _frame(client, ()))
     ratio = min(full[1:]) / min(static[1:])
     return [
         Finding(
@@ -108,13 +119,13 @@ async def _first_frames(store: Store) -> list[Finding]:
     ]
 
 
-async def _frame(store: Store, only: tuple[Session, ...]) -> float:
+async def _frame(client: Client, only: tuple[Session, ...]) -> float:
     """CPU seconds until the first frame that has rows."""
     shown = asyncio.Event()
     spent = 0.0
     gc.collect()
     began = time.process_time()
-    app = Watched(store, only)
+    app = Watched(client, only)
 
     def look() -> None:
         nonlocal spent
@@ -180,7 +191,7 @@ class Typist:
 
 
 async def _keys(store: Store) -> list[Finding]:
-    app = Watched(store)
+    app = Watched(client_of(store))
     async with opened(app):
         typist = Typist(app)
         first = await _type(typist, "the", FAST)  # while names are still being loaded

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from tests.cli.conftest import Home
+from tests.cli.gateways import run_gateway
 from tests.cli.screens import CLEW, Terminal
 
 CAPTURED = f"""
@@ -57,6 +58,19 @@ def test_leaving_without_a_choice_is_no_error(home: Home, tmp_path: Path) -> Non
         terminal.type(key)
         terminal.wait_for("No session selected")
         assert terminal.finish() == 0
+
+
+def test_a_session_of_a_gateway_is_picked_there(home: Home, tmp_path: Path) -> None:
+    session = home.add("Alpha", "hello", cwd=str(tmp_path))
+    away = Home(tmp_path / "away")
+    with run_gateway(home) as gateway:
+        at = ("--url", gateway.url, "--token", gateway.token)
+        terminal = Terminal(away, "pick", "--print", *at, cwd=tmp_path)
+        terminal.wait_for("Alpha")
+        terminal.type(ENTER)
+        assert terminal.finish() == 0
+        assert session.id in terminal.text
+        assert "No sessions found" in away.clew("pick", "--print").stderr
 
 
 def test_without_sessions_there_is_nothing_to_pick(home: Home) -> None:

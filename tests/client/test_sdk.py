@@ -6,6 +6,7 @@ import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from functools import cached_property
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -23,6 +24,8 @@ from clew.api.usage import UsageReport
 from clew.client import sessions
 from clew.client.client import Client
 from clew.core.usage import UsageBy
+from clew.errors import InvalidInput
+from clew.store import open_store
 from tests.client.conftest import Place
 
 NAMED = [pytest.param(each, id=each.name) for each in OPERATIONS]
@@ -189,6 +192,33 @@ async def test_states_todos_and_what_may_be_meant(place: Place, client: Client) 
     assert list(states) == [session.id]
     assert await client.sessions.todos(session.id) == ()
     assert [each.id for each in await client.sessions.find("Threads")] == [session.id]
+
+
+async def test_names_of_some_sessions_come_in_their_order_archived_ones_too(
+    place: Place, client: Client
+) -> None:
+    one, two = await place.session(title="One"), await place.session("cli:b", title="Two")
+    gone = await place.session("cli:c", title="Gone")
+    await client.sessions.update(two.id, archived=True)
+    await client.sessions.delete(gone.id)
+    page = await client.sessions.names([two.id, gone.id, one.id, ID])
+    assert [(each.title, each.archived) for each in page.names] == [("Two", True), ("One", False)]
+    assert (await client.sessions.names([])).names == ()
+    assert (await (await place.client("guest")).sessions.names([one.id])).names == ()
+    with pytest.raises(InvalidInput, match="leave out the other parameters"):
+        await client.sessions.names([one.id], platform="cli")
+
+
+async def test_a_state_says_whether_another_process_has_the_session_open(
+    place: Place, client: Client, tmp_path: Path
+) -> None:
+    mine, theirs = await place.session(), await place.session("cli:b")
+    await place.store.attach(mine.id)
+    async with await open_store(f"sqlite://{tmp_path}/store/sessions.db") as other:
+        await other.attach(theirs.id)
+        states = await client.sessions.states([mine.id, theirs.id])
+    assert states[mine.id].attachment is not None
+    assert (states[mine.id].elsewhere, states[theirs.id].elsewhere) == (False, True)
 
 
 async def test_models_commands_and_one_message_of_the_queue(place: Place, client: Client) -> None:

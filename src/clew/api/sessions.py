@@ -272,9 +272,24 @@ def _facts(session: Session, short_id: str, state: SessionState) -> dict[str, An
 
 
 # --- looking ----------------------------------------------------------------------------------
-class ListNames(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The same list as that of sessions, of names only."""
+SessionIds = Annotated[
+    str,
+    Meta(
+        pattern="^[0-9a-f,-]+$",
+        min_length=36,
+        max_length=37 * 200,
+        extra={WORDS: "whole session ids with commas between them"},
+    ),
+]
 
+
+class ListNames(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The same list as that of sessions, of names only.
+
+    `ids`: just these sessions, in this order, archived ones too; goes with no other parameter.
+    """
+
+    ids: SessionIds | None = None
     limit: Annotated[int, Meta(ge=1, le=5_000)] = 500
     cursor: Cursor | None = None
     platform: Word | None = None
@@ -299,21 +314,26 @@ class SearchMessages(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class ListStates(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whole ids, parted by commas."""
 
-    ids: Annotated[
-        str,
-        Meta(
-            pattern="^[0-9a-f,-]+$",
-            min_length=36,
-            max_length=37 * 200,
-            extra={WORDS: "whole session ids with commas between them"},
-        ),
-    ]
+    ids: SessionIds
+
+
+class StateView(SessionState, frozen=True, omit_defaults=True):
+    """What goes on in a session. `elsewhere`: a terminal of another process has it open."""
+
+    elsewhere: bool = False
 
 
 class StateList(msgspec.Struct, frozen=True):
     """What goes on in sessions, by id."""
 
-    states: dict[str, SessionState]
+    states: dict[str, StateView]
+
+
+def view_state(state: SessionState, process: str) -> StateView:
+    """A state as it is shown to a caller whose calls run in this process (`Store.identity`)."""
+    holder = state.attachment
+    elsewhere = holder is not None and f"{holder.process}@{holder.host}" != process
+    return StateView(state.running, state.waiting, state.interrupted, holder, elsewhere)
 
 
 class TodoList(msgspec.Struct, frozen=True):

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from clew.cli.app import App, json_option, pass_app
+from clew.cli.app import App, gateway_options, json_option, pass_app
 from clew.cli.options import ALONE
 
 if TYPE_CHECKING:
-    from clew.ports import Store
-    from clew.terminal.entrance import Picked
+    from clew.client.client import Client
+    from clew.core.session import Session
+    from clew.terminal.picker import Picked
 
 
 @click.command("pick")
 @click.option("--print", "prints", is_flag=True, help="Print the id of the chosen one, no chat.")
 @click.option("--all", "everywhere", is_flag=True, help="Begin with all directories (--print).")
 @click.option("--no-resume-hint", is_flag=True, help="Don't say at the end how to come back.")
+@gateway_options
 @json_option
 @pass_app
 def pick_command(app: App, prints: bool, everywhere: bool, no_resume_hint: bool) -> None:
@@ -33,6 +35,7 @@ def pick_command(app: App, prints: bool, everywhere: bool, no_resume_hint: bool)
       clew pick
       clew show "$(clew pick --print)"
       clew pick --all --json
+      clew pick --url https://clew.example.org --token file:~/clew.token
     """
     if prints or app.json:
         _print_choice(app, everywhere=everywhere)
@@ -42,48 +45,52 @@ def pick_command(app: App, prints: bool, everywhere: bool, no_resume_hint: bool)
     from clew.cli.chat import run_chat
     from clew.cli.talking import Choice
 
-    run_chat(app, Choice(resume=ALONE), plain=False, hint=not no_resume_hint)
+    choice = Choice(resume=ALONE, url=app.url, token=app.token)
+    run_chat(app, choice, plain=False, hint=not no_resume_hint)
 
 
 def _print_choice(app: App, *, everywhere: bool) -> None:
-    from clew.cli.jsonout import session_value
-    from clew.core.session import OWNER, SessionFilter
-    from clew.errors import InvalidInput
+    async def pick(client: Client) -> Picked | None:
+        return await _pick(app, client, everywhere=everywhere)
 
-    async def pick(store: Store) -> tuple[Picked | None, dict[str, str]]:
-        if not (await store.list_sessions(SessionFilter(viewer=OWNER), limit=1)).sessions:
-            app.note("No sessions found")
-            return None, {}
-        # The answer may go to a program: then the picker is drawn beside it.
-        if not (sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())):
-            raise InvalidInput("Nobody is here to choose. `clew list` shows what there is.")
-        picked = await _open_picker(app, store, everywhere=everywhere)
-        if picked is None:
-            app.note("No session selected")
-            return None, {}
-        return picked, await store.shorten_ids([picked.session.id])
-
-    picked, short = app.run(pick)
+    picked = app.call(pick)
     if app.json:
-        session = None if picked is None else session_value(picked.session, short)
+        session = None if picked is None else _to_value(picked.session)
         app.emit({"session": session, "forks": picked is not None and picked.forks})
     elif picked is not None:
         app.say(picked.session.id)
 
 
-async def _open_picker(app: App, store: Store, *, everywhere: bool) -> Picked | None:
+async def _pick(app: App, client: Client, *, everywhere: bool) -> Picked | None:
     from clew.client.place import locate
-    from clew.core.session import OWNER
-    from clew.terminal.picker.app import PickerApp, spare_collector
+    from clew.errors import InvalidInput
+    from clew.terminal.picker import run_picker
 
-    spare_collector()
-    picker = PickerApp(
-        store,
+    if not (await client.sessions.names(limit=1)).names:
+        app.note("No sessions found")
+        return None
+    # The answer may go to a program: then the picker is drawn beside it.
+    if not (sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())):
+        raise InvalidInput("Nobody is here to choose. `clew list` shows what there is.")
+    picked = await run_picker(
+        client,
         place=locate(scope=app.config.session.scope),
-        viewer=OWNER,
         now=app.clock,
         zone=app.zone,
         everywhere=everywhere,
         dark=app.is_dark,
     )
-    return await picker.run_async()
+    if picked is None:
+        app.note("No session selected")
+    return picked
+
+
+def _to_value(session: Session) -> dict[str, Any]:
+    """The session with the id that people type, as every command prints it."""
+    import msgspec
+
+    from clew.core.session import Session
+
+    value: dict[str, Any] = msgspec.to_builtins(session)
+    shown = (*Session.__struct_fields__, "short_id")
+    return {name: value[name] for name in shown if name in value}

@@ -32,6 +32,7 @@ from clew.api.sessions import (
     SessionList,
     SessionPreview,
     SessionView,
+    StateView,
     Stopped,
     StopSession,
     UpdateSession,
@@ -41,7 +42,7 @@ from clew.core.compaction import Compacted
 from clew.core.message import Message
 from clew.core.models import Thinking
 from clew.core.notes import Todo
-from clew.core.overview import NamePage, SessionName, SessionState
+from clew.core.overview import NamePage, SessionName
 from clew.core.resume import Purpose
 from clew.core.search import SearchHit, SearchPage
 from clew.core.session import SendPolicy
@@ -122,6 +123,7 @@ class Sessions(Noun):
 
     async def names(
         self,
+        ids: Iterable[str] | None = None,
         *,
         limit: int = 500,
         cursor: str | None = None,
@@ -129,8 +131,16 @@ class Sessions(Noun):
         cwd: str | None = None,
         project: str | None = None,
     ) -> NamePage:
-        """A page of names, in the order of `list`: what it takes to find one of very many."""
-        params = ListNames(limit=limit, cursor=cursor, platform=platform, cwd=cwd, project=project)
+        """A page of names, in the order of `list`: what it takes to find one of very many.
+
+        With `ids`, the names of at most 200 sessions, in that order; nothing else goes with it.
+        """
+        listed = None if ids is None else ",".join(ids)
+        if listed == "":
+            return NamePage(())
+        params = ListNames(
+            ids=listed, limit=limit, cursor=cursor, platform=platform, cwd=cwd, project=project
+        )
         return await self._do(sessions.NAMES, params)
 
     async def iter_names(
@@ -325,7 +335,7 @@ class Sessions(Noun):
         params = PreviewSession(id=session, limit=limit, characters=characters)
         return await self._do(sessions.PREVIEW, params)
 
-    async def states(self, ids: Iterable[str]) -> dict[str, SessionState]:
+    async def states(self, ids: Iterable[str]) -> dict[str, StateView]:
         """What goes on in at most 200 sessions, by id; those that are not there are left out."""
         listed = ",".join(ids)
         return (await self._do(sessions.STATES, ListStates(ids=listed))).states if listed else {}

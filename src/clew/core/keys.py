@@ -176,6 +176,11 @@ class Place(msgspec.Struct, frozen=True):
         return home_of(session, self.scope) == self.project
 
 
+def here_filter(place: Place) -> dict[str, Any]:
+    """What narrows a list to the sessions of a place: its project, or the directory itself."""
+    return {"project": place.project} if place.scope == "git" else {"cwd": place.cwd}
+
+
 def home_of(session: Session, scope: Scope) -> str | None:
     """The directory that a session belongs to; None for those of channels."""
     if scope == "git" and session.project is not None:

@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from clew.core.session import Kind
+from clew.core.session import Kind, Session
 from clew.core.turn import Attachment, TurnStatus
 
 NAME_TEXT = 200
@@ -35,6 +35,29 @@ class SessionName(msgspec.Struct, frozen=True, gc=False):
     pinned: bool
     message_count: int
     archived: bool
+
+
+def name_of(session: Session) -> SessionName:
+    """The name of a session that is known whole."""
+    return SessionName(
+        id=session.id,
+        title=session.title,
+        short_summary=_cut(session.short_summary),
+        preview=_cut(session.preview),
+        cwd=session.cwd,
+        project=session.project,
+        platform=session.platform,
+        kind=session.kind,
+        person=session.person,
+        updated_at=session.updated_at,
+        pinned=session.pinned,
+        message_count=session.message_count,
+        archived=session.archived_at is not None,
+    )
+
+
+def _cut(text: str | None) -> str | None:
+    return None if text is None else text[:NAME_TEXT]
 
 
 class NamePage(msgspec.Struct, frozen=True):

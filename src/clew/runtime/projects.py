@@ -22,6 +22,7 @@ from clew.core.keys import (
     candidate_keys,
     check_key,
     choose_cli_key,
+    here_filter,
     home_of,
     recorded_identity,
     weigh_claim,
@@ -184,11 +185,6 @@ async def list_home(store: Store, directory: str, scope: Scope) -> list[Session]
     column = "project" if scope == "git" else "cwd"
     where = {column: directory, "platform": "cli", "archived": None}
     return [each async for each in walk_sessions(store, where, first=MOST)]
-
-
-def here_filter(place: Place) -> dict[str, Any]:
-    """What narrows a list to the sessions of a place."""
-    return {"project": place.project} if place.scope == "git" else {"cwd": place.cwd}
 
 
 async def walk_sessions(

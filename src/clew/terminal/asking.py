@@ -13,9 +13,9 @@ from clew.core.names import counted, recent_name, time_ago
 from clew.core.session import Session, SessionFilter
 from clew.runtime.commands.desk import Desk
 from clew.runtime.projects import here_filter
-from clew.terminal.entrance import Picked
 from clew.terminal.lines import Lines
 from clew.terminal.paper import Paper
+from clew.terminal.picker import Picked
 
 CHOICES: Final = 10
 

@@ -26,6 +26,7 @@ from clew.errors import AmbiguousId, ClewError, InvalidInput, NotFound
 from clew.runtime.commands.desk import Desk
 from clew.runtime.resuming import find_question, get_resumed
 from clew.runtime.seat import Reason, Seat, Switched
+from clew.terminal.picker import Picked
 
 if TYPE_CHECKING:
     from clew.transfer.opening import TranscriptOpening
@@ -57,13 +58,6 @@ class Opening(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
     transcript: TranscriptOpening | None = None
     explicit: bool = False
-    forks: bool = False
-
-
-class Picked(msgspec.Struct, frozen=True):
-    """A session that the person chose: to go on with it, or to branch off."""
-
-    session: Session
     forks: bool = False
 
 

@@ -18,8 +18,9 @@ from clew.runtime.seat import Switched
 from clew.runtime.unfinished import list_unfinished
 from clew.terminal.asking import LineAsker
 from clew.terminal.drawing import one_line, question_lines
-from clew.terminal.entrance import Entrance, Picked
+from clew.terminal.entrance import Entrance
 from clew.terminal.lines import Lines
+from clew.terminal.picker import Picked
 from clew.terminal.scribe import Scribe
 from clew.terminal.talk import Talk, read_command
 

@@ -1,4 +1,4 @@
-"""A picker over a real store, and the hands of a person at it."""
+"""A picker over a real store, in process or through a gateway, and the hands of a person at it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,19 @@ from typing import Any
 from textual import events
 from textual.pilot import Pilot
 
+from clew.api.handlers.parts import Caller
+from clew.api.local import Calls, LocalTransport
+from clew.client.client import Client
 from clew.client.place import locate
+from clew.config import load
 from clew.core.changes import AddMessage
 from clew.core.message import Draft
-from clew.core.session import NewSession, Session
+from clew.core.session import OWNER, NewSession, Session
 from clew.ports import Store
 from clew.runtime.projects import Place
-from clew.terminal.entrance import Picked
+from clew.terminal.picker import Picked
 from clew.terminal.picker.app import PickerApp
+from clew.wiring import House
 
 PATIENCE = 20.0
 CHARACTERS = {"space": " ", "enter": "\r", "escape": "\x1b", "tab": "\t"}
@@ -113,22 +118,31 @@ class Hands:
         return self.app.return_value
 
 
+def calls_of(store: Store) -> Calls:
+    """The operations over a store, as `clew` in one process has them."""
+    return Calls(House(load(home="/nowhere", environ={}), store))
+
+
+def client_of(store: Store, person: str = OWNER) -> Client:
+    """Somebody's client, in this process."""
+    return Client(transport=LocalTransport(calls_of(store), Caller(person)))
+
+
 @asynccontextmanager
 async def picker(
-    store: Store,
+    store: Store | Client,
     here: Path | Place,
     *,
     size: tuple[int, int] = (100, 30),
     only: tuple[Session, ...] = (),
     everywhere: bool = False,
     current: str | None = None,
-    viewer: str = "owner",
+    viewer: str = OWNER,
 ) -> AsyncIterator[Hands]:
     """A picker that runs, opened in this directory."""
     app = PickerApp(
-        store,
+        store if isinstance(store, Client) else client_of(store, viewer),
         place=here if isinstance(here, Place) else locate(here),
-        viewer=viewer,
         now=lambda: time.time_ns() // 1_000_000,
         zone=lambda _at: UTC,
         only=only,

@@ -8,7 +8,7 @@ import pytest
 
 from clew.core.session import SessionFilter
 from clew.ports import Store
-from clew.terminal.entrance import Picked
+from clew.terminal.picker import Picked
 from tests.terminal.picker.desk import add, picker
 
 EVERYTHING = SessionFilter(viewer="owner")
@@ -282,7 +282,7 @@ async def test_a_session_that_somebody_else_trashed_is_not_opened(store: Store, 
         assert gamma is not None
         await store.delete_sessions([gamma.id])
         await hands.press("enter")
-        await hands.see("is in the trash by now.")
+        await hands.see("is not there any more")
         await hands.list("Beta", "Alpha")
 
 

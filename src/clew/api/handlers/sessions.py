@@ -6,6 +6,7 @@ called, so that `clew list` starts fast.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Final, Literal
 
@@ -62,11 +63,12 @@ from clew.api.sessions import (
     TodoList,
     UpdateSession,
     list_session,
+    view_state,
 )
 from clew.core.compaction import Compacted
 from clew.core.keys import Identity, Place
 from clew.core.message import Message
-from clew.core.overview import NamePage
+from clew.core.overview import NamePage, SessionName, name_of
 from clew.core.search import SearchFilter, SearchHit, SearchPage
 from clew.core.session import Session, SessionEdit, SessionFilter, may_see
 from clew.core.text import cut, strip_controls
@@ -312,11 +314,28 @@ async def stop_session(parts: Parts, params: StopSession, caller: Caller) -> Sto
 
 @handles(NAMES)
 async def list_names(parts: Parts, params: ListNames, caller: Caller) -> NamePage:
-    """Names, in the order of the list of sessions."""
+    """Names, in the order of the list of sessions; or those of given sessions."""
+    if params.ids is not None:
+        if msgspec.structs.replace(params, ids=None) != ListNames():
+            raise InvalidInput("`ids` says which sessions: leave out the other parameters.")
+        return NamePage(await _name_these(parts, _split(params.ids), caller))
     where = SessionFilter(
         viewer=caller.person, platform=params.platform, cwd=params.cwd, project=params.project
     )
     return await parts.store.list_names(where, limit=params.limit, cursor=params.cursor)
+
+
+async def _name_these(parts: Parts, ids: Sequence[str], caller: Caller) -> tuple[SessionName, ...]:
+    """The names of sessions; those in the trash and those of others are left out."""
+    found = await asyncio.gather(*(_find_visible(parts, each, caller) for each in ids))
+    return tuple(name_of(session) for session in found if session is not None)
+
+
+async def _find_visible(parts: Parts, session_id: str, caller: Caller) -> Session | None:
+    try:
+        return await get_visible(parts, session_id, caller)
+    except SessionNotFound:
+        return None
 
 
 @handles(SEARCH)
@@ -344,10 +363,15 @@ async def search_messages(parts: Parts, params: SearchMessages, caller: Caller) 
 @handles(STATES)
 async def list_states(parts: Parts, params: ListStates, caller: Caller) -> StateList:
     """What goes on in sessions; those that the caller may not see are left out."""
-    ids = [each for each in dict.fromkeys(params.ids.split(",")) if each]
+    ids = _split(params.ids)
     if not caller.is_owner:
         ids = [each for each in ids if await _is_visible(parts, each, caller)]
-    return StateList(await parts.store.list_states(ids))
+    states, process = await parts.store.list_states(ids), parts.store.identity
+    return StateList({each: view_state(state, process) for each, state in states.items()})
+
+
+def _split(ids: str) -> list[str]:
+    return [each for each in dict.fromkeys(ids.split(",")) if each]
 
 
 async def _is_visible(parts: Parts, session_id: str, caller: Caller) -> bool:

@@ -1,27 +1,48 @@
 """The picker: choosing one session of all there are, by its name or by what was said in it.
 
-Textual is loaded when a picker is run, not when this is imported. What happens to the chosen
-session is decided by whoever asked.
+It is a client of the API, in process or at a gateway. Textual is loaded when a picker is run, not
+when this is imported. What happens to the chosen session is decided by whoever asked.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from clew.core.session import Session
-    from clew.runtime.commands.desk import Desk
-    from clew.terminal.entrance import Picked
+import msgspec
 
-__all__ = ["run_picker"]
+from clew.core.session import Session
+
+if TYPE_CHECKING:
+    from datetime import tzinfo
+
+    from clew.client.client import Client
+    from clew.core.keys import Place
+
+__all__ = ["Picked", "run_picker"]
+
+
+class Picked(msgspec.Struct, frozen=True):
+    """A session that the person chose: to go on with it, or to branch off."""
+
+    session: Session
+    forks: bool = False
 
 
 async def run_picker(
-    desk: Desk, sessions: tuple[Session, ...] = (), *, dark: bool = True
+    client: Client,
+    *,
+    place: Place,
+    now: Callable[[], int],
+    zone: Callable[[int], tzinfo],
+    only: tuple[Session, ...] = (),
+    everywhere: bool = False,
+    dark: bool = True,
 ) -> Picked | None:
-    """Let the person choose one of these sessions, without any one of all; None for none.
+    """Let the person choose one of these sessions (without `only`, one of all); None for none.
 
-    Takes the whole terminal until then. Esc and Ctrl+C are none.
+    Takes the whole terminal until then. Esc and Ctrl+C are none. `everywhere` begins with the
+    sessions of all directories.
     """
     from clew.terminal.picker.app import (  # noqa: PLC0415  # Textual takes a while
         PickerApp,
@@ -29,14 +50,7 @@ async def run_picker(
     )
 
     spare_collector()
-    seat = desk.seat
     app = PickerApp(
-        desk.store,
-        place=seat.place,
-        viewer=seat.person,
-        now=seat.runtime.clock,
-        zone=desk.zone,
-        only=sessions,
-        dark=dark,
+        client, place=place, now=now, zone=zone, only=only, everywhere=everywhere, dark=dark
     )
     return await app.run_async()

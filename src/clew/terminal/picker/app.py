@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from textual import events
 from textual.app import App
 
+from clew.client.client import Client
 from clew.core.keys import Place
 from clew.core.session import Session
-from clew.ports import Clock, Store
-from clew.terminal.entrance import Picked
+from clew.terminal.picker import Picked
 from clew.terminal.picker.screen import PickerScreen
 from clew.terminal.screen import themes
 
@@ -29,11 +29,10 @@ class PickerApp(App[Picked | None]):
 
     def __init__(
         self,
-        store: Store,
+        client: Client,
         *,
         place: Place,
-        viewer: str,
-        now: Clock,
+        now: Callable[[], int],
         zone: Callable[[int], tzinfo],
         only: tuple[Session, ...] = (),
         everywhere: bool = False,
@@ -43,9 +42,8 @@ class PickerApp(App[Picked | None]):
         super().__init__(driver_class=_find_driver())
         themes.wear(self, dark=dark)
         self.picker = PickerScreen(
-            store,
+            client,
             place=place,
-            viewer=viewer,
             now=now,
             zone=zone,
             only=only,

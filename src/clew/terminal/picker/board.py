@@ -19,14 +19,14 @@ from textual.containers import Container
 from textual.screen import Screen
 from textual.worker import Worker, WorkerCancelled, WorkerFailed
 
+from clew.api.sessions import StateView
+from clew.client.client import Client
 from clew.core.keys import Place
 from clew.core.names import time_ago
-from clew.core.overview import SessionState
 from clew.core.session import MAX_TITLE, Session
 from clew.core.text import strip_controls
 from clew.errors import ClewError
-from clew.ports import Clock, Store
-from clew.terminal.entrance import Picked
+from clew.terminal.picker import Picked
 from clew.terminal.picker.drawing import Look, find_badge
 from clew.terminal.picker.inputs import FilterLine, Question, TitleLine
 from clew.terminal.picker.library import Library, Scope
@@ -78,28 +78,27 @@ class Board(Screen[Picked | None]):
 
     def __init__(
         self,
-        store: Store,
+        client: Client,
         *,
         place: Place,
-        viewer: str,
-        now: Clock,
+        now: Callable[[], int],
         zone: Callable[[int], tzinfo],
         only: tuple[Session, ...] = (),
         everywhere: bool = False,
         current: str | None = None,
     ) -> None:
         super().__init__()
-        self._store = store
+        self._client = client
         self._directory = strip_controls(
             place.project if place.scope == "git" else place.cwd, keep_newlines=False
         )
         self._now = now
         self._zone = zone
         self._current = current
-        self._library = Library(store, place, viewer, only)
+        self._library = Library(client, place, only)
         scope = Scope(everywhere=everywhere or bool(only))
-        self._seeker = Seeker(store, self._library, scope, self._show_found)
-        self._states: dict[str, SessionState] = {}
+        self._seeker = Seeker(client, self._library, scope, self._show_found)
+        self._states: dict[str, StateView] = {}
         self._deleted: list[Row] = []
         self._subject: Row | None = None
         self._notice: Line = []
@@ -128,7 +127,7 @@ class Board(Screen[Picked | None]):
         yield self._keys
 
     async def on_mount(self) -> None:
-        """Show the first page in the first frame, if the store is quick enough for that."""
+        """Show the first page in the first frame, if the answer comes quickly enough for that."""
         opening = self._start("open", self._open)
         await asyncio.wait({asyncio.ensure_future(_settled(opening))}, timeout=FIRST_PATIENCE)
         self._dress()
@@ -174,12 +173,7 @@ class Board(Screen[Picked | None]):
             age = time_ago(row.updated_at, self._now(), self._zone(row.updated_at))
         except (ValueError, OverflowError, OSError):
             age = "unknown"  # an import may claim any number
-        badge = find_badge(
-            row,
-            self._states.get(row.id),
-            current=self._current,
-            process=self._store.identity,
-        )
+        badge = find_badge(row, self._states.get(row.id), current=self._current)
         hit = self._seeker.find_hit(row.id)
         return Look(age, badge, self._seeker.words, None if hit is None else hit.snippet)
 
@@ -268,7 +262,7 @@ class Board(Screen[Picked | None]):
         lines: Sequence[Line] = []
         if size.width > 4 and size.height > 0:
             lines = await load_preview(
-                self._store,
+                self._client,
                 row,
                 size,
                 hit=hit,
@@ -281,7 +275,7 @@ class Board(Screen[Picked | None]):
         """What goes on in the sessions in sight, for as long as they are."""
         await asyncio.sleep(PAUSE / 2)
         while ids := [row.id for row in self._list.list_visible()]:
-            states = await self._store.list_states(ids)
+            states = await self._client.sessions.states(ids)
             if any(self._states.get(each) != states.get(each) for each in ids):
                 self._states |= states
                 self._list.refresh()
@@ -293,7 +287,7 @@ class Board(Screen[Picked | None]):
         return self.run_worker(partial(self._try, work), group=group, exclusive=exclusive)
 
     async def _try(self, work: Work) -> bool:
-        """Do something with the store; what goes wrong is said, and the list stays as it is."""
+        """Do something with the client; what goes wrong is said, and the list stays as it is."""
         try:
             await work()
         except ClewError as error:

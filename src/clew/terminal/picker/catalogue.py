@@ -1,7 +1,7 @@
 """The sessions of one list, as far as they are loaded: a page for the screen, the rest behind it.
 
-It asks the store for names, in the order of the store's list, and keeps that order when a person
-changes something. What is shown of it is the screen's business.
+It asks for names, in the order of the list of sessions, and keeps that order when a person changes
+something.
 """
 
 from __future__ import annotations
@@ -11,14 +11,25 @@ from bisect import insort
 from collections.abc import Iterable
 from typing import Final
 
-from clew.core.session import Session, SessionFilter
-from clew.ports import Store
-from clew.terminal.picker.rows import Row, make_rows, row_of
+import msgspec
+
+from clew.client.client import Client
+from clew.core.overview import name_of
+from clew.core.session import Session
+from clew.terminal.picker.rows import Row, make_row, make_rows
 
 FIRST: Final = 60
 """Rows of the first page: a screen full, and some to move on to."""
 CHUNK: Final = 500
 """Rows of the pages after it. Making rows of so many takes a few milliseconds of the screen's."""
+
+
+class Where(msgspec.Struct, frozen=True):
+    """What narrows a list or a search; None for everything."""
+
+    platform: str | None = None
+    cwd: str | None = None
+    project: str | None = None
 
 
 class Catalogue:
@@ -27,8 +38,8 @@ class Catalogue:
     `edition` tells one from the other: where it is another one, rows have changed places.
     """
 
-    def __init__(self, store: Store, where: SessionFilter) -> None:
-        self._store = store
+    def __init__(self, client: Client, where: Where) -> None:
+        self._client = client
         self._where = where
         self._cursor: str | None = None
         self._loading = asyncio.Lock()
@@ -40,10 +51,10 @@ class Catalogue:
         self._gone: set[str] = set()
 
     @classmethod
-    def of(cls, store: Store, where: SessionFilter, sessions: Iterable[Session]) -> Catalogue:
+    def of(cls, client: Client, where: Where, sessions: Iterable[Session]) -> Catalogue:
         """A list of just these sessions, in their order."""
-        catalogue = cls(store, where)
-        catalogue._take([row_of(session) for session in sessions])
+        catalogue = cls(client, where)
+        catalogue._take([make_row(name_of(session)) for session in sessions])
         catalogue.is_complete = True
         return catalogue
 
@@ -52,7 +63,13 @@ class Catalogue:
         async with self._loading:
             if self.is_complete:
                 return
-            page = await self._store.list_names(self._where, limit=limit, cursor=self._cursor)
+            page = await self._client.sessions.names(
+                limit=limit,
+                cursor=self._cursor,
+                platform=self._where.platform,
+                cwd=self._where.cwd,
+                project=self._where.project,
+            )
             self._take(make_rows(page.names))
             self._cursor = page.cursor
             self.is_complete = page.cursor is None

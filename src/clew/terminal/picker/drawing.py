@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from clew.api.sessions import StateView
 from clew.core.names import format_count
-from clew.core.overview import SessionState
 from clew.core.snippets import Snippet
 from clew.core.text import columns, cut, fold, pad
 from clew.terminal.picker.rows import Row
@@ -41,10 +41,10 @@ class Look(NamedTuple):
     said: Snippet | None = None
 
 
-def find_badge(row: Row, state: SessionState | None, *, current: str | None, process: str) -> str:
+def find_badge(row: Row, state: StateView | None, *, current: str | None) -> str:
     """What is worth saying about a session, the most pressing first; a key of `BADGES`, or empty.
 
-    `process` is what this process is called among those that share the store.
+    `current` is the session that the person is in.
     """
     if state is not None:
         if state.waiting:
@@ -56,8 +56,7 @@ def find_badge(row: Row, state: SessionState | None, *, current: str | None, pro
     if state is not None:
         if state.interrupted:
             return "interrupted"
-        holder = state.attachment
-        if holder is not None and f"{holder.process}@{holder.host}" != process:
+        if state.elsewhere:
             return "elsewhere"
     return "archived" if row.archived else ""
 

@@ -6,16 +6,12 @@ all of them.
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
-from clew.core.keys import Place
-from clew.core.search import SearchFilter
-from clew.core.session import Session, SessionFilter
-from clew.ports import Store
-from clew.runtime.projects import here_filter
-from clew.terminal.picker.catalogue import Catalogue
+from clew.client.client import Client
+from clew.core.keys import Place, here_filter
+from clew.core.session import Session
+from clew.terminal.picker.catalogue import Catalogue, Where
 from clew.terminal.picker.rows import Row
 
 
@@ -29,10 +25,9 @@ class Scope(msgspec.Struct, frozen=True):
 class Library:
     """All catalogues of a picker. With `only`, there is just the one of those sessions."""
 
-    def __init__(self, store: Store, place: Place, viewer: str, only: tuple[Session, ...]) -> None:
-        self._store = store
+    def __init__(self, client: Client, place: Place, only: tuple[Session, ...]) -> None:
+        self._client = client
         self._place = place
-        self._viewer = viewer
         self._only = only
         self._catalogues: dict[Scope, Catalogue] = {}
         self._trashed: dict[str, list[tuple[Catalogue, Row]]] = {}
@@ -45,17 +40,18 @@ class Library:
     def get_catalogue(self, scope: Scope) -> Catalogue:
         """The catalogue of a list, perhaps with nothing loaded yet."""
         if scope not in self._catalogues:
-            where = SessionFilter(viewer=self._viewer, **self._narrowing(scope))
+            where = self.get_where(scope)
             self._catalogues[scope] = (
-                Catalogue.of(self._store, where, self._choose(scope))
+                Catalogue.of(self._client, where, self._choose(scope))
                 if self._only
-                else Catalogue(self._store, where)
+                else Catalogue(self._client, where)
             )
         return self._catalogues[scope]
 
-    def get_search(self, scope: Scope) -> SearchFilter:
-        """Where to look for what was said in the sessions of a list."""
-        return SearchFilter(viewer=self._viewer, **self._narrowing(scope))
+    def get_where(self, scope: Scope) -> Where:
+        """What narrows calls to the sessions of a list."""
+        here = {} if scope.everywhere or self._only else here_filter(self._place)
+        return Where(platform=scope.platform, **here)
 
     def list_platforms(self, scope: Scope) -> list[str]:
         """The platforms of a list, as far as it is loaded."""
@@ -79,14 +75,6 @@ class Library:
         """Put a session back where it was."""
         for catalogue, row in self._trashed.pop(session_id, []):
             catalogue.put(row)
-
-    def _narrowing(self, scope: Scope) -> dict[str, Any]:
-        narrowing: dict[str, Any] = {}
-        if not scope.everywhere and not self._only:
-            narrowing |= here_filter(self._place)
-        if scope.platform is not None:
-            narrowing["platform"] = scope.platform
-        return narrowing
 
     def _choose(self, scope: Scope) -> list[Session]:
         return [

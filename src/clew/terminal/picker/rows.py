@@ -13,7 +13,6 @@ import msgspec
 
 from clew.core.names import recent_name
 from clew.core.overview import SessionName
-from clew.core.session import Session
 from clew.core.text import fold, strip_controls
 
 LONGEST: Final = 200
@@ -71,27 +70,6 @@ def make_row(name: SessionName) -> Row:
 def make_rows(names: Iterable[SessionName]) -> list[Row]:
     """The rows of a page."""
     return [make_row(name) for name in names]
-
-
-def row_of(session: Session) -> Row:
-    """The row of a session that is known whole."""
-    return make_row(
-        SessionName(
-            id=session.id,
-            title=session.title,
-            short_summary=session.short_summary,
-            preview=session.preview,
-            cwd=session.cwd,
-            project=session.project,
-            platform=session.platform,
-            kind=session.kind,
-            person=session.person,
-            updated_at=session.updated_at,
-            pinned=session.pinned,
-            message_count=session.message_count,
-            archived=session.archived_at is not None,
-        )
-    )
 
 
 def _key(text: str) -> str:

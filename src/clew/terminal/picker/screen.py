@@ -5,18 +5,22 @@ Keys are answered at once; what they set going is beside them, in `board`.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
-from clew.core.session import SessionEdit
+from clew.api.sessions import SessionView
+from clew.core.overview import name_of
 from clew.core.text import strip_controls
-from clew.terminal.entrance import Picked
+from clew.errors import SessionNotFound
+from clew.terminal.picker import Picked
 from clew.terminal.picker.board import Board
 from clew.terminal.picker.inputs import FilterLine, TitleLine
 from clew.terminal.picker.library import Scope
-from clew.terminal.picker.rows import Row, row_of
+from clew.terminal.picker.rows import Row, make_row
 
 
 class PickerScreen(Board):
@@ -140,12 +144,13 @@ class PickerScreen(Board):
         await self._pick(row, forks)
 
     async def _pick(self, row: Row, forks: bool) -> None:
-        session = await self._store.get_session(row.id)
-        if session.deleted_at is not None:
+        try:
+            detail = await self._client.sessions.get(row.id, messages=0)
+        except SessionNotFound:
             self._drop(row)
-            self._say(f'"{row.title}" is in the trash by now.', "error")
+            self._say(f'"{row.title}" is not there any more: it was deleted.', "error")
         else:
-            self.dismiss(Picked(session, forks))
+            self.dismiss(Picked(detail.session, forks))
 
     def on_session_list_chosen(self) -> None:
         """A double click."""
@@ -170,7 +175,7 @@ class PickerScreen(Board):
             self._start("act", partial(self._ask_title, row), exclusive=False)
 
     async def _ask_title(self, row: Row) -> None:
-        session = await self._store.get_session(row.id)
+        session = (await self._client.sessions.get(row.id, messages=0)).session
         title = strip_controls(session.title or "", keep_newlines=False)
         self._subject = row
         self._title.value = title
@@ -185,17 +190,18 @@ class PickerScreen(Board):
         if event.input is self._title and self._subject is not None:
             row, title = self._subject, strip_controls(event.value, keep_newlines=False)
             self._resume_choosing()
-            self._edit(row, SessionEdit(title=title or None), "Renamed.")
+            rename = partial(self._client.sessions.update, row.id, title=title or None)
+            self._change(rename, "Renamed.")
 
     def action_pin(self) -> None:
         """Ctrl+T."""
         if (row := self._list.row) is not None:
             said = f'Unpinned "{row.title}".' if row.pinned else f'Pinned "{row.title}".'
-            self._edit(row, SessionEdit(pinned=not row.pinned), said)
+            self._change(partial(self._client.sessions.update, row.id, pinned=not row.pinned), said)
 
-    def _edit(self, row: Row, edit: SessionEdit, said: str) -> None:
+    def _change(self, change: Callable[[], Awaitable[SessionView]], said: str) -> None:
         async def work() -> None:
-            changed = row_of(await self._store.edit_session(row.id, edit))
+            changed = make_row(name_of(await change()))
             self._library.put(changed)
             self._seeker.put(changed)
             self._moved = True  # the selection goes with it
@@ -226,7 +232,8 @@ class PickerScreen(Board):
             self._start("act", partial(self._trash, row), exclusive=False)
 
     async def _trash(self, row: Row) -> None:
-        if await self._store.delete_sessions([row.id]):
+        with contextlib.suppress(SessionNotFound):  # it is gone already
+            await self._client.sessions.delete(row.id)
             self._deleted.append(row)
         self._drop(row)
         self._say(f'"{row.title}" is in the trash. Ctrl+Z brings it back.')
@@ -249,7 +256,10 @@ class PickerScreen(Board):
         self._start("act", partial(self._restore, self._deleted.pop()), exclusive=False)
 
     async def _restore(self, row: Row) -> None:
-        await self._store.restore_sessions([row.id])
+        try:
+            await self._client.sessions.restore(row.id)
+        except SessionNotFound:  # unless it is in the list again, which is as good
+            await self._client.sessions.get(row.id, messages=0)
         self._library.restore(row.id)
         self._show_found()
         self._list.select_id(row.id)

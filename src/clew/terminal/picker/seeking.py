@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from clew.client.client import Client
 from clew.core.search import SearchHit
-from clew.ports import Store
 from clew.terminal.picker.catalogue import Catalogue
 from clew.terminal.picker.finding import Hits, find_hits
 from clew.terminal.picker.library import Library, Scope
@@ -34,9 +34,9 @@ class Seeker:
     """One list, and what was typed above it. `changed` is called when there is more to show."""
 
     def __init__(
-        self, store: Store, library: Library, scope: Scope, changed: Callable[[], None]
+        self, client: Client, library: Library, scope: Scope, changed: Callable[[], None]
     ) -> None:
-        self._store = store
+        self._client = client
         self._library = library
         self._changed = changed
         self.scope = scope
@@ -135,9 +135,9 @@ class Seeker:
         if not text:
             return
         self._hits = await find_hits(
-            self._store,
+            self._client,
             text,
-            self._library.get_search(scope),
+            self._library.get_where(scope),
             find_row=catalogue.find,
             only=tuple(row.id for row in catalogue.rows) if self._library.only else (),
         )

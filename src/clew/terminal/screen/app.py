@@ -29,7 +29,8 @@ from clew.runtime.commands.desk import Desk
 from clew.runtime.seat import Switched
 from clew.runtime.unfinished import list_unfinished
 from clew.terminal.drawing import one_line
-from clew.terminal.entrance import Entrance, Picked
+from clew.terminal.entrance import Entrance
+from clew.terminal.picker import Picked
 from clew.terminal.screen import keys, themes
 from clew.terminal.screen.approvals import SETTLES, ApprovalBar
 from clew.terminal.screen.completion import Choice, Wanted, complete

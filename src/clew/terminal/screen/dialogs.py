@@ -21,7 +21,8 @@ from textual.widgets import Static
 from clew.core.session import Session
 from clew.core.text import strip_controls
 from clew.runtime.commands.desk import Desk
-from clew.terminal.entrance import Picked
+from clew.terminal.desk_client import client_of
+from clew.terminal.picker import Picked
 
 T = TypeVar("T")
 
@@ -95,9 +96,8 @@ def open_picker(desk: Desk, sessions: tuple[Session, ...]) -> Screen[Picked | No
 
     seat = desk.seat
     return PickerScreen(
-        desk.store,
+        client_of(desk),
         place=seat.place,
-        viewer=seat.person,
         now=seat.runtime.clock,
         zone=desk.zone,
         only=sessions,

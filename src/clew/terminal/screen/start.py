@@ -5,10 +5,10 @@ from __future__ import annotations
 from clew.core.session import Session
 from clew.runtime.commands.desk import Desk
 from clew.terminal.asking import LineAsker
-from clew.terminal.entrance import Picked
+from clew.terminal.desk_client import client_of
 from clew.terminal.lines import Lines
 from clew.terminal.paper import Paper
-from clew.terminal.picker import run_picker
+from clew.terminal.picker import Picked, run_picker
 
 
 class StartAsker(LineAsker):
@@ -25,4 +25,12 @@ class StartAsker(LineAsker):
 
     async def choose(self, sessions: tuple[Session, ...]) -> Picked | None:
         """The picker, before the chat."""
-        return await run_picker(self._desk, sessions, dark=self._dark)
+        desk = self._desk
+        return await run_picker(
+            client_of(desk),
+            place=desk.seat.place,
+            now=desk.seat.runtime.clock,
+            zone=desk.zone,
+            only=sessions,
+            dark=self._dark,
+        )
