@@ -15,9 +15,10 @@ import apsw
 
 from clew.core.session import OWNER, SessionFilter
 from clew.store.rows import SESSION_COLUMNS
-from clew.store.sqlite import record, recording, thread
+from clew.store.sqlite import log, record
 from clew.store.sqlite.database import CHANGES_PER_PAGE, MERGE_EVERY
-from clew.store.sqlite.listing import list_query
+from clew.store.sqlite.engine import DIALECT, spell
+from clew.store.work.listing import list_query
 
 Rows = list[tuple[Any, ...]]
 
@@ -41,8 +42,8 @@ class Floor:
         head = begin[0][0]
         unset = (None,) * 6
         message = (session_id, head + 1, None, "user", content, *unset[:4], 0, None, *unset, now)
-        execute(recording.INSERT_MESSAGE, message).fetchall()
-        execute(recording.ADVANCE, (session_id, head + 1, 1, len(content), now, now, None))
+        execute(record.INSERT_MESSAGE, message).fetchall()
+        execute(record.ADVANCE, (session_id, head + 1, 1, len(content), now, now, None))
         execute("SELECT 1 FROM spaceless_queue LIMIT 1").fetchall()
         self._merge(self._connection.total_changes() - before)
         execute("COMMIT")
@@ -62,17 +63,18 @@ class Floor:
         """The newest messages of a session."""
         execute = self._connection.execute
         execute("BEGIN")
-        ((_, low, high, _),) = execute(thread.SESSION, (session_id,)).fetchall()
-        sql = thread.MESSAGES.format(hide="")
-        rows = execute(sql, (session_id, low, high, limit, 0)).fetchall()
+        ((_, head, _),) = execute(log.SESSION, (session_id,)).fetchall()
+        sql = log.MESSAGES.format(hide="")
+        rows = execute(sql, (session_id, 0, head, limit, 0)).fetchall()
         execute("COMMIT")
         rows.reverse()
         return rows
 
     def list_sessions(self, limit: int) -> Rows:
         """The sessions that a list shows first, and the one after, which tells of a next page."""
-        sql, bindings = list_query(SessionFilter(viewer=OWNER), archived=False, after=None)
-        return self._connection.execute(sql, (*bindings, limit + 1)).fetchall()
+        where = SessionFilter(viewer=OWNER)
+        sql, bindings = list_query(DIALECT, where, archived=False, after=None, limit=limit + 1)
+        return self._connection.execute(spell(sql).sql, bindings).fetchall()
 
     def find_sessions(self, prefix: str) -> Rows:
         """Sessions by the beginning of their id."""

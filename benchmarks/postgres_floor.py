@@ -16,11 +16,12 @@ from clew.core import query as language
 from clew.core.message import Draft
 from clew.core.search import SearchFilter
 from clew.core.session import OWNER, SessionFilter
-from clew.store.postgres import appending, search, thread
-from clew.store.postgres.listing import list_query
-from clew.store.postgres.recording import new_message
+from clew.store.postgres import log, record, search
+from clew.store.postgres.database import DIALECT
 from clew.store.postgres.words import vector_of
 from clew.store.rows import Row
+from clew.store.work.listing import list_query
+from clew.store.work.record import new_message
 
 Bare = AsyncConnection[Row]
 Rows = list[tuple[Any, ...]]
@@ -49,19 +50,18 @@ class PostgresFloor:
 
     async def append(self, bindings: Row) -> Rows:
         """One message at the end of a session, as `appended` made it ready."""
-        return await self._fetch(appending.APPEND, bindings)
+        return await self._fetch(record.APPEND, bindings)
 
     async def newest(self, session_id: str, limit: int) -> Rows:
         """The newest messages of a session."""
-        rows = await self._fetch(thread.OWN, (session_id, None, None, limit, 0, False))
+        rows = await self._fetch(log.OWN, (session_id, None, None, limit, 0, False))
         rows.reverse()
         return rows
 
     async def list_sessions(self, limit: int) -> Rows:
         """The sessions that a list shows first, and the one after, which tells of a next page."""
-        sql, bindings = list_query(
-            SessionFilter(viewer=OWNER), archived=False, after=None, limit=limit + 1
-        )
+        where = SessionFilter(viewer=OWNER)
+        sql, bindings = list_query(DIALECT, where, archived=False, after=None, limit=limit + 1)
         return await self._fetch(sql, bindings)
 
     async def search(self, statements: list[Statement]) -> None:
@@ -97,7 +97,7 @@ class _Noting:
         self._connection = connection
         self.asked: list[Statement] = []
 
-    async def run(self, sql: Any) -> None:
+    async def script(self, sql: Any) -> None:
         self.asked.append((sql, None, False))
         await self._connection.execute(sql, prepare=False)
 
@@ -107,11 +107,14 @@ class _Noting:
         bindings: Row | None = None,
         *,
         prepare: bool | None = None,
-        binary: bool = False,  # noqa: ARG002  # bare psycopg asks for text
     ) -> Any:
         self.asked.append((sql, bindings, prepare))
         cursor = await self._connection.execute(sql, bindings, prepare=prepare)
         return await cursor.fetchall()
+
+    async def one(self, sql: Any, bindings: Row | None = None) -> Any:
+        rows = await self.fetch(sql, bindings)
+        return rows[0] if rows else None
 
 
 async def searched(
@@ -124,9 +127,9 @@ async def searched(
     their time is longer: where clew would answer with less, the floor would fail.
     """
     noting: Any = _Noting(connection)
-    await noting.run(search.begin(60))
+    await noting.script(search.begin(60))
     place = await search.find_place(noting, None)
     searching = search.Searching(noting, language.parse(query), where, place)
     await searching.page(limit, per_session=False)
-    await noting.run("COMMIT")
+    await noting.script("COMMIT")
     return list(noting.asked)

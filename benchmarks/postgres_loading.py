@@ -13,9 +13,9 @@ import psycopg
 
 from clew.core.changes import AddMessage, EndTurn, StartTurn
 from clew.core.text import fold
-from clew.store.postgres.recording import PREVIEW, new_message
 from clew.store.postgres.words import vector_of
 from clew.store.rows import USAGE_COLUMNS, Row
+from clew.store.work.record import PREVIEW, new_message
 from clew.testing.corpus import Conversation, Corpus
 
 SEED = 7

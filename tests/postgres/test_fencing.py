@@ -21,8 +21,8 @@ from clew.errors import LeaseHeld, StaleLease, StoreUnavailable
 from clew.ports import Store
 from clew.store import open_store
 from clew.store.postgres.connection import Connection
-from clew.store.postgres.sessions import lock
 from clew.store.postgres.store import PostgresStore
+from clew.store.work.sessions import lock
 from clew.testing.contract.case import make, read
 from tests.postgres.server import Server
 from tests.postgres.test_state_machine import check_database

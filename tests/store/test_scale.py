@@ -16,9 +16,10 @@ from clew.core.message import Draft
 from clew.core.search import SearchFilter
 from clew.core.session import OWNER, NewSession, SessionFilter
 from clew.store import open_sqlite, open_store
-from clew.store.sqlite.listing import ENDINGS, KEYS, list_query
-from clew.store.sqlite.log import SPENT
+from clew.store.sqlite.engine import DIALECT, spell
 from clew.store.sqlite.store import SqliteStore
+from clew.store.work.listing import ENDINGS, KEYS, list_query
+from clew.store.work.log import SPENT
 from clew.testing.corpus import Corpus, load
 
 pytestmark = [
@@ -97,8 +98,8 @@ async def test_a_list_takes_as_many_steps_as_in_a_small_store(
 
 def steps(path: Path, where: SessionFilter) -> int:
     """Instructions of SQLite's virtual machine for the first three sessions of a list."""
-    sql, bindings = list_query(where, archived=bool(where.archived), after=None)
-    taken, found = count_steps(path, sql, (*bindings, 3))
+    sql, bindings = list_query(DIALECT, where, archived=bool(where.archived), after=None, limit=3)
+    taken, found = count_steps(path, sql, bindings)
     assert found == 3
     return taken
 
@@ -111,7 +112,7 @@ def count_steps(path: Path, sql: str, bindings: tuple[Any, ...]) -> tuple[int, i
             apsw.SQLITE_TRACE_PROFILE,
             lambda event: counted.append(event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]),
         )
-        found = connection.execute(sql, bindings).fetchall()
+        found = connection.execute(spell(sql).sql, bindings).fetchall()
         connection.trace_v2(0, None)
     return counted[-1], len(found)
 
@@ -121,7 +122,8 @@ async def test_an_ending_or_a_key_is_gone_to_directly(store: SqliteStore, path: 
     ending, key = page.sessions[0].id[-6:], page.sessions[0].key
     sessions = (await store.stats()).sessions
 
-    for sql, bindings in ((ENDINGS, (ending[-4:], ending, 10)), (KEYS, (key, 10))):
+    endings = ENDINGS.format(id_ending=DIALECT.id_ending)
+    for sql, bindings in ((endings, (ending[-4:], f"%{ending}", 10)), (KEYS, (key, 10))):
         taken, found = count_steps(path, sql, bindings)
         assert 1 <= found <= 10
         assert taken < 2_000 < sessions  # to look at each session takes more than one step

@@ -6,6 +6,7 @@ import ast
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -26,10 +27,11 @@ from clew.core.search import SearchFilter
 from clew.core.session import NewSession, Session, SessionEdit, SessionFilter
 from clew.errors import ClewError, SessionAttached, StoreFull, StoreReadOnly, StoreUnusable
 from clew.store import open_sqlite, open_store
-from clew.store.sqlite import listing
 from clew.store.sqlite.connection import READERS
+from clew.store.sqlite.engine import DIALECT, spell
 from clew.store.sqlite.failures import translate
 from clew.store.sqlite.store import SqliteStore
+from clew.store.work.listing import list_query
 from clew.testing.clock import SECOND, FakeClock
 from clew.testing.contract.case import found, make, read, record, say
 from tests.store.files import Child
@@ -217,9 +219,9 @@ async def test_a_list_goes_along_an_index(store: SqliteStore, by_hand: apsw.Conn
         ("owner", "telegram:7"), fields, (False, True), (False, True), (None, (0, 10**12, "0"))
     ):
         where = SessionFilter(viewer=viewer, archived=archived, trashed=trashed, **field)
-        sql, bindings = listing.list_query(where, archived=archived, after=after)
+        sql, bindings = list_query(DIALECT, where, archived=archived, after=after, limit=20)
 
-        steps = plan(by_hand, sql, (*bindings, 20))
+        steps = plan(by_hand, spell(sql).sql, bindings)
 
         assert [step for step in steps if "USING INDEX" in step], (where, steps)
         assert not [step for step in steps if "TEMP B-TREE" in step], (where, steps)
@@ -292,12 +294,14 @@ async def plans_of(store: SqliteStore, call: Callable[[], Awaitable[object]]) ->
 
     def explain(connection: apsw.Connection) -> list[str]:
         return [
-            step
-            for sql in seen
-            for step in plan(connection, sql, ("1",) * (1 if "?1" in sql else sql.count("?")))
+            step for sql in seen for step in plan(connection, sql, ("1",) * count_bindings(sql))
         ]
 
     return await store._db.read(explain)
+
+
+def count_bindings(sql: str) -> int:
+    return max(map(int, re.findall(r"\?(\d+)", sql)), default=sql.count("?"))
 
 
 # --- only SQLite opens the file -------------------------------------------------------------------
@@ -465,6 +469,7 @@ import asyncio, os, sys
 from clew.errors import ClewError
 from clew.store import open_sqlite, open_store
 from clew.store.sqlite.store import SqliteStore
+from clew.store.work.listing import list_query
 
 if os.getuid() == 0:  # root may write everywhere
     os.setgroups([])

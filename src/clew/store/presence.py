@@ -20,7 +20,7 @@ from clew.files.locks import FileLock
 _OPEN_FILES_ARE_FIXED = sys.platform == "win32"
 """Windows neither renames nor removes a file that is open."""
 
-IDENTITY = re.compile(r"(?P<process>[0-9a-f]{32})@(?P<host>.+)", re.DOTALL)
+_IDENTITY = re.compile(r"(?P<process>[0-9a-f]{32})@(?P<host>.+)", re.DOTALL)
 
 
 class ProcessInfo(msgspec.Struct, frozen=True):
@@ -83,7 +83,7 @@ class Presence:
 
         Of other hosts, and of holders that are no identity, nothing is known: they count as living.
         """
-        identity = IDENTITY.fullmatch(holder.partition("#")[0])
+        identity = _IDENTITY.fullmatch(holder.partition("#")[0])
         if identity is None or identity["host"] != self.info.host:
             return True
         return self.is_alive(identity["process"])
@@ -124,6 +124,12 @@ class Presence:
                 left.append(path.name)
                 probe.release()
         return tuple(sorted(left))
+
+
+def process_of(holder: str) -> str | None:
+    """The process of an identity, with `#` and more behind it or not; None if it is no identity."""
+    identity = _IDENTITY.fullmatch(holder.partition("#")[0])
+    return None if identity is None else identity["process"]
 
 
 def command_name(argv: list[str]) -> str:

@@ -96,6 +96,13 @@ def optional(value: str | None) -> str | None:
     return None if value is None else text(value)
 
 
+def whole(value: int | None) -> int | None:
+    """A whole number or NULL: PostgreSQL itself would round a fraction and read a text."""
+    if value is not None and type(value) is not int:
+        raise InvalidInput(f"A whole number was expected, not {value!r}. Nothing was changed.")
+    return value
+
+
 def check_types(value: msgspec.Struct) -> None:
     """Refuse a value whose fields are not of their types: a struct itself checks none."""
     given = {name: getattr(value, name) for name in value.__struct_fields__}
@@ -235,7 +242,7 @@ def message_bindings(draft: Draft) -> tuple[Row, int]:
         optional(draft.tool_call_id),
         optional(draft.tool_name),
         calls,
-        int(draft.is_error),
+        bool(draft.is_error),
         optional(draft.model),
         *usage,
     )

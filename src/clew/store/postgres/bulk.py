@@ -25,10 +25,10 @@ from clew.core.changes import (
 from clew.core.jsontext import to_json
 from clew.core.usage import Usage
 from clew.errors import Conflict, InvalidInput
-from clew.store.postgres.connection import Connection, fetch
-from clew.store.postgres.recording import check_usage, new_message, whole
+from clew.store.postgres.connection import Connection
 from clew.store.postgres.words import vector_of
-from clew.store.rows import Row, optional, text
+from clew.store.rows import Row, optional, text, whole
+from clew.store.work.record import check_usage, new_message
 
 MANY = 100
 """Messages of one record that are worth a table of their own."""
@@ -76,8 +76,8 @@ async def stage(connection: Connection, messages: Sequence[AddMessage]) -> bool:
         rows = [_row(place, change) for place, change in enumerate(messages, 1)]
     except InvalidInput:
         return False
-    ((allowed,),) = await fetch(
-        connection, "SELECT has_database_privilege(current_database(), 'TEMPORARY')"
+    ((allowed,),) = await connection.fetch(
+        "SELECT has_database_privilege(current_database(), 'TEMPORARY')"
     )
     if not allowed:
         return False
@@ -112,7 +112,7 @@ async def place_turns(
         return list(requested)
     rows = [turn.row(now) for turn in turns.values()]
     columns = [list(column) for column in zip(*rows, strict=True)]
-    placed = await fetch(connection, _PLACE_TURNS, (session_id, *columns))
+    placed = await connection.fetch(_PLACE_TURNS, (session_id, *columns))
     if len(placed) < len(rows):
         new = {name for (name,) in placed}
         known = next(turn_id for turn_id, row in zip(turns, rows, strict=True) if row[0] not in new)

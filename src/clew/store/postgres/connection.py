@@ -22,6 +22,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.types.numeric import Int8Dumper
 
 from clew.errors import InvalidInput
+from clew.ports import Clock
 from clew.store.rows import Row
 
 # What it warns of is raised as an error anyway; nobody asked for it on the screen.
@@ -31,33 +32,61 @@ T = TypeVar("T")
 
 
 class Connection(AsyncConnection[Row]):
-    """One that asks the same thing over the same cursor again.
+    """A connection, which is also the `work.Transaction` that it has open.
 
-    A new one costs an eighth of a query, and does not know yet which types it will meet.
+    It runs the same statement with the same cursor again: a new one costs an eighth of a query, and
+    does not know yet which types it will meet.
     """
+
+    clock: Clock | None = None
+    """The store's clock, if it is not PostgreSQL's own."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._cursors: dict[str, AsyncCursor[Row]] = {}
 
     async def fetch(
-        self,
-        sql: str,
-        bindings: Row | None = None,
-        *,
-        prepare: bool | None = None,
-        binary: bool = False,
+        self, sql: str, bindings: Row = (), *, prepare: bool | None = None
     ) -> list[Row]:
-        """All rows of a query. `binary` is quicker, and for plain types only."""
+        """See `work.Transaction`."""
         cursor = self._take(sql)
-        await cursor.execute(sql, bindings, prepare=prepare, binary=binary)
+        # Binary is quicker to read, above all for numbers.
+        await cursor.execute(sql, bindings or None, prepare=prepare)
         rows = await cursor.fetchall()
         if len(rows) <= KEPT_ROWS:
             self._cursors[sql] = cursor
         return rows
 
-    async def run(self, sql: str) -> None:
-        """Something without bindings and rows; several statements in one go are fine."""
+    async def one(self, sql: str, bindings: Row = ()) -> Row | None:
+        """See `work.Transaction`."""
+        rows = await self.fetch(sql, bindings)
+        return rows[0] if rows else None
+
+    async def run(self, sql: str, bindings: Row = ()) -> int:
+        """See `work.Transaction`."""
+        cursor = self._take(sql)
+        await cursor.execute(sql, bindings or None)
+        self._cursors[sql] = cursor
+        return cursor.rowcount
+
+    @property
+    def given_now(self) -> int | None:
+        """The time if a clock was given, else None: the statement asks PostgreSQL's own."""
+        return None if self.clock is None else self.clock()
+
+    async def now(self) -> int:
+        """See `work.Transaction`."""
+        if self.clock is not None:
+            return self.clock()
+        ((now,),) = await self.fetch(_NOW)
+        return int(now)
+
+    async def serialize(self, name: str) -> None:
+        """See `work.Transaction`."""
+        await self.fetch(_SERIALIZE, (name,))
+
+    async def script(self, sql: str) -> None:
+        """Run something without bindings and rows; several statements in one go are fine."""
         cursor = self._take("")
         await cursor.execute(sql, prepare=False)
         self._cursors[""] = cursor
@@ -68,6 +97,9 @@ class Connection(AsyncConnection[Row]):
             self._cursors.clear()
         return self._cursors.pop(sql, None) or self.cursor()
 
+
+_NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+_SERIALIZE = "SELECT pg_advisory_xact_lock(hashtextextended('clew ' || $1, 0))"
 
 Job = Callable[[Connection], Awaitable[T]]
 Durability = Literal["full", "normal"]
@@ -126,11 +158,14 @@ def place_of(url: str) -> str:
     return f"PostgreSQL at {where}/{name or ''}"
 
 
-async def connect(conninfo: str, durability: Durability = "full") -> Connection:
+async def connect(
+    conninfo: str, durability: Durability = "full", *, clock: Clock | None = None
+) -> Connection:
     """Open a connection, outside of any transaction. Bindings are `$1`, `$2` …"""
     connection = await Connection.connect(conninfo, autocommit=True, cursor_factory=AsyncRawCursor)
     # One type for whole numbers: statements are prepared once, and sums never overflow on the way.
     connection.adapters.register_dumper(int, Int8Dumper)
+    connection.clock = clock
     relaxed = "SET synchronous_commit = off;" if durability == "normal" else ""
     try:
         await connection.execute(_SETTINGS + relaxed, prepare=False)
@@ -138,17 +173,6 @@ async def connect(conninfo: str, durability: Durability = "full") -> Connection:
         await connection.close()
         raise
     return connection
-
-
-async def fetch(connection: Connection, sql: str, bindings: Row = ()) -> list[Row]:
-    """All rows of a query. What the columns hold is the schema's promise."""
-    return await connection.fetch(sql, bindings or None)
-
-
-async def fetch_one(connection: Connection, sql: str, bindings: Row = ()) -> Row | None:
-    """The first row of a query, if there is one."""
-    rows = await connection.fetch(sql, bindings or None)
-    return rows[0] if rows else None
 
 
 class Pool:

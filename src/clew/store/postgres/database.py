@@ -19,6 +19,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from clew.core.ids import is_id
+from clew.core.turn import Attachment, Lease
 from clew.errors import StoreClosed
 from clew.ports import Clock
 from clew.store.postgres import migrating, opening
@@ -30,24 +31,37 @@ from clew.store.postgres.connection import (
     Pool,
     connect,
     conninfo_of,
-    fetch,
     place_of,
 )
 from clew.store.postgres.failures import DRIVER_ERRORS, is_repeatable, translate
 from clew.store.postgres.migrating import Migration
-from clew.store.postgres.presence import CHANNEL, Presence
+from clew.store.postgres.presence import CHANNEL, Presence, list_processes
+from clew.store.presence import ProcessInfo, process_of
+from clew.store.work.transaction import Dialect, Transaction
 
 T = TypeVar("T")
 
 REPEATS = 5
 """How often a transaction is tried that PostgreSQL ended for the sake of another."""
 
-NOW = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+DIALECT = Dialect(
+    preview_columns=("preview", "preview_key"),
+    contains_text="(strpos(title_key, {0}) > 0 OR strpos(preview_key, {0}) > 0)",
+    id_ending="right(id, 4)",
+    wanted_ids="""(SELECT each COLLATE "C" AS id FROM unnest($1::text[]) AS each) AS wanted""",
+    newest_turn="""LEFT JOIN LATERAL (
+      SELECT id, status, ended_at FROM turns WHERE session_id = s.id
+      ORDER BY ordinal DESC LIMIT 1) t ON true""",
+    store_size="pg_database_size(current_database())",
+)
+
 SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 class Database:
-    """One database, open in this process."""
+    """One database, open in this process: `work.Engine` for PostgreSQL."""
+
+    dialect = DIALECT
 
     def __init__(
         self,
@@ -60,10 +74,9 @@ class Database:
         search_seconds: float = 0.14,
     ) -> None:
         self.place = place_of(url) if conninfo_of(url) else ""
-        self._clock = clock
         self._patience = patience
         self.search_seconds = search_seconds
-        self._connect = partial(connect, conninfo_of(url), durability)
+        self._connect = partial(connect, conninfo_of(url), durability, clock=clock)
         self._pool = Pool(self._connect)
         self.presence = Presence(self._connect, version=version, patience=patience)
         self._running: set[asyncio.Task[Any]] = set()
@@ -91,20 +104,6 @@ class Database:
             await _end(connection)
             raise
 
-    # --- time ---------------------------------------------------------------------------------
-
-    async def now(self, connection: Connection) -> int:
-        """The time, by PostgreSQL's own clock unless another was given."""
-        if self._clock is not None:
-            return self._clock()
-        ((now,),) = await fetch(connection, NOW)
-        return int(now)
-
-    @property
-    def given_now(self) -> int | None:
-        """The time if a clock was given, else None: the statement asks PostgreSQL's own."""
-        return None if self._clock is None else self._clock()
-
     # --- jobs ---------------------------------------------------------------------------------
 
     async def read(self, job: Job[T]) -> T:
@@ -126,9 +125,9 @@ class Database:
         """Run several queries that see one moment."""
 
         async def run(connection: Connection) -> T:
-            await connection.run(begin)
+            await connection.script(begin)
             result = await job(connection)
-            await connection.run("COMMIT")
+            await connection.script("COMMIT")
             return result
 
         return await self.read(run)
@@ -148,10 +147,10 @@ class Database:
         async def run(connection: Connection) -> T:
             nonlocal sent
             sent = False
-            await connection.run("BEGIN")
+            await connection.script("BEGIN")
             result = await job(connection)
             sent = True
-            await connection.run(commit)
+            await connection.script(commit)
             return result
 
         return await self._finish(self._in_lane(lane, run, lambda: repeatable or not sent))
@@ -219,11 +218,31 @@ class Database:
 
         return await self._finish(ask())
 
+    @property
+    def info(self) -> ProcessInfo:
+        """See `work.Engine`."""
+        return self.presence.info
+
+    async def keep_living_leases(self, tx: Transaction, leases: Sequence[Lease]) -> list[Lease]:
+        """See `work.Engine`. A holder that is no process counts as alive."""
+        known = {each.holder: process_of(each.holder) for each in leases}
+        alive = await list_processes(tx) if any(known.values()) else set()
+        return [
+            each for each in leases if known[each.holder] is None or known[each.holder] in alive
+        ]
+
+    async def keep_living_attachments(
+        self, tx: Transaction, attachments: Sequence[Attachment]
+    ) -> list[Attachment]:
+        """See `work.Engine`."""
+        alive = await list_processes(tx) if attachments else set()
+        return [each for each in attachments if each.process in alive]
+
     async def find_dead(self, holders: Sequence[str]) -> set[str]:
-        """Which of these holders' processes have ended; from now on everybody knows."""
+        """See `work.Engine`."""
 
         async def first_column(sql: str, bindings: tuple[object, ...]) -> list[str]:
-            rows = await self.read(lambda connection: fetch(connection, sql, bindings))
+            rows = await self.read(lambda connection: connection.fetch(sql, bindings))
             return [value for (value,) in rows]
 
         return await self.presence.find_dead(holders, first_column)

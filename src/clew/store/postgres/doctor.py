@@ -20,8 +20,6 @@ from clew.store.postgres.connection import (
     Connection,
     connect,
     conninfo_of,
-    fetch,
-    fetch_one,
     place_of,
 )
 from clew.store.postgres.failures import DRIVER_ERRORS, translate
@@ -59,7 +57,7 @@ async def describe(url: str) -> tuple[str, str, int]:
     try:
         connection = await connect(conninfo_of(url))
         try:
-            ((version,),) = await fetch(connection, "SHOW server_version")
+            ((version,),) = await connection.fetch("SHOW server_version")
         finally:
             await connection.close()
     except DRIVER_ERRORS as error:
@@ -127,7 +125,7 @@ async def _look(
 
 
 async def _check_server(connection: Connection, place: str) -> AsyncIterator[Finding]:
-    row = await fetch_one(connection, _SERVER)
+    row = await connection.one(_SERVER)
     assert row is not None
     version, number, fsync, whole_pages, encrypted, is_socket, size, most, standby = row
     if number < OLDEST * 10_000:
@@ -143,8 +141,8 @@ async def _check_server(connection: Connection, place: str) -> AsyncIterator[Fin
     if "off" in (fsync, whole_pages):
         what = f"fsync is {fsync}, full_page_writes is {whole_pages}: a power cut can damage it"
         yield Finding("durability", "warning", what, "Switch both on in postgresql.conf.")
-    ((used,),) = await fetch(
-        connection, "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
+    ((used,),) = await connection.fetch(
+        "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
     )
     what = f"{used} of {most} in use"
     if used > most * 9 // 10:
@@ -186,7 +184,7 @@ async def _check_notifications(connection: Connection, url: str) -> Finding:
 
 
 async def _check_processes(connection: Connection, *, full: bool) -> AsyncIterator[Finding]:  # noqa: ARG001  # always whole
-    rows = await fetch(connection, _PROCESSES)
+    rows = await connection.fetch(_PROCESSES)
     living = [str(ProcessInfo(*row[:6])) + f" on {row[1]}" for row in rows if row[6]]
     what = f"open in {'; '.join(living)}" if living else "nobody else has it open"
     yield Finding("processes", "ok", what)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from clew.core.names import counted
 from clew.core.text import decode_text
 from clew.store.findings import Diagnosis, Mended
-from clew.store.postgres.connection import Connection, connect, conninfo_of, fetch, place_of
+from clew.store.postgres.connection import Connection, connect, conninfo_of, place_of
 from clew.store.postgres.failures import DRIVER_ERRORS, translate
 from clew.store.postgres.soundness import count_session, list_unindexed
 from clew.store.postgres.words import vector_of
@@ -38,8 +38,7 @@ async def mend(url: str, diagnosis: Diagnosis) -> tuple[Mended, ...]:
 
 
 async def _clear_processes(connection: Connection) -> str:
-    rows = await fetch(
-        connection,
+    rows = await connection.fetch(
         "DELETE FROM processes WHERE pg_try_advisory_xact_lock_shared(lock) RETURNING 1",
     )
     whose = "a dead process" if len(rows) == 1 else "dead processes"
@@ -49,7 +48,7 @@ async def _clear_processes(connection: Connection) -> str:
 async def _count_again(connection: Connection) -> str:
     """Session by session, each locked as an append does, so that nobody waits for long."""
     corrected = 0
-    for (session_id,) in await fetch(connection, "SELECT id FROM sessions WHERE purged_at IS NULL"):
+    for (session_id,) in await connection.fetch("SELECT id FROM sessions WHERE purged_at IS NULL"):
         async with connection.transaction():
             await connection.execute(
                 "SELECT 1 FROM sessions WHERE id = $1 FOR NO KEY UPDATE", (session_id,)
@@ -69,8 +68,8 @@ async def _index_again(connection: Connection) -> str:
     wrong = [row_id async for row_id in list_unindexed(connection)]
     for row_id in wrong:
         async with connection.transaction():
-            for (content,) in await fetch(
-                connection, "SELECT content FROM messages WHERE id = $1 FOR KEY SHARE", (row_id,)
+            for (content,) in await connection.fetch(
+                "SELECT content FROM messages WHERE id = $1 FOR KEY SHARE", (row_id,)
             ):
                 await connection.execute(
                     """INSERT INTO messages_words (message_id, words, size, partial)

@@ -14,7 +14,7 @@ import msgspec
 import psycopg
 
 from clew.errors import StoreForeign, StoreReadOnly, StoreTooNew, StoreUnavailable
-from clew.store.postgres.connection import Connection, fetch, fetch_one
+from clew.store.postgres.connection import Connection
 
 MAKING = 0x636C6577_00000001
 """The advisory lock of whoever makes or changes the schema."""
@@ -50,7 +50,7 @@ def shipped_migrations() -> tuple[Migration, ...]:
 
 async def stored_version(connection: Connection, place: str, latest: int) -> int:
     """The schema number of the database, 0 for a new one. Refuses what is not ours."""
-    look = await fetch_one(connection, _LOOK)
+    look = await connection.one(_LOOK)
     assert look is not None
     encoding, is_ours, is_unfinished, has_tables, schema = look
     if encoding != "UTF8":
@@ -72,7 +72,7 @@ async def stored_version(connection: Connection, place: str, latest: int) -> int
                 "Give clew a database of its own."
             )
         return 0
-    ((version,),) = await fetch(connection, "SELECT coalesce(max(number), 0) FROM clew_schema")
+    ((version,),) = await connection.fetch("SELECT coalesce(max(number), 0) FROM clew_schema")
     if version > latest:
         raise StoreTooNew(
             f"{place} was made by a newer clew (schema {version}, this one knows {latest}). "

@@ -14,7 +14,7 @@ import psycopg
 
 from clew.errors import StoreInUse
 from clew.store.postgres import migrating
-from clew.store.postgres.connection import Connection, fetch
+from clew.store.postgres.connection import Connection
 from clew.store.postgres.migrating import Migration
 from clew.store.postgres.presence import OPEN
 from clew.store.presence import ProcessInfo
@@ -47,7 +47,7 @@ async def migrate_alone(connection: Connection, steps: Sequence[Migration], plac
     latest = steps[-1].number
     deadline = time.monotonic() + EXCLUSIVE_PATIENCE
     while True:
-        ((alone,),) = await fetch(connection, "SELECT pg_try_advisory_lock($1)", (OPEN,))
+        ((alone,),) = await connection.fetch("SELECT pg_try_advisory_lock($1)", (OPEN,))
         if alone:
             break
         if await migrating.stored_version(connection, place, latest) == latest:
@@ -62,8 +62,7 @@ async def migrate_alone(connection: Connection, steps: Sequence[Migration], plac
 
 
 async def _names(connection: Connection) -> tuple[str, ...]:
-    rows = await fetch(
-        connection,
+    rows = await connection.fetch(
         """SELECT process, host, pid, version, command, started_at FROM processes
            WHERE NOT pg_try_advisory_xact_lock_shared(lock) ORDER BY started_at""",
     )

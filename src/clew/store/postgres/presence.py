@@ -22,8 +22,9 @@ from collections.abc import Awaitable, Callable, Iterable
 import psycopg
 
 from clew.errors import StoreBusy
-from clew.store.postgres.connection import Connection, fetch, insist
-from clew.store.presence import IDENTITY, ProcessInfo, command_name
+from clew.store.postgres.connection import Connection, insist
+from clew.store.presence import ProcessInfo, command_name, process_of
+from clew.store.work.transaction import Transaction
 
 CHANNEL = "clew"
 
@@ -231,16 +232,10 @@ class Presence:
         return set(await read(_BURY, (suspects,))) if suspects else set()
 
 
-def process_of(holder: str) -> str | None:
-    """The process of an identity, with `#` and more behind it or not; None if it is no identity."""
-    identity = IDENTITY.fullmatch(holder.partition("#")[0])
-    return None if identity is None else identity["process"]
-
-
 def _lock_of(process: str) -> int:
     return int.from_bytes(bytes.fromhex(process[:16]), signed=True)
 
 
-async def listed(connection: Connection) -> set[str]:
-    """The processes that live, as far as is known at this moment."""
-    return {process for (process,) in await fetch(connection, "SELECT process FROM processes")}
+async def list_processes(tx: Transaction) -> set[str]:
+    """The processes that are alive, as far as is known at this moment."""
+    return {process for (process,) in await tx.fetch("SELECT process FROM processes")}

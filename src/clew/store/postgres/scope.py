@@ -12,10 +12,10 @@ from typing import Any
 from clew.core.search import SearchFilter
 from clew.core.session import OWNER, may_see
 from clew.errors import SessionNotFound
-from clew.store.postgres.connection import Connection, fetch
-from clew.store.postgres.sessions import get
-from clew.store.postgres.thread import Stretch, stretches
+from clew.store.postgres.connection import Connection
 from clew.store.rows import text
+from clew.store.work.sessions import get
+from clew.store.work.thread import Stretch, stretches
 
 FEW_SESSIONS = 64
 FEW_MESSAGES = 50_000
@@ -133,8 +133,7 @@ async def _few_parts(connection: Connection, where: SearchFilter) -> list[Stretc
     conditions = _about_sessions(where, bindings)
     if not conditions:
         return None
-    rows = await fetch(
-        connection,
+    rows = await connection.fetch(
         f"""SELECT s.id FROM sessions s
             WHERE s.deleted_at IS NULL AND {" AND ".join(conditions)} LIMIT {FEW_SESSIONS + 1}""",
         tuple(bindings.values),
@@ -147,5 +146,5 @@ async def _few_parts(connection: Connection, where: SearchFilter) -> list[Stretc
 
 
 async def _first_at(connection: Connection, at: int, newest: int) -> int:
-    ((row,),) = await fetch(connection, _FIRST_AT, (at, newest))
+    ((row,),) = await connection.fetch(_FIRST_AT, (at, newest))
     return int(row)

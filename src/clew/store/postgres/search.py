@@ -18,7 +18,7 @@ from clew.core.search import SearchFilter, SearchHit, SearchPage
 from clew.core.snippets import Snippet, snippet
 from clew.core.text import decode_text
 from clew.store.cursors import check_limit, make_cursor, read_cursor
-from clew.store.postgres.connection import Connection, fetch, fetch_one
+from clew.store.postgres.connection import Connection
 from clew.store.postgres.database import SNAPSHOT, Database
 from clew.store.postgres.ranking import Question, statement
 from clew.store.postgres.scope import Scope
@@ -78,7 +78,7 @@ class PostgresSearch:
 
         async def job(connection: Connection) -> SearchPage:
             try:
-                here = place or await find_place(connection, self._db.given_now)
+                here = place or await find_place(connection, connection.given_now)
                 searching = Searching(connection, parsed, where, here, self._db.search_seconds)
                 return await searching.page(limit, per_session=per_session)
             except psycopg.errors.QueryCanceled:
@@ -89,7 +89,7 @@ class PostgresSearch:
 
 async def find_place(connection: Connection, now: int | None) -> Place:
     """Where a new search begins."""
-    ((newest, at),) = await fetch(connection, _NEWEST, (now,))
+    ((newest, at),) = await connection.fetch(_NEWEST, (now,))
     return Place(newest, at, 0)
 
 
@@ -151,11 +151,11 @@ class Searching:
         """What a statement finds; None if its time is not enough."""
         try:
             # Planned anew for these words: a plan for any words takes them all for common ones.
-            return await self._connection.fetch(sql, values, prepare=False, binary=True)
+            return await self._connection.fetch(sql, values, prepare=False)
         except psycopg.errors.QueryCanceled:
             left = max(SNIPPETS, self._deadline - time.monotonic())
             again = f"ROLLBACK; {SNAPSHOT}; SET LOCAL statement_timeout = {left * 1000:.0f}"
-            await self._connection.run(again)
+            await self._connection.script(again)
             return None
 
     async def _fits(self, row_id: int) -> bool:
@@ -164,7 +164,7 @@ class Searching:
             self._cut = True
             return False
         sql = "SELECT content FROM messages WHERE id = $1"
-        row = await fetch_one(self._connection, sql, (row_id,))
+        row = await self._connection.one(sql, (row_id,))
         return row is not None and self._asked.fits(tokens_of(decode_text(row[0])))
 
     def _hit(self, row: Row) -> SearchHit:

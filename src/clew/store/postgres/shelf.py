@@ -15,7 +15,6 @@ import psycopg
 from clew.core.text import decode_text, fold
 from clew.errors import Conflict, NotFound, StoreInUse, StoreUnavailable, TargetNotEmpty
 from clew.store.postgres import migrating
-from clew.store.postgres.connection import fetch, fetch_one
 from clew.store.postgres.side import Side
 from clew.store.postgres.words import vector_of
 from clew.store.rows import Row
@@ -65,14 +64,14 @@ class PostgresSource(Side):
     async def count(self, table: Table) -> int:
         """See `copying.Source`."""
         with self.in_words():
-            ((count,),) = await fetch(self.db, f"SELECT count(*) FROM {table.name}")
+            ((count,),) = await self.db.fetch(f"SELECT count(*) FROM {table.name}")
             return int(count)
 
     async def get_last_id(self) -> int:
         """See `copying.Source`."""
         with self.in_words():
-            ((name,),) = await fetch(self.db, "SELECT pg_get_serial_sequence('messages', 'id')")
-            ((last, used),) = await fetch(self.db, f"SELECT last_value, is_called FROM {name}")
+            ((name,),) = await self.db.fetch("SELECT pg_get_serial_sequence('messages', 'id')")
+            ((last, used),) = await self.db.fetch(f"SELECT last_value, is_called FROM {name}")
             return int(last) if used else 0
 
     async def is_unchanged(self) -> bool:
@@ -88,10 +87,10 @@ class PostgresTarget(Side):
     async def begin(self, source: str) -> Mapping[str, Mark]:
         """See `copying.Target`."""
         with self.in_words():
-            ((known,),) = await fetch(self.db, "SELECT to_regclass('clew_copy') IS NOT NULL")
+            ((known,),) = await self.db.fetch("SELECT to_regclass('clew_copy') IS NOT NULL")
             if not known:
                 await self._make(source)
-            rows = await fetch(self.db, "SELECT kind, name, rows, value FROM clew_copy")
+            rows = await self.db.fetch("SELECT kind, name, rows, value FROM clew_copy")
         (origin,) = [value for kind, _, _, value in rows if kind == "source"]
         if origin != source:
             raise Conflict(
@@ -111,13 +110,13 @@ class PostgresTarget(Side):
             elif version < latest:
                 raise StoreUnavailable(_OLDER.format(place=self.place))
             for table in TABLES:
-                if await fetch_one(self.db, f"SELECT 1 FROM {table.name} LIMIT 1"):
+                if await self.db.one(f"SELECT 1 FROM {table.name} LIMIT 1"):
                     raise TargetNotEmpty(self.place, "A copy needs a new or empty database.")
             await self.db.execute(_MARKS)
             await self._mark("source", "", 0, source)
-            for number, row in enumerate(await fetch(self.db, _BUILT_LATER)):
+            for number, row in enumerate(await self.db.fetch(_BUILT_LATER)):
                 await self._mark("later", "", number, row[1])
-            for row in reversed(await fetch(self.db, _BUILT_LATER)):
+            for row in reversed(await self.db.fetch(_BUILT_LATER)):
                 await self.db.execute(row[0].encode())
             await self.db.execute(f"ALTER TABLE clew_schema RENAME TO {HIDDEN}")
 
@@ -172,7 +171,7 @@ class PostgresTarget(Side):
         """See `copying.Target`."""
         with self.in_words():
             later = "SELECT rows, value FROM clew_copy WHERE kind = 'later' ORDER BY rows"
-            statements = await fetch(self.db, later)
+            statements = await self.db.fetch(later)
             for place, (number, statement) in enumerate(statements, 1):
                 tell(f"Building indexes ({place} of {len(statements)})")
                 async with self.db.transaction():

@@ -15,7 +15,7 @@ from typing import Self
 import psycopg
 
 from clew.errors import StoreInUse
-from clew.store.postgres.connection import Connection, connect, conninfo_of, fetch, place_of
+from clew.store.postgres.connection import Connection, connect, conninfo_of, place_of
 from clew.store.postgres.failures import DRIVER_ERRORS, translate
 from clew.store.postgres.presence import OPEN
 from clew.store.presence import ProcessInfo
@@ -74,7 +74,7 @@ class Side:
         """Hold the store alone, or say who has it."""
         deadline = time.monotonic() + PATIENCE
         while True:
-            ((alone,),) = await fetch(self.db, "SELECT pg_try_advisory_lock($1)", (OPEN,))
+            ((alone,),) = await self.db.fetch("SELECT pg_try_advisory_lock($1)", (OPEN,))
             if alone:
                 return
             if time.monotonic() > deadline:
@@ -121,17 +121,16 @@ class Side:
     async def types_of(self, table: Table) -> dict[str, str]:
         """Each column's type."""
         if table.name not in self._types:
-            self._types[table.name] = dict(await fetch(self.db, _TYPES, (table.name,)))
+            self._types[table.name] = dict(await self.db.fetch(_TYPES, (table.name,)))
         return self._types[table.name]
 
 
 async def _list_living(connection: Connection) -> tuple[str, ...]:
     """The processes that have the store open, as people read them."""
-    ((known,),) = await fetch(connection, "SELECT to_regclass('processes') IS NOT NULL")
+    ((known,),) = await connection.fetch("SELECT to_regclass('processes') IS NOT NULL")
     if not known:
         return ()
-    rows = await fetch(
-        connection,
+    rows = await connection.fetch(
         """SELECT process, host, pid, version, command, started_at FROM processes
            WHERE NOT pg_try_advisory_xact_lock_shared(lock) ORDER BY started_at""",
     )

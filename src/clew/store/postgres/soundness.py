@@ -13,9 +13,9 @@ from clew.core.names import counted, format_count
 from clew.core.text import decode_text
 from clew.store.findings import FIX, SAMPLE, Finding, some
 from clew.store.postgres import migrating
-from clew.store.postgres.connection import Connection, fetch, fetch_one
-from clew.store.postgres.thread import hidden_messages
+from clew.store.postgres.connection import Connection
 from clew.store.postgres.words import vector_of
+from clew.store.work.thread import hidden_messages
 
 _STEP = 500
 
@@ -48,13 +48,12 @@ WHERE m.id > $1 ORDER BY m.id LIMIT $2
 async def check_references(connection: Connection, *, full: bool) -> AsyncIterator[Finding]:
     """The server keeps them, unless somebody took that away; `full` looks for itself."""
     wanted = sum(step.sql.count("REFERENCES ") for step in migrating.shipped_migrations())
-    rows = await fetch(connection, _REFERENCES)
+    rows = await connection.fetch(_REFERENCES)
     broken = [f"{row[0]}.{row[2]} is not checked" for row in rows if not row[4]]
     if len(rows) < wanted:
         broken.append(f"{counted(wanted - len(rows), 'constraint')} missing")
     for table, other, column, key, _ in rows if full else ():
-        ((count,),) = await fetch(
-            connection,
+        ((count,),) = await connection.fetch(
             f"""SELECT count(*) FROM {table} a WHERE a.{column} IS NOT NULL
                 AND NOT EXISTS (SELECT 1 FROM {other} b WHERE b.{key} = a.{column})""",
         )
@@ -71,8 +70,7 @@ async def check_references(connection: Connection, *, full: bool) -> AsyncIterat
 async def check_counters(connection: Connection, *, full: bool) -> AsyncIterator[Finding]:
     """`head` and gaps are the thread itself and can't be recomputed; the counters can."""
     wrong, torn = [], []
-    sessions = await fetch(
-        connection,
+    sessions = await connection.fetch(
         "SELECT id FROM sessions WHERE purged_at IS NULL ORDER BY updated_at DESC LIMIT $1",
         (None if full else SAMPLE,),
     )
@@ -101,8 +99,7 @@ class Counters(NamedTuple):
 
 async def count_session(connection: Connection, session_id: str) -> Counters:
     """Count a session's thread anew."""
-    row = await fetch_one(
-        connection,
+    row = await connection.one(
         """SELECT message_count, content_bytes, head, coalesce(forked_at_seq, 0),
                   (SELECT count(*) FROM messages WHERE session_id = s.id),
                   (SELECT coalesce(max(seq), 0) FROM messages WHERE session_id = s.id),
@@ -121,15 +118,15 @@ async def count_session(connection: Connection, session_id: str) -> Counters:
 
 
 async def check_index(connection: Connection, *, full: bool) -> AsyncIterator[Finding]:
-    ((messages, indexed),) = await fetch(
-        connection,
+    ((messages, indexed),) = await connection.fetch(
         "SELECT (SELECT count(*) FROM messages), (SELECT count(*) FROM messages_words)",
     )
     if messages != indexed:
         what = f"{format_count(indexed)} of {counted(messages, 'message')} indexed"
         yield Finding("search index", "problem", what, FIX, "index")
-    elif lost := await find_unindexed(connection, await fetch(
-        connection, _SOME_MESSAGES, (SAMPLE,))):  # fmt: skip
+    elif lost := await find_unindexed(
+        connection, await connection.fetch(_SOME_MESSAGES, (SAMPLE,))
+    ):
         what = f"messages can't be found: rows {some([str(each) for each in lost])}"
         yield Finding("search index", "problem", what, FIX, "index")
     else:
@@ -146,7 +143,7 @@ async def check_index(connection: Connection, *, full: bool) -> AsyncIterator[Fi
 async def list_unindexed(connection: Connection) -> AsyncIterator[int]:
     """Every message that the index does not have as it should."""
     last = 0
-    while rows := await fetch(connection, _NEXT_MESSAGES, (last, _STEP)):
+    while rows := await connection.fetch(_NEXT_MESSAGES, (last, _STEP)):
         for row_id in await find_unindexed(connection, rows):
             yield row_id
         last = rows[-1][0]
@@ -155,8 +152,7 @@ async def list_unindexed(connection: Connection) -> AsyncIterator[int]:
 async def find_unindexed(connection: Connection, rows: list[tuple[object, ...]]) -> list[int]:
     """Which of these messages the index does not have as it should. The server compares."""
     wanted = [vector_of(decode_text(str(content))) for _, content, *_ in rows]
-    found = await fetch(
-        connection,
+    found = await connection.fetch(
         """SELECT given.id FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::boolean[])
              AS given (id, words, size, partial)
            LEFT JOIN messages_words w ON w.message_id = given.id

@@ -6,63 +6,48 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from clew.core.stats import StoreStats
-from clew.core.text import decode_text
+from clew.errors import InvalidInput
 from clew.ports import Clock
-from clew.store.postgres.connection import PATIENCE, Connection, Durability, fetch
+from clew.store.postgres.connection import PATIENCE, Durability
 from clew.store.postgres.database import Database
-from clew.store.postgres.delivery import PostgresInbox, PostgresOutbox
-from clew.store.postgres.forking import PostgresForks
-from clew.store.postgres.holds import PostgresAttachments, PostgresLeases
-from clew.store.postgres.listing import PostgresListing
 from clew.store.postgres.log import PostgresLog
 from clew.store.postgres.migrating import Migration
-from clew.store.postgres.notes import PostgresNotes
-from clew.store.postgres.overview import PostgresOverview
-from clew.store.postgres.pairings import PostgresPairings
-from clew.store.postgres.processes import PostgresProcesses
+from clew.store.postgres.presence import list_processes
 from clew.store.postgres.search import DEADLINE, PostgresSearch
-from clew.store.postgres.sessions import PostgresSessions
-from clew.store.postgres.tokens import PostgresTokens
-from clew.store.postgres.trash import PostgresTrash
+from clew.store.presence import process_of
+from clew.store.work.delivery import SharedInbox, SharedOutbox
+from clew.store.work.forks import SharedForks
+from clew.store.work.leases import SharedAttachments, SharedLeases
+from clew.store.work.listing import SharedListing
+from clew.store.work.notes import SharedNotes
+from clew.store.work.pairings import SharedPairings
+from clew.store.work.sessions import SharedSessions
+from clew.store.work.tokens import SharedTokens
+from clew.store.work.trash import SharedTrash
 from clew.version import __version__
-
-_STATS = """
-SELECT count(*) FILTER (WHERE deleted_at IS NULL AND archived_at IS NULL),
-  count(*) FILTER (WHERE deleted_at IS NULL AND archived_at IS NOT NULL),
-  count(*) FILTER (WHERE deleted_at IS NOT NULL AND purged_at IS NULL),
-  (SELECT count(*) FROM messages), coalesce(sum(content_bytes), 0)::bigint,
-  pg_database_size(current_database()), min(created_at), max(updated_at)
-FROM sessions
-"""
-
-_PLATFORMS = """
-SELECT platform, count(*) FROM sessions WHERE deleted_at IS NULL
-GROUP BY platform ORDER BY count(*) DESC, platform
-"""
 
 
 class PostgresStore(
-    PostgresSessions,
-    PostgresListing,
-    PostgresOverview,
-    PostgresForks,
+    SharedSessions,
+    SharedListing,
+    SharedForks,
     PostgresLog,
-    PostgresProcesses,
-    PostgresLeases,
-    PostgresAttachments,
+    SharedLeases,
+    SharedAttachments,
     PostgresSearch,
-    PostgresTrash,
-    PostgresNotes,
-    PostgresInbox,
-    PostgresOutbox,
-    PostgresTokens,
-    PostgresPairings,
+    SharedTrash,
+    SharedNotes,
+    SharedInbox,
+    SharedOutbox,
+    SharedTokens,
+    SharedPairings,
 ):
     """`ports.Store`. Made by `clew.store.open_store`."""
 
+    _engine: Database
+
     def __init__(self, database: Database) -> None:
-        self._db = database
+        self._db = self._engine = database
 
     @classmethod
     async def open(
@@ -92,27 +77,29 @@ class PostgresStore(
         await database.open(migrations)
         return cls(database)
 
-    async def stats(self) -> StoreStats:
-        """See `ports.Store`."""
+    # --- ports.Processes ------------------------------------------------------------------------
 
-        async def job(connection: Connection) -> StoreStats:
-            ((sessions, archived, trashed, messages, size, taken, oldest, newest),) = await fetch(
-                connection, _STATS
-            )
-            platforms = await fetch(connection, _PLATFORMS)
-            return StoreStats(
-                sessions=sessions,
-                archived=archived,
-                trashed=trashed,
-                messages=messages,
-                content_bytes=size,
-                file_bytes=taken,
-                platforms={decode_text(name): count for name, count in platforms},
-                oldest_at=oldest,
-                newest_at=newest,
-            )
+    @property
+    def identity(self) -> str:
+        """See `ports.Processes`."""
+        return self._db.presence.identity
 
-        return await self._db.snapshot(job)
+    async def is_living(self, identity: str) -> bool:
+        """See `ports.Processes`."""
+        if type(identity) is not str:
+            raise InvalidInput(f"An identity is text, not {type(identity).__name__}.")
+        self._db.check_open()
+        process = process_of(identity)
+        if process is None or process == self._db.presence.info.process:
+            return True
+        alive = await self._db.read(list_processes)
+        return process in alive and not await self._db.find_dead([identity])
+
+    async def pulse(self) -> int:
+        """See `ports.Processes`."""
+        return await self._db.pulse()
+
+    # --- being open -----------------------------------------------------------------------------
 
     async def close(self) -> None:
         """See `ports.Store`."""

@@ -1,81 +1,75 @@
-"""One `record`: fenced by its epoch, recognised by its key, its changes applied in order."""
+"""One `record` in SQLite: fenced by its epoch, recognised by its key, its changes in order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Sequence
 
-import apsw
-import msgspec
-
-from clew.core import changes
-from clew.core.changes import Change, Recorded
-from clew.core.jsontext import from_json, to_json
-from clew.errors import InvalidInput, SessionNotFound, StaleLease
-from clew.store.rows import text
-from clew.store.sqlite import keeping
-from clew.store.sqlite.connection import fetch_one
-from clew.store.sqlite.recording import Recording
+from clew.core.changes import AddMessage, Change, Recorded
+from clew.errors import SessionNotFound, StaleLease
+from clew.store.rows import Row, optional, text
+from clew.store.work.record import Recording, find_answer, remember_answer
+from clew.store.work.transaction import Transaction
 
 BEGIN = """
 SELECT s.head, s.preview IS NULL, coalesce(l.epoch, 0), l.holder IS NOT NULL
 FROM sessions s LEFT JOIN leases l ON l.session_id = s.id
-WHERE s.id = ? AND s.purged_at IS NULL
+WHERE s.id = ?1 AND s.purged_at IS NULL
+"""
+
+INSERT_MESSAGE = """
+INSERT INTO messages (
+  session_id, seq, turn_id, role, content, parts, tool_call_id, tool_name, tool_calls, is_error,
+  model, input_tokens, output_tokens, cache_read_tokens, cache_creation_tokens, cost, api_calls, at
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id
+"""
+
+ADVANCE = """
+UPDATE sessions SET
+  head = ?2, message_count = message_count + ?3, content_bytes = content_bytes + ?4,
+  updated_at = max(updated_at, ?5), last_interaction_at = coalesce(?6, last_interaction_at),
+  preview = coalesce(preview, ?7), archived_at = NULL
+WHERE id = ?1
 """
 
 
-def record(
-    connection: apsw.Connection,
+class SqliteRecording(Recording):
+    """See `work.record`. Triggers index the messages."""
+
+    async def insert_message(self, change: AddMessage, bindings: Row, at: int) -> int:
+        """See `Recording`."""
+        row = (self.session_id, self.head, optional(change.turn_id), *bindings, at)
+        ((row_id,),) = await self.tx.fetch(INSERT_MESSAGE, row)
+        return int(row_id)
+
+    async def advance(self, bindings: Row, preview: str | None) -> None:
+        """See `Recording`."""
+        await self.tx.run(ADVANCE, (*bindings, preview))
+
+
+async def record(
+    tx: Transaction,
     session_id: str,
     epoch: int,
-    requested: tuple[Change, ...],
+    requested: Sequence[Change],
     *,
-    now: int,
     idempotency_key: str | None,
 ) -> Recorded:
     """Apply the changes, fenced by the epoch and recognised by the key."""
-    begin = fetch_one(connection, BEGIN, (text(session_id),))
+    begin = await tx.one(BEGIN, (text(session_id),))
     if begin is None:
         raise SessionNotFound(session_id)
     if idempotency_key is not None:
-        first = connection.execute(
-            "SELECT result FROM idempotency WHERE session_id = ? AND key = ?",
-            (session_id, text(idempotency_key)),
-        ).get
+        first = await find_answer(tx, session_id, idempotency_key)
         if first is not None:
-            return msgspec.structs.replace(from_json(first, Recorded), repeated=True)
+            return first
     head, no_preview, current, held = begin
     if epoch != current or not held:
         raise StaleLease(session_id, epoch, current)
-    recording = Recording(connection, session_id, now=now, head=head, no_preview=bool(no_preview))
-    for change in requested:
-        handler = _HANDLERS.get(type(change))
-        if handler is None:
-            raise InvalidInput(f"{type(change).__name__} is not a change that can be recorded.")
-        handler(recording, change)
-    recorded = recording.finish()
+    recording = SqliteRecording(
+        tx, session_id, now=await tx.now(), head=head, no_preview=bool(no_preview)
+    )
+    await recording.apply(requested)
+    recorded = await recording.finish()
     if idempotency_key is not None:
-        connection.execute(
-            "INSERT INTO idempotency (session_id, key, result, at) VALUES (?, ?, ?, ?)",
-            (session_id, text(idempotency_key), to_json(recorded), now),
-        )
+        await remember_answer(tx, session_id, idempotency_key, recorded)
     return recorded
-
-
-_HANDLERS: dict[type[Any], Callable[[Recording, Any], None]] = {
-    changes.AddMessage: Recording.add_message,
-    changes.StartTurn: Recording.start_turn,
-    changes.TakeInbound: Recording.take_inbound,
-    changes.WaitForApproval: Recording.wait_for_approval,
-    changes.ResumeTurn: Recording.resume_turn,
-    changes.EndTurn: Recording.end_turn,
-    changes.AddUsage: Recording.add_usage,
-    changes.UndoTurn: Recording.undo_turn,
-    changes.RedoTurn: Recording.redo_turn,
-    changes.AddCompaction: keeping.add_compaction,
-    changes.UndoCompaction: keeping.undo_compaction,
-    changes.WriteScratch: keeping.write_scratch,
-    changes.DeleteScratch: keeping.delete_scratch,
-    changes.WriteTodos: keeping.write_todos,
-    changes.Send: keeping.send,
-}

@@ -16,8 +16,9 @@ from clew.core.session import OWNER, may_see
 from clew.errors import SessionNotFound
 from clew.store.rows import text
 from clew.store.sqlite.connection import fetch
-from clew.store.sqlite.sessions import get
-from clew.store.sqlite.thread import Stretch, stretches
+from clew.store.sqlite.engine import Transaction, run_through
+from clew.store.work.sessions import get
+from clew.store.work.thread import Stretch, stretches
 
 FEW_SESSIONS = 64
 FEW_MESSAGES = 50_000
@@ -88,9 +89,10 @@ class Scope:
     def _few_parts(self) -> list[Stretch] | None:
         """What the sessions in question are made of, if those are few; None: look everywhere."""
         if self._where.session is not None:
-            if not may_see(self._where.viewer, get(self._connection, self._where.session).person):
+            session = run_through(get(Transaction(self._connection), self._where.session))
+            if not may_see(self._where.viewer, session.person):
                 raise SessionNotFound(self._where.session)
-            return stretches(self._connection, self._where.session)[0]
+            return self._stretches(self._where.session)
         if not self._conditions:
             return None
         rows = fetch(
@@ -101,9 +103,12 @@ class Scope:
         )
         if len(rows) > FEW_SESSIONS:
             return None
-        parts = {part for (each,) in rows for part in stretches(self._connection, each)[0]}
+        parts = {part for (each,) in rows for part in self._stretches(each)}
         few = sum(part.high - part.low for part in parts) <= FEW_MESSAGES
         return list(parts) if few and len(parts) <= 2 * FEW_SESSIONS else None
+
+    def _stretches(self, session_id: str) -> list[Stretch]:
+        return run_through(stretches(Transaction(self._connection), session_id))[0]
 
     def _ranges(self, parts: list[Stretch]) -> Iterator[tuple[int, int]]:
         """The rows of these parts, newest first, each once."""

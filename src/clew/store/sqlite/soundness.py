@@ -21,7 +21,8 @@ from clew.store.findings import FIX, SAMPLE, Advance, Finding, some
 from clew.store.rows import byte_length
 from clew.store.sqlite import migrating
 from clew.store.sqlite.connection import connect, fetch, fetch_one, lock_path
-from clew.store.sqlite.thread import hidden_messages
+from clew.store.sqlite.engine import Transaction, run_through
+from clew.store.work.thread import hidden_messages
 
 FAULTS = 3
 """Faults of a damaged file that are named."""
@@ -143,7 +144,7 @@ def count_session(connection: apsw.Connection, session_id: str) -> Counters:
         "SELECT content, parts, tool_calls FROM messages WHERE session_id = ?", (session_id,)
     )
     size_now = sum(byte_length(str(each)) for texts in contents for each in texts if each)
-    shown = head - hidden_messages(connection, session_id, head)
+    shown = head - run_through(hidden_messages(Transaction(connection), session_id, head))
     whole = own == head - knot and (last == head or own == 0)
     return Counters((count, size), (shown, size_now + scratch), whole)
 

@@ -2,58 +2,51 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import apsw
 
-from clew.core.stats import StoreStats
-from clew.core.text import decode_text
+from clew.errors import InvalidInput
 from clew.ports import Clock
-from clew.store.sqlite.connection import Durability, fetch
-from clew.store.sqlite.database import Database, snapshot
-from clew.store.sqlite.delivery import SqliteInbox, SqliteOutbox
-from clew.store.sqlite.forking import SqliteForks
-from clew.store.sqlite.holds import SqliteAttachments, SqliteLeases
-from clew.store.sqlite.listing import SqliteListing
+from clew.store.sqlite.connection import Durability
+from clew.store.sqlite.database import Database
+from clew.store.sqlite.engine import SqliteEngine, system_time
 from clew.store.sqlite.log import SqliteLog
 from clew.store.sqlite.migrating import Migration
-from clew.store.sqlite.notes import SqliteNotes
-from clew.store.sqlite.overview import SqliteOverview
-from clew.store.sqlite.pairings import SqlitePairings
-from clew.store.sqlite.processes import SqliteProcesses
 from clew.store.sqlite.search import DEADLINE, SqliteSearch
-from clew.store.sqlite.sessions import SqliteSessions
-from clew.store.sqlite.tokens import SqliteTokens
-from clew.store.sqlite.trash import SqliteTrash
+from clew.store.work.delivery import SharedInbox, SharedOutbox
+from clew.store.work.forks import SharedForks
+from clew.store.work.leases import SharedAttachments, SharedLeases
+from clew.store.work.listing import SharedListing
+from clew.store.work.notes import SharedNotes
+from clew.store.work.pairings import SharedPairings
+from clew.store.work.sessions import SharedSessions
+from clew.store.work.tokens import SharedTokens
+from clew.store.work.trash import SharedTrash
 from clew.version import __version__
 
 
-def _now() -> int:
-    return time.time_ns() // 1_000_000
-
-
 class SqliteStore(
-    SqliteSessions,
-    SqliteListing,
-    SqliteOverview,
-    SqliteForks,
+    SharedSessions,
+    SharedListing,
+    SharedForks,
     SqliteLog,
-    SqliteProcesses,
-    SqliteLeases,
-    SqliteAttachments,
+    SharedLeases,
+    SharedAttachments,
     SqliteSearch,
-    SqliteTrash,
-    SqliteNotes,
-    SqliteInbox,
-    SqliteOutbox,
-    SqliteTokens,
-    SqlitePairings,
+    SharedTrash,
+    SharedNotes,
+    SharedInbox,
+    SharedOutbox,
+    SharedTokens,
+    SharedPairings,
 ):
     """`ports.Store`. Made by `clew.store.open_store`."""
+
+    _engine: SqliteEngine
 
     def __init__(
         self,
@@ -69,41 +62,31 @@ class SqliteStore(
         `search_seconds` is how long a search looks before it answers with what it has.
         """
         self._search_seconds = search_seconds
-        self._db = Database(path, clock=clock or _now, version=__version__, durability=durability)
+        self._db = Database(
+            path, clock=clock or system_time, version=__version__, durability=durability
+        )
         self._db.open(migrations)
+        self._engine = SqliteEngine(self._db)
 
-    async def stats(self) -> StoreStats:
-        """See `ports.Store`."""
+    # --- ports.Processes ------------------------------------------------------------------------
 
-        def job(connection: apsw.Connection) -> StoreStats:
-            ((sessions, archived, trashed, messages, size, oldest, newest),) = fetch(
-                connection,
-                """SELECT count(*) FILTER (WHERE deleted_at IS NULL AND archived_at IS NULL),
-                          count(*) FILTER (WHERE deleted_at IS NULL AND archived_at IS NOT NULL),
-                          count(*) FILTER (WHERE deleted_at IS NOT NULL AND purged_at IS NULL),
-                          (SELECT count(*) FROM messages), coalesce(sum(content_bytes), 0),
-                          min(created_at), max(updated_at)
-                   FROM sessions""",
-            )
-            platforms: list[Any] = fetch(
-                connection,
-                """SELECT platform, count(*) FROM sessions WHERE deleted_at IS NULL
-                   GROUP BY platform ORDER BY count(*) DESC, platform""",
-            )
-            pages, page = connection.pragma("page_count"), connection.pragma("page_size")
-            return StoreStats(
-                sessions=sessions,
-                archived=archived,
-                trashed=trashed,
-                messages=messages,
-                content_bytes=size,
-                file_bytes=pages * page,
-                platforms={decode_text(name): count for name, count in platforms},
-                oldest_at=oldest,
-                newest_at=newest,
-            )
+    @property
+    def identity(self) -> str:
+        """See `ports.Processes`."""
+        return self._db.presence.identity
 
-        return await self._db.read(snapshot(job))
+    async def is_living(self, identity: str) -> bool:
+        """See `ports.Processes`."""
+        if type(identity) is not str:
+            raise InvalidInput(f"An identity is text, not {type(identity).__name__}.")
+        # In a thread, for it looks at files.
+        return await self._db.read(lambda _: self._db.presence.is_living(identity))
+
+    async def pulse(self) -> int:
+        """See `ports.Processes`."""
+        return await self._db.watch(_data_version)
+
+    # --- being open -----------------------------------------------------------------------------
 
     async def close(self) -> None:
         """See `ports.Store`."""
@@ -119,3 +102,7 @@ class SqliteStore(
         trace: TracebackType | None,
     ) -> None:
         await self.close()
+
+
+def _data_version(connection: apsw.Connection) -> int:
+    return int(connection.pragma("data_version"))

@@ -1,10 +1,9 @@
-"""Sessions and routes in PostgreSQL: making, editing, leading keys to them."""
+"""Sessions and routes: making and editing sessions, and leading keys to them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import psycopg
 from msgspec import UNSET, UnsetType
 
 from clew.core.ids import is_id, new_id
@@ -12,9 +11,8 @@ from clew.core.jsontext import to_json
 from clew.core.session import MAX_TITLE, NewSession, Session, SessionEdit, SessionFacts
 from clew.core.text import fold
 from clew.errors import Conflict, InvalidInput, SessionNotFound, StaleRevision
-from clew.store.postgres.connection import Connection, fetch, fetch_one
-from clew.store.postgres.database import Database
 from clew.store.rows import SESSION_COLUMNS, check_types, optional, plain, session_from, text
+from clew.store.work.transaction import Engine, Transaction
 
 _GET = f"SELECT {SESSION_COLUMNS} FROM sessions WHERE id = $1 AND purged_at IS NULL"
 _LOCK = f"{_GET} FOR NO KEY UPDATE"
@@ -23,9 +21,6 @@ _ROUTED = f"""
 SELECT {SESSION_COLUMNS} FROM sessions
 WHERE id = (SELECT session_id FROM routes WHERE key = $1) AND deleted_at IS NULL
 """
-
-# Two who meet a new key at once take turns.
-_ALONE_WITH_KEY = "SELECT pg_advisory_xact_lock(hashtextextended('clew route ' || $1, 0))"
 
 _COLUMNS = (
     "id", "key", "agent", "person", "platform", "kind", "title", "title_key", "title_by", "cwd",
@@ -37,14 +32,33 @@ _COLUMNS = (
 _INSERT = f"""
 INSERT INTO sessions ({", ".join(_COLUMNS)})
 VALUES ({", ".join(f"${number}" for number in range(1, len(_COLUMNS) + 1))})
-RETURNING {SESSION_COLUMNS}
+ON CONFLICT (id) DO NOTHING RETURNING {SESSION_COLUMNS}
 """
 
-_ROUTE = """
+_SET_ROUTE = """
 INSERT INTO routes (key, session_id, updated_at) VALUES ($1, $2, $3)
 ON CONFLICT (key) DO UPDATE
 SET session_id = excluded.session_id, updated_at = excluded.updated_at
 """
+
+_CLEAR_ROUTE = "DELETE FROM routes WHERE key = $1"
+_LIST_ROUTES = "SELECT key FROM routes WHERE session_id = $1 ORDER BY key"
+
+
+async def get(tx: Transaction, session_id: str) -> Session:
+    """A session by its id; `SessionNotFound` if there is none."""
+    return _found(await tx.one(_GET, (text(session_id),)), session_id)
+
+
+async def lock(tx: Transaction, session_id: str) -> Session:
+    """The same, and no other transaction changes the session until this one ends."""
+    return _found(await tx.one(_LOCK, (text(session_id),)), session_id)
+
+
+def _found(row: tuple[Any, ...] | None, session_id: str) -> Session:
+    if row is None:
+        raise SessionNotFound(session_id)
+    return session_from(row)
 
 
 def title_columns(title: str | None, *, by: str) -> dict[str, Any]:
@@ -57,26 +71,8 @@ def title_columns(title: str | None, *, by: str) -> dict[str, Any]:
     return {"title": text(clean), "title_key": text(fold(clean)), "title_by": by}
 
 
-async def get(connection: Connection, session_id: str) -> Session:
-    """A session by its id; used by the other parts inside their transactions."""
-    row = await fetch_one(connection, _GET, (text(session_id),))
-    if row is None:
-        raise SessionNotFound(session_id)
-    return session_from(row)
-
-
-async def lock(connection: Connection, session_id: str) -> Session:
-    """The same, and nobody else changes it until this transaction ends."""
-    row = await fetch_one(connection, _LOCK, (text(session_id),))
-    if row is None:
-        raise SessionNotFound(session_id)
-    return session_from(row)
-
-
-def free_id(wanted: str | None) -> str:
-    """The id for a new session: a fresh one, or the wanted one. That nobody has it is checked
-    by the database.
-    """
+def check_id(wanted: str | None) -> str:
+    """The id for a new session: the wanted one, or a fresh one. The INSERT tells if it is taken."""
     if wanted is None:
         return new_id()
     if not is_id(wanted):
@@ -84,10 +80,10 @@ def free_id(wanted: str | None) -> str:
     return wanted
 
 
-class PostgresSessions:
-    """`ports.Sessions`."""
+class SharedSessions:
+    """The part of `ports.Sessions` that makes and changes sessions and routes."""
 
-    _db: Database
+    _engine: Engine
 
     async def open_session(self, new: NewSession) -> tuple[Session, bool]:
         """See `ports.Sessions`."""
@@ -95,26 +91,26 @@ class PostgresSessions:
         if found is not None:
             return found, False
 
-        async def job(connection: Connection) -> tuple[Session, bool]:
-            key = text(new.key)
-            await connection.execute(_ALONE_WITH_KEY, (key,))
-            row = await fetch_one(connection, _ROUTED, (key,))
+        async def work(tx: Transaction) -> tuple[Session, bool]:
+            # Two that meet a new key at once: the second finds the session of the first.
+            await tx.serialize(f"route {text(new.key)}")
+            row = await tx.one(_ROUTED, (text(new.key),))
             if row is not None:
                 return session_from(row), False
-            return await self._insert(connection, new, new.key), True
+            return await _insert(tx, new, new.key), True
 
-        return await self._db.write(job)
+        return await self._engine.write(work)
 
     async def create_session(
         self, new: NewSession, *, route: str | UnsetType | None = UNSET
     ) -> Session:
         """See `ports.Sessions`."""
         key = new.key if route is UNSET else route
-        return await self._db.write(lambda connection: self._insert(connection, new, key))
+        return await self._engine.write(lambda tx: _insert(tx, new, key))
 
     async def get_session(self, session_id: str) -> Session:
         """See `ports.Sessions`."""
-        return await self._db.read(lambda connection: get(connection, session_id))
+        return await self._engine.read(lambda tx: get(tx, session_id))
 
     async def edit_session(
         self, session_id: str, edit: SessionEdit, *, revision: int | None = None
@@ -125,17 +121,16 @@ class PostgresSessions:
             columns |= title_columns(edit.title, by="user")
         archived = columns.pop("archived", UNSET)
 
-        async def job(connection: Connection) -> Session:
-            before = await lock(connection, session_id)
+        async def work(tx: Transaction) -> Session:
+            before = await lock(tx, session_id)
             if revision is not None and revision != before.revision:
                 raise StaleRevision(session_id, revision, before.revision)
             changed = dict(columns)
             if archived is not UNSET and archived != (before.archived_at is not None):
-                changed["archived_at"] = await self._db.now(connection) if archived else None
-            after = await _update(connection, session_id, changed, edited=True)
-            return before if after is None else after
+                changed["archived_at"] = await tx.now() if archived else None
+            return await _update(tx, session_id, changed, edited=True) or before
 
-        return await self._db.write(job, about=session_id)
+        return await self._engine.write(work, about=session_id)
 
     async def describe_session(
         self, session_id: str, facts: SessionFacts, *, noted: dict[str, Any] | None = None
@@ -146,8 +141,8 @@ class PostgresSessions:
         if facts.title is not UNSET:
             columns |= title_columns(facts.title, by="auto")
 
-        async def job(connection: Connection) -> Session:
-            before = await lock(connection, session_id)
+        async def work(tx: Transaction) -> Session:
+            before = await lock(tx, session_id)
             if noted is not None and noted != before.metadata:
                 raise Conflict(f"What is noted with session {session_id} has changed meanwhile.")
             changed = dict(columns)
@@ -157,77 +152,63 @@ class PostgresSessions:
             if origin is not UNSET:
                 news = {name: value for name, value in origin.items() if value not in (None, "")}
                 changed["origin"] = to_json({**before.origin, **news})
-            after = await _update(connection, session_id, changed, edited=False)
-            return before if after is None else after
+            return await _update(tx, session_id, changed, edited=False) or before
 
-        return await self._db.write(job, about=session_id)
+        return await self._engine.write(work, about=session_id)
 
     async def find_route(self, key: str) -> Session | None:
         """See `ports.Sessions`."""
-
-        async def job(connection: Connection) -> Session | None:
-            row = await fetch_one(connection, _ROUTED, (text(key),))
-            return None if row is None else session_from(row)
-
-        return await self._db.read(job)
+        row = await self._engine.read(lambda tx: tx.one(_ROUTED, (text(key),)))
+        return None if row is None else session_from(row)
 
     async def set_route(self, key: str, session_id: str) -> None:
         """See `ports.Sessions`."""
 
-        async def job(connection: Connection) -> None:
-            await get(connection, session_id)
-            await self._route(connection, key, session_id)
+        async def work(tx: Transaction) -> None:
+            await get(tx, session_id)
+            await _set_route(tx, key, session_id)
 
-        await self._db.write(job, about=session_id)
+        await self._engine.write(work, about=session_id)
 
     async def clear_route(self, key: str) -> None:
         """See `ports.Sessions`."""
-
-        async def job(connection: Connection) -> None:
-            await connection.execute("DELETE FROM routes WHERE key = $1", (text(key),))
-
-        await self._db.write(job)
+        await self._engine.write(lambda tx: tx.run(_CLEAR_ROUTE, (text(key),)))
 
     async def list_routes(self, session_id: str) -> tuple[str, ...]:
         """See `ports.Sessions`."""
-        sql = "SELECT key FROM routes WHERE session_id = $1 ORDER BY key"
+        rows = await self._engine.read(lambda tx: tx.fetch(_LIST_ROUTES, (text(session_id),)))
+        return tuple(plain(key) or "" for (key,) in rows)
 
-        async def job(connection: Connection) -> tuple[str, ...]:
-            rows = await fetch(connection, sql, (text(session_id),))
-            return tuple(plain(key) or "" for (key,) in rows)
 
-        return await self._db.read(job)
+async def _insert(tx: Transaction, new: NewSession, route: str | None) -> Session:
+    check_types(new)
+    if not new.key:
+        raise InvalidInput("A session needs a key.")
+    session_id = check_id(new.id)
+    created = await tx.now() if new.created_at is None else new.created_at
+    values: dict[str, Any] = {
+        name: optional(getattr(new, name))
+        for name in _COLUMNS
+        if isinstance(getattr(new, name, None), str)
+    }
+    values |= title_columns(new.title, by=new.title_by or "user")
+    values |= {
+        "id": session_id,
+        "origin": to_json(new.origin),
+        "metadata": to_json(new.metadata),
+        "created_at": created,
+        "updated_at": created,
+    }
+    row = await tx.one(_INSERT, tuple(map(values.get, _COLUMNS)))
+    if row is None:
+        raise Conflict(f"There already is a session {session_id}.")
+    if route is not None:
+        await _set_route(tx, route, session_id)
+    return session_from(row)
 
-    async def _insert(self, connection: Connection, new: NewSession, route: str | None) -> Session:
-        check_types(new)
-        if not new.key:
-            raise InvalidInput("A session needs a key.")
-        session_id = free_id(new.id)
-        created = await self._db.now(connection) if new.created_at is None else new.created_at
-        values: dict[str, Any] = {
-            name: optional(getattr(new, name))
-            for name in _COLUMNS
-            if isinstance(getattr(new, name, None), str)
-        }
-        values |= title_columns(new.title, by=new.title_by or "user")
-        values |= {
-            "id": session_id,
-            "origin": to_json(new.origin),
-            "metadata": to_json(new.metadata),
-            "created_at": created,
-            "updated_at": created,
-        }
-        try:
-            row = await fetch_one(connection, _INSERT, tuple(map(values.get, _COLUMNS)))
-        except psycopg.errors.UniqueViolation as error:
-            raise Conflict(f"There already is a session {session_id}.") from error
-        if route is not None:
-            await self._route(connection, route, session_id)
-        return session_from(row or ())
 
-    async def _route(self, connection: Connection, key: str, session_id: str) -> None:
-        now = await self._db.now(connection)
-        await connection.execute(_ROUTE, (text(key), session_id, now))
+async def _set_route(tx: Transaction, key: str, session_id: str) -> None:
+    await tx.run(_SET_ROUTE, (text(key), session_id, await tx.now()))
 
 
 def _columns(change: SessionEdit | SessionFacts) -> dict[str, Any]:
@@ -247,7 +228,7 @@ def _columns(change: SessionEdit | SessionFacts) -> dict[str, Any]:
 
 
 async def _update(
-    connection: Connection, session_id: str, columns: dict[str, Any], *, edited: bool
+    tx: Transaction, session_id: str, columns: dict[str, Any], *, edited: bool
 ) -> Session | None:
     """Set columns that differ; the session after it, None if none did."""
     if not columns:
@@ -259,5 +240,5 @@ async def _update(
         assignments.append("revision = revision + 1")
     sql = f"""UPDATE sessions SET {", ".join(assignments)} WHERE id = $1 AND ({differs})
         RETURNING {SESSION_COLUMNS}"""
-    row = await fetch_one(connection, sql, (session_id, *columns.values()))
+    row = await tx.one(sql, (session_id, *columns.values()))
     return None if row is None else session_from(row)
