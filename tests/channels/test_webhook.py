@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.channels.signing import check_signature, sign
-from clew.channels.webhook import Hook, WebhookChannel, read_hook
+from clew.channels.webhook import Hook, WebhookChannel, check_signature, read_hook, sign
 from clew.core.delivery import Outbound
 from clew.core.replies import Parcel
 from clew.errors import InvalidConfig, InvalidInput, ReplyDelayed, ReplyRefused, Unauthorized

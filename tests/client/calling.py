@@ -25,7 +25,7 @@ from clew.runtime.reception import Reception
 from clew.runtime.runtime import Runtime
 from clew.store import open_store
 from clew.transfer import export_session
-from clew.transfer.typesetting import Typesetter
+from clew.transfer.message_html import Typesetter
 from clew.wiring import open_catalogue
 from tests.runtime.conftest import CONFIG, Actor
 from tests.runtime.receiving import RULES, make_orders

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from clew import config as configuration
-from clew.channels.signing import sign
+from clew.channels.webhook import sign
 from clew.clock import host_clock
 from clew.gateway.auth import Setup
 from clew.wiring import Gateway, open_gateway

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from textual.binding import Binding
 
-from clew.terminal.picker.inputs import FilterLine
 from clew.terminal.picker.screen import PickerScreen
+from clew.terminal.picker.widgets import FilterLine
 from clew.terminal.screen.approvals import ANSWERS
 from clew.terminal.screen.dialogs import AskScreen
 from clew.terminal.screen.findbar import FindBar

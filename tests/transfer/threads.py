@@ -10,7 +10,7 @@ from clew.core.message import Draft, Role
 from clew.core.session import NewSession, Session
 from clew.ports import Store
 from clew.transfer import export_session, import_transcript
-from clew.transfer.importing import Imported
+from clew.transfer.importer import Imported
 
 
 async def make_session(store: Store, *changes: Change, **fields: Any) -> Session:

@@ -1,4 +1,5 @@
-"""Channels: one module for each way to people (`ports.Channel`).
+"""Channels: one module for each platform that people write on (`ports.Channel`).
 
-A channel knows its platform. Sessions, keys, turns and the configuration file are nothing to it.
+To add a channel, write a module like `webhook` and build it in `wiring`. A channel knows its
+platform only; sessions, keys, turns and the configuration file are not its business.
 """

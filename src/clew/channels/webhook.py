@@ -2,12 +2,14 @@
 
 `read_hook` makes a message of a request whose signature is good; the gateway's door gives it the
 request. Replies are posted to the hook's callback, each part with an id that stays the same when
-it is sent again.
+it is sent again. Both ways are signed with HMAC-SHA256 over the time and the body.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import hmac
 import re
 import uuid
 from collections.abc import Mapping, Sequence
@@ -15,14 +17,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from clew.channels.signing import SHORTEST, WINDOW, check_signature, sign
 from clew.core.arrivals import Incoming, Labels, Sender
 from clew.core.channelkeys import ChannelKey, format_key
 from clew.core.chunking import split_text
 from clew.core.delivery import Outbound
 from clew.core.replies import Parcel, ReplyTo, parse_reply_to
 from clew.core.routing import Arrival, Peer
-from clew.errors import InvalidConfig, InvalidInput, ReplyDelayed, ReplyRefused
+from clew.errors import InvalidConfig, InvalidInput, ReplyDelayed, ReplyRefused, Unauthorized
 from clew.ports import Clock, Receive
 
 if TYPE_CHECKING:
@@ -37,6 +38,18 @@ TIMEOUT: Final = 30.0
 _KEY: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", re.ASCII)
 _LATER: Final = (408, 425, 429, 503)
 """Answers that say that nothing was done."""
+
+TIMESTAMP: Final = "x-clew-timestamp"
+SIGNATURE: Final = "x-clew-signature"
+VERSION: Final = "v1"
+WINDOW: Final = 300
+"""Seconds that a signature's time may differ from now."""
+
+SHORTEST: Final = 16
+"""Characters of a secret that can't be guessed."""
+
+_TIME: Final = re.compile(r"[0-9]{1,12}", re.ASCII)
+_SIGNATURES: Final = 10
 
 
 class Hook(msgspec.Struct, frozen=True, kw_only=True):
@@ -226,3 +239,33 @@ def _read_answer(response: httpx.Response) -> dict[str, Any]:
     if status < 500:
         raise ReplyRefused(f"The callback answers {status}.")
     raise ConnectionError(f"the callback answers {status}")  # it may have been at it
+
+
+def sign(secret: str, body: bytes, at: int) -> dict[str, str]:
+    """The headers of a body that is sent now; `at` in seconds."""
+    return {TIMESTAMP: str(at), SIGNATURE: f"{VERSION}={_digest(secret, str(at), body)}"}
+
+
+def check_signature(
+    secret: str, headers: Mapping[str, str], body: bytes, *, now: int, window: int = WINDOW
+) -> str:
+    """The signature that fits, as hexadecimal digits; `Unauthorized` if none does.
+
+    Header names are in small letters. Several signatures, parted by commas, are fine: secrets
+    change. The answer is the same whatever is wrong.
+    """
+    stamp = headers.get(TIMESTAMP, "")
+    expected = _digest(secret, stamp, body)
+    given = headers.get(SIGNATURE, "").split(",")[:_SIGNATURES]
+    found = False
+    for each in given:
+        wanted = f"{VERSION}={expected}".encode()
+        found |= hmac.compare_digest(each.strip().encode(errors="replace"), wanted)
+    if not found or not _TIME.fullmatch(stamp) or abs(now - int(stamp)) > window:
+        raise Unauthorized("The signature of this request is missing, wrong or too old.")
+    return expected
+
+
+def _digest(secret: str, stamp: str, body: bytes) -> str:
+    signed = stamp.encode(errors="replace") + b"." + body
+    return hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()

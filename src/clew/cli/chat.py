@@ -288,7 +288,7 @@ async def _write_transcript(parts: Parts, chosen: Opening, aside: Paper) -> None
 
 
 async def _write_back(parts: Parts, session: Session, path: str) -> None:
-    from clew.transfer.opening import export_back
+    from clew.transfer.resume_file import export_back
 
     if parts.transcripts is None:
         await export_back(parts.store, session, path)

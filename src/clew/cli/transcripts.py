@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from clew.client.client import Client
     from clew.core.keys import Place
     from clew.core.session import Session
-    from clew.transfer.opening import TranscriptOpening
+    from clew.transfer.resume_file import TranscriptOpening
 
 
 class GatewayTranscripts:
@@ -45,7 +45,7 @@ class GatewayTranscripts:
     async def open(self, path: Path) -> TranscriptOpening:
         """Import it, or say that a new one begins."""
         from clew.errors import InvalidInput
-        from clew.transfer.opening import find_new, open_transcript
+        from clew.transfer.resume_file import find_new, open_transcript
         from clew.wiring import open_configured_store
 
         if self._is_here:
@@ -65,7 +65,7 @@ class GatewayTranscripts:
 
     async def write_back(self, session: Session, path: str) -> None:
         """Write a session that began with a missing or empty file to that file."""
-        from clew.transfer.opening import write_back
+        from clew.transfer.resume_file import write_back
 
         exported = await self._client.sessions.export(session.id, format="jsonl")
 

@@ -1,7 +1,7 @@
 """Which session a person means by what they typed, and what to ask before one is opened.
 
 Reading the value, ordering what was found, and wording: pure. The look-ups in the store are
-`runtime.resuming`; opening a transcript file is `transfer.opening`.
+`runtime.resuming`; opening a transcript file is `transfer.resume_file`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ One resolver for `--resume VALUE`, for commands that read and for commands that 
 it takes is an argument (`core.resume.PURPOSES`). Every look-up goes along an index of the store, so
 it costs the same with 50,000 sessions as with twenty; only a part of a title, the last step, is
 looked for in all of them. What is decided with the answers is in `core.resume`; `--continue` is
-next door in `continuing`. Transcript files are opened above, in `transfer.opening`.
+next door in `continuing`. Transcript files are opened above, in `transfer.resume_file`.
 """
 
 from __future__ import annotations

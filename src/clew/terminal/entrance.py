@@ -29,7 +29,7 @@ from clew.runtime.seat import Reason, Seat, Switched
 from clew.terminal.picker import Picked
 
 if TYPE_CHECKING:
-    from clew.transfer.opening import TranscriptOpening
+    from clew.transfer.resume_file import TranscriptOpening
 
     OpenFile = Callable[[Path], Awaitable[TranscriptOpening]]
 
@@ -135,7 +135,7 @@ class Entrance:
             return await self._insist(resolution.matches)
 
     async def _open_here(self, path: Path) -> TranscriptOpening:
-        from clew.transfer.opening import open_transcript  # noqa: PLC0415  # seldom
+        from clew.transfer.resume_file import open_transcript  # noqa: PLC0415  # seldom
 
         return await open_transcript(self._seat.runtime.store, path)
 

@@ -5,8 +5,8 @@ Everything here goes through the ports, so any store can be exported and importe
 
 from __future__ import annotations
 
-from clew.transfer.exporting import FORMATS, Format, export_session, guess_format, write_file
-from clew.transfer.importing import Imported, import_transcript
+from clew.transfer.exporter import FORMATS, Format, export_session, guess_format, write_file
+from clew.transfer.importer import Imported, import_transcript
 
 __all__ = [
     "FORMATS",

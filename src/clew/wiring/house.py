@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from clew.runtime.cron import CronFile
     from clew.runtime.reception import Reception
     from clew.runtime.runtime import Runtime
-    from clew.transfer.typesetting import Typesetter
+    from clew.transfer.message_html import Typesetter
     from clew.wiring.errands import Errands
 
 
@@ -264,7 +264,7 @@ class House:
 
     @cached_property
     def _typesetter(self) -> Typesetter:
-        from clew.transfer.typesetting import Typesetter  # noqa: PLC0415  # see above
+        from clew.transfer.message_html import Typesetter  # noqa: PLC0415  # see above
 
         return Typesetter()
 

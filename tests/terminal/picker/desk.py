@@ -19,10 +19,10 @@ from clew.client.client import Client
 from clew.client.place import locate
 from clew.config import load
 from clew.core.changes import AddMessage
+from clew.core.keys import Place
 from clew.core.message import Draft
 from clew.core.session import OWNER, NewSession, Session
 from clew.ports import Store
-from clew.runtime.projects import Place
 from clew.terminal.picker import Picked
 from clew.terminal.picker.app import PickerApp
 from clew.wiring import House

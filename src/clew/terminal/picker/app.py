@@ -56,22 +56,21 @@ class PickerApp(App[Picked | None]):
         self.push_screen(self.picker, self.exit)
 
     def on_key(self, event: events.Key) -> None:
-        """A key that was pressed right behind the last one finds no screen any more."""
+        """Ignore a key that comes after the screen has ended."""
         if not self.screen_stack:
             event.prevent_default()
 
 
 def spare_collector() -> None:
-    """Let the garbage collector pass over what is loaded by now, and stays.
+    """Exclude what is loaded by now from garbage collection: call it when a process begins.
 
-    Looking through all of it takes thirty milliseconds, in which no key is answered. For the
-    beginning of a process.
+    To look through all of it takes thirty milliseconds, in which no key is answered.
     """
     gc.freeze()
 
 
 def _find_driver() -> type[Driver] | None:
-    """Draws on stdout; where that is read by a program, on stderr, which is Textual's own way."""
+    """The driver that draws on stdout; None, which is stderr, where a program reads stdout."""
     if sys.platform == "win32" or sys.__stdout__ is None or not sys.__stdout__.isatty():
         return None
     from clew.terminal.screen.driver import TerminalDriver  # noqa: PLC0415  # not on Windows

@@ -22,9 +22,9 @@ LONGEST: Final = 200
 class Row(msgspec.Struct, frozen=True, gc=False):
     """A session in the list. `title` and `directory` are clean, for the screen.
 
-    `name_key` is what its name compares as; `key` is that with directory, id and first prompt, and
-    `short_key` the name with the directory's own name, which is what a slip of the keys is forgiven
-    in.
+    The keys are folded for comparison: `name_key` is the name; `key` is the name, the directory,
+    the id and the first prompt; `short_key` is the name and the directory's own name, in which
+    typing errors are forgiven.
     """
 
     id: str

@@ -1,6 +1,6 @@
-"""The parts of the picker's screen that show something: the list, the pane, the bars.
+"""The parts of the picker's screen: the list, the pane, the bars, two lines to type in, a question.
 
-They show what they are given; what it means is the screen's to know.
+They show what they are given and report what was typed; what it means is `screen`'s to know.
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ from typing import ClassVar, Final
 
 from rich.segment import Segment
 from rich.style import Style
+from rich.text import Text
 from textual import events
+from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
+from textual.widgets import Input, Static
 
-from clew.core.text import cut, pad
-from clew.terminal.picker.drawing import Look, Piece, draw_row
+from clew.core.text import cut, pad, strip_controls
+from clew.terminal.picker.lines import Look, Piece, draw_row
 from clew.terminal.picker.preview import Line
 from clew.terminal.picker.rows import Row
 
@@ -31,62 +34,65 @@ Item = Row | str
 """A line of the list: a session, or a heading between them."""
 
 
-class Inked(Widget):
+class StyledLines(Widget):
     """Draws lines of styled pieces."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"ink--selected", *(f"ink--{name}" for name in STYLES)}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "style--selected",
+        *(f"style--{name}" for name in STYLES),
+    }
     DEFAULT_CSS = """
-    Inked {
-        & > .ink--selected { background: $primary 30%; text-style: bold; }
-        & > .ink--dim, & > .ink--archived { color: $text-muted; }
-        & > .ink--heading { color: $text-muted; text-style: italic; }
-        & > .ink--pin, & > .ink--warning { color: $text-warning; }
-        & > .ink--match { color: $text-accent; text-style: bold underline; }
-        & > .ink--user { color: $text-primary; text-style: bold; }
-        & > .ink--tool { color: $text-secondary; }
-        & > .ink--error, & > .ink--interrupted { color: $text-error; }
-        & > .ink--waiting { color: $text-warning; text-style: bold; }
-        & > .ink--running { color: $text-success; }
-        & > .ink--elsewhere { color: $text-secondary; }
-        & > .ink--current, & > .ink--thumb { color: $text-primary; }
+    StyledLines {
+        & > .style--selected { background: $primary 30%; text-style: bold; }
+        & > .style--dim, & > .style--archived { color: $text-muted; }
+        & > .style--heading { color: $text-muted; text-style: italic; }
+        & > .style--pin, & > .style--warning { color: $text-warning; }
+        & > .style--match { color: $text-accent; text-style: bold underline; }
+        & > .style--user { color: $text-primary; text-style: bold; }
+        & > .style--tool { color: $text-secondary; }
+        & > .style--error, & > .style--interrupted { color: $text-error; }
+        & > .style--waiting { color: $text-warning; text-style: bold; }
+        & > .style--running { color: $text-success; }
+        & > .style--elsewhere { color: $text-secondary; }
+        & > .style--current, & > .style--thumb { color: $text-primary; }
     }
     """
 
     def __init__(self, name: str) -> None:
         super().__init__(id=name)
-        self._inks: dict[tuple[str, bool], Style] = {}
+        self._line_styles: dict[tuple[str, bool], Style] = {}
 
     def notify_style_update(self) -> None:
-        """Another theme."""
+        """Make the styles again for another theme."""
         super().notify_style_update()
-        self._inks.clear()
+        self._line_styles.clear()
 
     def draw(self, pieces: Sequence[Piece], width: int, *, selected: bool = False) -> Strip:
         """A line of pieces, in exactly so many columns."""
-        segments = [Segment(text, self._ink(style, selected)) for text, style in pieces]
-        return Strip(segments).adjust_cell_length(width, self._ink("", selected))
+        segments = [Segment(text, self._row_style(style, selected)) for text, style in pieces]
+        return Strip(segments).adjust_cell_length(width, self._row_style("", selected))
 
-    def _ink(self, name: str, selected: bool) -> Style:
-        """A style. Its background is the line's."""
-        ink = self._inks.get((name, selected))
+    def _row_style(self, name: str, selected: bool) -> Style:
+        """A style by its name, with the background of its line."""
+        ink = self._line_styles.get((name, selected))
         if ink is None:
-            ink = self._inks[name, selected] = self._mix(name, selected)
+            ink = self._line_styles[name, selected] = self._make_style(name, selected)
         return ink
 
-    def _mix(self, name: str, selected: bool) -> Style:
+    def _make_style(self, name: str, selected: bool) -> Style:
         base = self.rich_style
         if selected:
-            lit = self.get_component_rich_style("ink--selected")
+            lit = self.get_component_rich_style("style--selected")
             base += Style(bgcolor=lit.bgcolor, bold=True)
         if name not in STYLES:
             return base
-        ink = self.get_component_rich_style(f"ink--{name}")
+        ink = self.get_component_rich_style(f"style--{name}")
         return base + Style(
             color=ink.color, bold=ink.bold, italic=ink.italic, underline=ink.underline
         )
 
 
-class SessionList(Inked, can_focus=False):
+class SessionList(StyledLines, can_focus=False):
     """The list. It draws the lines that are on the screen and no others, however many there are.
 
     It scrolls by itself: Textual would lay out the whole screen anew whenever the length changes,
@@ -110,7 +116,7 @@ class SessionList(Inked, can_focus=False):
         self._at = 0
         self._top = 0
         self.message = ""
-        """What is said where there is no session."""
+        """What is shown where there is no session."""
 
     @property
     def row(self) -> Row | None:
@@ -185,7 +191,7 @@ class SessionList(Inked, can_focus=False):
         return 0
 
     def _reveal(self) -> None:
-        """Scroll as little as it takes to have the selection in sight."""
+        """Scroll as little as it takes to make the selection visible."""
         # A heading above the first session is shown with it.
         first = 0 if self._nearest(0, 1) == self._at else self._at
         self._scroll(max(min(self._top, first), self._at - self._height + 1))
@@ -194,7 +200,7 @@ class SessionList(Inked, can_focus=False):
         self._top = max(0, min(top, len(self._items) - self._height))
 
     def on_resize(self) -> None:
-        """Another height: the selection stays in sight."""
+        """Keep the selection visible at another height."""
         self._reveal()
         self.refresh()
         self.post_message(self.Moved())
@@ -248,7 +254,7 @@ class SessionList(Inked, can_focus=False):
         return ("┃" if first <= y < first + thumb else "│", "thumb")
 
 
-class Pane(Inked, can_focus=False):
+class Pane(StyledLines, can_focus=False):
     """The preview: lines, from the top."""
 
     DEFAULT_CSS = """
@@ -276,3 +282,65 @@ class Bar(Pane):
     DEFAULT_CSS = """
     Bar { height: 1; padding: 0 1; border: none; background: $panel; }
     """
+
+
+class InputLine(Input):
+    """A line to type in. Of a pasted text it takes the first line, without control characters."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "screen.leave", show=False)]
+
+    DEFAULT_CSS = """
+    InputLine, InputLine:focus { border: none; height: 1; padding: 0 1; background: $surface; }
+    """
+
+    def _on_paste(self, event: events.Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        line = strip_controls(event.text[:10_000]).strip("\n").split("\n", 1)[0]
+        if line:
+            self.replace(line, *self.selection)
+
+
+class FilterLine(InputLine):
+    """What is searched for. Home, End, Del and Enter are for the list."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("home", "screen.move_home", show=False),
+        Binding("end", "screen.move_end", show=False),
+        Binding("delete", "screen.trash", show=False),
+        Binding("enter", "screen.choose", show=False),
+    ]
+
+
+class TitleLine(InputLine):
+    """The title that a session gets. Enter keeps it, Esc doesn't."""
+
+
+class Question(Static, can_focus=True):
+    """A question that one key answers."""
+
+    def __init__(self, answer: Callable[[bool], None]) -> None:
+        super().__init__()
+        self._answer = answer
+        self._is_open = False
+
+    def ask(self, question: str) -> None:
+        """Show a question, as it is written."""
+        self.update(Text(question))
+        self._is_open = True
+
+    def close(self) -> None:
+        """Take no answer any more."""
+        self._is_open = False
+
+    def on_key(self, event: events.Key) -> None:
+        """Take any key as the answer: y is yes. Ctrl+C is for the screen."""
+        if event.key == "ctrl+c":
+            return
+        event.stop()
+        event.prevent_default()
+        if self._is_open:
+            self._is_open = False
+            self._answer(event.character in ("y", "Y"))
+        else:  # it was pressed right behind the answer, and is meant for what comes after
+            self.app.post_message(events.Key(event.key, event.character))

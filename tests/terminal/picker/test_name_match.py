@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from clew.core.overview import SessionName
 from clew.core.text import fold
-from clew.terminal.picker.matching import (
+from clew.terminal.picker.name_match import (
     FEW,
     NEAR,
     SHOWN,

@@ -9,8 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clew.core.text import strip_controls
-from clew.transfer.escaping import link_up, to_paragraph, to_preformatted
-from clew.transfer.markup import (
+from clew.transfer.markdown_html import (
     ALIGNS,
     CLASSES,
     CLEANER,
@@ -23,6 +22,7 @@ from clew.transfer.markup import (
     get_style,
     render,
 )
+from clew.transfer.plain_html import link_up, to_paragraph, to_preformatted
 
 VOID = {"br", "hr"}
 BIDI = re.compile("[\0-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")

@@ -1,6 +1,7 @@
-"""How a session looks in one line, and what its state is called. Pure: text and names of styles.
+"""The lines of the picker as styled text: a session, the heading, the keys, an empty list.
 
-Columns are cells of the terminal. A line always fills its width, whatever script a title has.
+Pure: text and names of styles. Columns are cells of the terminal; the line of a session always
+fills its width, whatever script a title has.
 """
 
 from __future__ import annotations
@@ -8,9 +9,10 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from clew.api.sessions import StateView
-from clew.core.names import format_count
+from clew.core.names import counted, format_count
 from clew.core.snippets import Snippet
 from clew.core.text import columns, cut, fold, pad
+from clew.terminal.picker.lists import Scope
 from clew.terminal.picker.rows import Row
 
 Piece = tuple[str, str]
@@ -21,7 +23,7 @@ AGE: Final = 10
 COUNT: Final = 6
 PLATFORM: Final = 8
 SNIPPET: Final = 24
-"""Columns beside a title that are worth showing what was said in."""
+"""With so many columns left beside a title, what was said is shown there."""
 BADGES: Final = {
     "waiting": "? waiting for you",
     "running": "● running",
@@ -30,6 +32,17 @@ BADGES: Final = {
     "current": "← you are here",
     "archived": "archived",
 }
+
+_KEYS: Final = (
+    ("Enter", "resume"),
+    ("^F", "fork"),
+    ("^R", "rename"),
+    ("^T", "pin"),
+    ("Del", "trash"),
+    ("Tab", "all"),
+    ("Esc", "back"),
+    ("^P", "platform"),
+)
 
 
 class Look(NamedTuple):
@@ -147,3 +160,66 @@ def cut_front(path: str, width: int) -> str:
     if 0 <= slash < len(kept) - 1:
         kept = kept[slash:]
     return f"…{kept}"
+
+
+def draw_keys(width: int, scope: Scope, *, limited: bool) -> list[Piece]:
+    """The keys, as many as there is room for."""
+    pieces: list[Piece] = []
+    used = 0
+    for key, word in _KEYS:
+        if key == "Tab" and limited:
+            continue
+        named = key.replace("^", "Ctrl+") if width >= 110 else key
+        said = "here" if key == "Tab" and scope.everywhere else word
+        needed = len(named) + 1 + len(said)
+        if used + needed > width:
+            break
+        pieces += [(named, "current"), (f" {said}  ", "dim")]
+        used += needed + 2
+    return pieces
+
+
+def draw_heading(
+    width: int, scope: Scope, directory: str, count: str, *, limited: bool
+) -> list[Piece]:
+    """Which list it is, and how much there is in it."""
+    if limited:
+        left = "The sessions that fit"
+    elif scope.everywhere:
+        left = "Sessions of all directories"
+    else:
+        left = "Sessions of this directory"
+    more = f" · {scope.platform} only" if scope.platform is not None else ""
+    room = width - columns(left) - columns(more) - columns(count) - 4
+    if not limited and not scope.everywhere and room > 8:
+        more = f" {cut_front(directory, room)}{more}"
+    gap = max(1, width - columns(left) - columns(more) - columns(count))
+    return [(left, ""), (more, "dim"), (" " * gap, ""), (count, "dim")]
+
+
+def describe_count(loaded: int, *, complete: bool) -> str:
+    """How many sessions there are, as far as is known."""
+    return counted(loaded, "session") if complete else f"{loaded:,}+ sessions"
+
+
+def describe_found(names: int, hits: int | None, *, cut_short: bool = False) -> str:
+    """What was found; None for hits: still looking."""
+    said = "looking …" if hits is None else f"{hits:,}{'+' if cut_short else ''} in messages"
+    return f"{counted(names, 'name')}, {said}"
+
+
+def describe_empty(scope: Scope, query: str, *, limited: bool, searching: bool) -> str:
+    """Why there is nothing to see, and which key helps."""
+    if searching:
+        return "Looking …"
+    platform = f" {scope.platform}" if scope.platform is not None else ""
+    if query:
+        said = f'No{platform} session fits "{cut(query, 30)}".'
+        if not scope.everywhere and not limited:
+            return f"{said} Press Tab to look everywhere."
+        return f"{said} Ctrl+P shows other platforms." if platform else said
+    if not scope.everywhere and not limited:
+        return f"No{platform} sessions in this directory. Press Tab to see all."
+    if platform:
+        return f"No{platform} sessions. Ctrl+P shows other platforms."
+    return "No sessions yet."

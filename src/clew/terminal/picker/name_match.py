@@ -1,11 +1,11 @@
 """Which names fit what was typed, the best first. Pure: no store, clock or screen.
 
 All rows in which every word stands are found by looking through them, each key only through what
-the key before has left. Where those are few, names that were nearly typed join them: with a slip,
-or with letters left out. Scoring is dear, so at most `SCORED` rows are scored.
+the key before has left. Where those are few, names that were nearly typed join them: with a typing
+error, or with letters left out. Scoring is expensive, so at most `SCORED` rows are scored.
 
-What takes long is a generator that yields every few milliseconds, so that whoever drives it can
-do something else in between, and stop.
+What takes long is a generator that yields every few milliseconds, so that its caller can do
+something else in between, and stop.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from clew.terminal.picker.rows import Row
 SCORED: Final = 2_000
 """Rows that are scored at most."""
 SHOWN: Final = 200
-"""Names that are shown at most: who has more of them types on."""
+"""Names that are shown at most; more typing finds the others."""
 FEW: Final = 20
 """Below so many exact matches, near ones join them."""
 NEAR: Final = 50
 """Near matches that are shown at most."""
 SHORTEST: Final = 3
-"""Letters below which everything is near to everything."""
+"""Below so many letters no near names are looked for: every name would be near."""
 AKIN: Final = 1_000
 """Near names that are scored at most."""
 PAIRS: Final = 6
@@ -41,7 +41,7 @@ SIMILAR: Final = 75.0
 _LOOKED: Final = 8_000
 _WEIGHED: Final = 2_000
 _RATED: Final = 250
-"""Rows between two breaths, for looking, weighing and rating."""
+"""Rows between two yields, for looking, weighing and rating."""
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
@@ -160,8 +160,6 @@ def _newest_first(row: Row) -> tuple[bool, int]:
 
 
 # --- nearly -----------------------------------------------------------------------------------
-
-
 def list_near(rows: Sequence[Row], narrowed: Narrowed) -> Steps[list[Row]]:
     """Rows whose name is nearly what was typed, the nearest first; none of those that fit."""
     typed = narrowed.typed

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from clew.core.message import Message, Role
 from clew.core.snippets import Snippet
 from clew.core.text import columns
-from clew.terminal.picker.drawing import BADGES, Look, Piece, cut_front, draw_row, mark_words
+from clew.terminal.picker.lines import BADGES, Look, Piece, cut_front, draw_row, mark_words
 from clew.terminal.picker.preview import draw_end, draw_hit, find_words, wrap
 from clew.terminal.picker.rows import make_row
-from tests.terminal.picker.test_matching import name
+from tests.terminal.picker.test_name_match import name
 
 anything = st.text(
     st.one_of(st.characters(), st.sampled_from("日本語👩‍👩‍👧🏳️‍🌈e\u0301\u200b\x1b\u202e\t\n ab/")),

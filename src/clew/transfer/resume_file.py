@@ -19,8 +19,8 @@ from clew.core.session import Session
 from clew.core.text import strip_controls
 from clew.errors import ClewError, Conflict, NotATranscript, NotFound
 from clew.ports import Store
-from clew.transfer.exporting import export_session, write_file
-from clew.transfer.importing import Imported, import_transcript
+from clew.transfer.exporter import export_session, write_file
+from clew.transfer.importer import Imported, import_transcript
 from clew.transfer.jsonl import parse_first_line
 
 

@@ -2,8 +2,8 @@
 
 HTML in the text is text, code is coloured by classes, and what comes out has passed an allow-list.
 Time grows with the length of the text, except for colours: five hundred hostile characters kept
-the lexer for Scala busy for more than 25 seconds. So `typesetting` has it done by a process that
-it can lose. Messages are not known here.
+the lexer for Scala busy for more than 25 seconds. So `message_html` runs it in a process that
+can be killed. Messages are not known here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES
 
 from clew.core.text import strip_controls
-from clew.transfer.escaping import REL, link_up, to_link, to_preformatted
+from clew.transfer.plain_html import REL, link_up, to_link, to_preformatted
 
 NESTING: Final = 20
 """Lists and quotes within each other. Deeper ones are shown as they were written."""

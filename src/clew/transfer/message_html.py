@@ -1,8 +1,8 @@
-"""The HTML of messages, for a page: what each role's text becomes, and how much work a page may be.
+"""The HTML of messages for a page: what each role's text becomes, and how much work a page may be.
 
-Markdown is set by a process beside this one, started for the first page that asks: colouring code
-has no bound where somebody means harm, and would stop every turn of a gateway meanwhile. A text
-that takes too long ends that process and is shown without colours, or as it was written.
+Markdown is rendered by a child process, started for the first page that asks: colouring code has no
+bound on time where a text is hostile, and would stop every turn of a gateway meanwhile. A text that
+takes too long ends that process and is shown without colours, or as it was written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import BinaryIO, Final
 from clew.api.sessions import MessageHtml
 from clew.core.message import Message
 from clew.core.text import strip_controls
-from clew.transfer.escaping import to_paragraph, to_preformatted
+from clew.transfer.plain_html import to_paragraph, to_preformatted
 from clew.transfer.thread import thoughts
 
 LONGEST: Final = 50_000
@@ -153,15 +153,13 @@ async def _escape(draw: Callable[[str], str], text: str) -> str:
 
 
 # --- the process ------------------------------------------------------------------------------
-
-
 def serve(asked: BinaryIO, answers: BinaryIO) -> None:
     """Set what is asked for until there is no more; first say that all is ready.
 
     The signal is caught by nobody, so it ends the process even within a regular expression, and
     also when whoever asked is gone.
     """
-    from clew.transfer.markup import render  # noqa: PLC0415  # only the process pays for it
+    from clew.transfer.markdown_html import render  # noqa: PLC0415  # only the process pays for it
 
     _answer(answers, "")
     while header := asked.read(_HEADER.size):

@@ -16,7 +16,7 @@ from clew.core.usage import Usage
 from clew.errors import ClewError, Conflict, InvalidInput
 from clew.ports import Store
 from clew.transfer import guess_format, write_file
-from clew.transfer.markdown import _keeps_its_place, fence
+from clew.transfer.exporter import _keeps_its_place, fence
 from tests.transfer.threads import export_text, make_session, said, whole_turn
 
 SECRET = "sk-" + "ant-" + "a1b2c3d4e5" * 3

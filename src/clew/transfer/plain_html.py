@@ -1,6 +1,7 @@
 """Plain text as HTML: every character stands for itself, line breaks stay, web addresses are links.
 
-What comes out is safe because nothing but these few tags is ever written. Markdown is `markup`'s.
+What comes out is safe because nothing but these few tags is ever written. Markdown is
+rendered by `markdown_html`.
 """
 
 from __future__ import annotations

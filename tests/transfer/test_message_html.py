@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from clew.core.message import Message, Role
-from clew.transfer.typesetting import LONGEST, LOSSES, PAGE, Typesetter, serve
+from clew.transfer.message_html import LONGEST, LOSSES, PAGE, Typesetter, serve
 from tests.runtime.conftest import soon
 
 SLOW = "```c\n" + "\n" * 15_000 + "a\n```\n\n*after*"
@@ -120,7 +120,7 @@ def test_the_process_ends_when_nobody_can_ask_any_more() -> None:
 
 def test_whoever_makes_no_html_loads_nothing_for_it() -> None:
     check = (
-        "import sys, clew.transfer.typesetting; "
+        "import sys, clew.transfer.message_html; "
         "print({'markdown_it', 'nh3', 'pygments'} & set(sys.modules))"
     )
     done = subprocess.run(

@@ -12,7 +12,7 @@ import pytest
 from clew.core.session import NewSession
 from clew.errors import ClewError, Conflict, Diverged, NotATranscript, NotFound
 from clew.ports import Store
-from clew.transfer.opening import export_back, open_transcript
+from clew.transfer.resume_file import export_back, open_transcript
 from tests.transfer.test_round_trip import values
 from tests.transfer.threads import bring, export_lines, make_session, record, said
 

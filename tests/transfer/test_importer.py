@@ -24,7 +24,7 @@ from clew.core.usage import Usage
 from clew.errors import Conflict, Diverged, InvalidInput, NotATranscript
 from clew.ports import Store
 from clew.transfer import import_transcript
-from clew.transfer.chunks import CHUNK, Chunks
+from clew.transfer.importer import CHUNK, Chunks
 from tests.transfer.test_round_trip import values
 from tests.transfer.threads import (
     bring,
@@ -318,7 +318,7 @@ async def test_lines_that_come_twice_count_once(store: Store, other: Store) -> N
 async def test_a_cut_file_brings_what_it_has_and_the_whole_one_the_rest(
     store: Store, other: Store, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clew.transfer.chunks.CHUNK", chunk)
+    monkeypatch.setattr("clew.transfer.importer.CHUNK", chunk)
     blob = await store.put_blob(b"picture", "image/png")
     session = await make_session(
         store,
