@@ -16,6 +16,7 @@ import pytest
 from clew.core.changes import AddMessage, StartTurn
 from clew.core.query import spaceless_tokens
 from clew.testing.corpus import Conversation, Corpus, Fork
+from tests.patience import PATIENCE
 
 NOW = 1_777_636_800_000
 HOUR = 3_600_000
@@ -39,7 +40,7 @@ def clew(own_home: Path) -> Run:
             env={**os.environ, "CLEW_HOME": str(own_home), **variables},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
             check=False,
         )
 

@@ -24,6 +24,7 @@ from clew.core.changes import Change
 from clew.store.sqlite.migrating import apply, shipped_migrations
 from clew.transfer import jsonl
 from scripts import consoles, picture
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -309,8 +310,8 @@ def run_python(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "PYTHONUTF8": "1"}
     return subprocess.run(
         [sys.executable, *arguments],
-        cwd=cwd, env=environment, capture_output=True, text=True, encoding="utf-8", timeout=90,
-        check=False,
+        cwd=cwd, env=environment, capture_output=True, text=True, encoding="utf-8",
+        timeout=PATIENCE, check=False,
     )  # fmt: skip
 
 
@@ -364,7 +365,7 @@ def test_the_queries_for_the_shell_find_something(tmp_path: Path) -> None:
     for query in queries:
         ran = subprocess.run(
             ["sqlite3", "-readonly", tmp_path / "try" / "sessions.db", query],
-            capture_output=True, text=True, encoding="utf-8", timeout=30, check=False,
+            capture_output=True, text=True, encoding="utf-8", timeout=PATIENCE, check=False,
         )  # fmt: skip
         assert (ran.returncode, ran.stderr) == (0, ""), query
         assert ran.stdout, query

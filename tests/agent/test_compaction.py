@@ -30,6 +30,7 @@ from clew.ports import Store
 from clew.testing.scripted import ScriptedModel
 from tests.agent.conftest import SCRIPTED, Naps, begin_turn, build_prompt
 from tests.core.test_compaction import WHOLE, exchanges
+from tests.patience import PATIENCE
 from tests.weights import have_weights
 
 SMALL = ModelInfo(name="script/one", provider="script", context_window=8_000)
@@ -167,7 +168,7 @@ async def test_it_can_be_cancelled(tmp_path: Path) -> None:
     began = tmp_path / "began"
     script = [{"text": WHOLE, "touch": str(began), "hold": str(tmp_path / "never")}]
     task = asyncio.create_task(write(script, exchanges(3)))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while not began.exists():  # noqa: ASYNC110  # the script makes it
             await asyncio.sleep(0.01)
         task.cancel()

@@ -14,6 +14,7 @@ from clew.ports import Store
 from clew.store import open_store
 from tests.agent.peer import Call, Peer, Reply, Style, answer, peering, refusal
 from tests.agent.talk import say
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 
@@ -82,5 +83,5 @@ async def run_alone(*arguments: str) -> None:
         cwd=ROOT,
         stderr=asyncio.subprocess.PIPE,
     )
-    _, errors = await asyncio.wait_for(process.communicate(), 60)
+    _, errors = await asyncio.wait_for(process.communicate(), PATIENCE)
     assert process.returncode == 0, errors.decode()

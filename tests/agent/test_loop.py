@@ -47,6 +47,7 @@ from tests.agent.conftest import (
     build_prompt,
     outline,
 )
+from tests.patience import PATIENCE
 
 CALL = {"tool_calls": [{"name": "look", "arguments": {"x": "1"}}]}
 
@@ -157,7 +158,7 @@ async def test_parallel_tools_run_side_by_side_and_others_wait_their_turn(store:
         async def run(arguments: dict[str, Any]) -> str:
             running.add(name)
             if meet:
-                await asyncio.wait_for(both.wait(), 5)
+                await asyncio.wait_for(both.wait(), PATIENCE)
             together.append(frozenset(running))
             await asyncio.sleep(0)
             running.discard(name)
@@ -413,7 +414,7 @@ async def test_a_tool_that_breaks_the_turn_takes_its_neighbours_with_it(store: S
     turn = await begin_turn(store, "hello")
     script = [{"tool_calls": [{"name": "hang"}, {"name": "burst"}]}]
     with pytest.raises(OSError, match="disk full"):
-        await asyncio.wait_for(run_turn(turn, means(store, script, tools)), 5)
+        await asyncio.wait_for(run_turn(turn, means(store, script, tools)), PATIENCE)
     assert stopped.is_set()
 
 
@@ -451,7 +452,7 @@ async def test_a_chain_of_tools_longer_than_the_context_keeps_its_question(store
 
 
 async def _until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while not true():  # noqa: ASYNC110  # what is waited for has no event of its own
             await asyncio.sleep(0.001)
 
@@ -460,7 +461,7 @@ async def _stop(task: asyncio.Task[None]) -> None:
     began = time.monotonic()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(task, 10)
+        await asyncio.wait_for(task, PATIENCE)
     assert time.monotonic() - began < 0.2  # what the port promises
 
 

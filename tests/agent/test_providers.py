@@ -14,6 +14,7 @@ from clew.ports import Store
 from tests.agent.conftest import Naps, outline
 from tests.agent.peer import Style, answer, failure, peering, refusal
 from tests.agent.talk import say
+from tests.patience import PATIENCE
 
 STYLES = get_args(Style)
 pytestmark = pytest.mark.parametrize("style", STYLES)
@@ -139,13 +140,13 @@ async def test_half_an_answer_is_thrown_away_and_asked_for_again(
 async def test_stopping_a_stream_that_hangs_is_immediate(store: Store, style: Style) -> None:
     async with peering(answer(style, "A rather long answer.", ending="stalled")) as peer:
         task = asyncio.create_task(say(store, style, peer.url, "hello"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while not peer.bodies:  # noqa: ASYNC110  # the peer has no event for it
                 await asyncio.sleep(0.01)
         began = time.monotonic()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asyncio.wait_for(task, 10)
+            await asyncio.wait_for(task, PATIENCE)
         assert time.monotonic() - began < 0.2  # what the port promises
     assert len(await store.get_messages((await _only(store)).id)) == 1
 

@@ -20,6 +20,7 @@ from pydantic_ai.models import ModelRequestParameters
 
 from clew.core.titles import TITLE_INSTRUCTION
 from clew.testing.scripted import ScriptedModel, ScriptError, open_model
+from tests.patience import PATIENCE
 
 
 async def ask(model: Any, *said: str, instructions: str = "") -> ModelResponse:
@@ -91,7 +92,7 @@ async def test_an_answer_says_when_it_begins_and_waits_to_be_let_go(tmp_path: Pa
     began, go = tmp_path / "began", tmp_path / "go"
     model = ScriptedModel([{"text": "hello", "touch": str(began), "hold": str(go)}])
     task = asyncio.create_task(ask(model, "hi"))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while not began.exists():  # noqa: ASYNC110  # what another process would do
             await asyncio.sleep(0.005)
         assert not task.done()

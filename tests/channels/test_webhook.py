@@ -18,6 +18,7 @@ from clew.channels.webhook import Hook, WebhookChannel, check_signature, read_ho
 from clew.core.delivery import Outbound
 from clew.core.replies import Parcel
 from clew.errors import InvalidConfig, InvalidInput, ReplyDelayed, ReplyRefused, Unauthorized
+from tests.patience import PATIENCE
 
 SECRET = "a long enough secret"
 HOOK = Hook(name="deploys", secret=SECRET, callback="http://127.0.0.1:1/")
@@ -194,7 +195,7 @@ async def server() -> AsyncIterator[Server]:
 
 @pytest.fixture
 async def client() -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(timeout=5) as opened:
+    async with httpx.AsyncClient(timeout=PATIENCE) as opened:
         yield opened
 
 

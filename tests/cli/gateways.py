@@ -16,13 +16,12 @@ import httpx
 import msgspec
 
 from tests.cli.conftest import Home
-
-DEADLINE = 60.0
+from tests.patience import PATIENCE
 
 
 def wait_for(path: Path) -> None:
     """Until the file is there."""
-    end = time.monotonic() + DEADLINE
+    end = time.monotonic() + PATIENCE
     while not path.exists():
         assert time.monotonic() < end, f"{path} did not come"
         time.sleep(0.02)
@@ -46,12 +45,12 @@ class GatewayProcess:
 
     def ask(self, method: str, path: str, token: str | None = None, **more: Any) -> httpx.Response:
         headers = {"Authorization": f"Bearer {token or self.token}"}
-        return httpx.request(method, self.url + path, headers=headers, timeout=DEADLINE, **more)
+        return httpx.request(method, self.url + path, headers=headers, timeout=PATIENCE, **more)
 
     def end(self, number: int) -> int:
         """Send a signal, and wait for the end."""
         self.process.send_signal(number)
-        return self.process.wait(DEADLINE)
+        return self.process.wait(PATIENCE)
 
 
 @contextmanager
@@ -68,13 +67,13 @@ def run_gateway(home: Home, *args: str) -> Iterator[GatewayProcess]:
     finally:
         if process.poll() is None:
             process.terminate()
-        gateway.complaints = process.communicate(timeout=DEADLINE)[1].decode()
+        gateway.complaints = process.communicate(timeout=PATIENCE)[1].decode()
 
 
 def read_line(process: subprocess.Popen[bytes]) -> dict[str, str]:
     assert process.stdout is not None
     assert process.stderr is not None
-    ready, _, _ = select.select([process.stdout], [], [], DEADLINE)
+    ready, _, _ = select.select([process.stdout], [], [], PATIENCE)
     line = process.stdout.readline() if ready else b""
     if not line:
         process.kill()

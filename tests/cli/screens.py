@@ -17,8 +17,8 @@ import click
 import pyte
 
 from tests.cli.conftest import Home
+from tests.patience import PATIENCE
 
-DEADLINE = 30
 CLEW = "from clew.cli import main; main(prog_name='clew')"
 
 # What pyte does not know: keyboard protocols, questions about modes, the shape of the pointer
@@ -62,7 +62,7 @@ class Terminal:
 
     def wait_for(self, text: str) -> str:
         """Read until the text has been shown, behind what was waited for before; returns both."""
-        limit = time.monotonic() + DEADLINE
+        limit = time.monotonic() + PATIENCE
         while self.text.find(text, self._seen) < 0 and self._read(limit):
             pass
         found = self.text.find(text, self._seen)
@@ -86,7 +86,7 @@ class Terminal:
 
     def wait_for_prompt(self) -> str:
         """Read until it is the person's turn, and nothing stands behind the prompt."""
-        limit = time.monotonic() + DEADLINE
+        limit = time.monotonic() + PATIENCE
         while not self._is_prompted() and self._read(limit):
             pass
         assert self._is_prompted(), self.text[self._seen :]
@@ -98,11 +98,11 @@ class Terminal:
 
     def finish(self) -> int:
         """Read to the end; the exit code."""
-        limit = time.monotonic() + DEADLINE
+        limit = time.monotonic() + PATIENCE
         while self._read(limit):
             pass
         os.close(self._master)
-        return self.process.wait(DEADLINE)
+        return self.process.wait(PATIENCE)
 
     def leave(self) -> int:
         """Ctrl+D, and read to the end."""
@@ -148,7 +148,7 @@ class FullScreen(Terminal):
 
     def sees(self, *texts: str) -> str:
         """Read until all of these stand on the screen."""
-        limit = time.monotonic() + DEADLINE
+        limit = time.monotonic() + PATIENCE
         while not all(text in self.shown for text in texts):
             ready, _, _ = select.select([self._master], [], [], max(0, limit - time.monotonic()))
             if not ready or not self._read(limit):

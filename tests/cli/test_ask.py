@@ -16,6 +16,7 @@ from clew.core.session import Session, SessionFilter
 from clew.ports import Store
 from tests.cli.conftest import Home
 from tests.cli.screens import CLEW, Terminal
+from tests.patience import PATIENCE
 
 ECHO = {"text": "You said: ", "echo": "user"}
 SHELL = {"tool_calls": [{"name": "shell", "arguments": {"command": "touch made"}}]}
@@ -184,7 +185,7 @@ def test_an_interrupt_is_code_130_and_leaves_a_session_that_goes_on(
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
         told = events(process.stdout.read().decode())
-        assert process.wait(30) == 130
+        assert process.wait(PATIENCE) == 130
     assert (told[-1]["type"], told[-1]["status"]) == ("result", "aborted")
     assert "go on" in home.ask("go on", cwd=work).stdout
 

@@ -9,6 +9,7 @@ import tempfile
 
 from tests.cli.conftest import Home
 from tests.cli.screens import CLEW
+from tests.patience import PATIENCE
 from tests.weights import have_weights
 
 
@@ -31,6 +32,6 @@ def test_who_asks_too_much_of_the_embedded_model_is_told_on_stderr(home: Home) -
         told = next(line for line in asking.stderr if "too long" in line)
     finally:
         asking.kill()  # what it answers is nothing to wait for
-        said, _ = asking.communicate(timeout=20)
+        said, _ = asking.communicate(timeout=PATIENCE)
     assert "too long for the embedded model: about 3,05" in told
     assert "too long" not in said

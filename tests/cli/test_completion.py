@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from tests.cli.conftest import Home
+from tests.patience import PATIENCE
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -29,7 +30,7 @@ def complete(home: Home, *words: str) -> list[str]:
         },
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.stderr == ""

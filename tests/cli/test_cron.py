@@ -11,6 +11,7 @@ import pytest
 from clew.ports import Store
 from tests.cli.conftest import Home
 from tests.cli.gateways import run_gateway
+from tests.patience import PATIENCE
 
 EVERY = ("cron", "add", "news", "every 2h", "What", "is new?")
 
@@ -106,7 +107,7 @@ def test_a_gateway_runs_what_was_missed_once(home: Home) -> None:
     path.write_bytes(msgspec.json.encode(document))
 
     with run_gateway(home):
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE
         while not home.json("cron", "list")["jobs"][0]["last_run_at"]:
             assert time.monotonic() < deadline
             time.sleep(0.05)

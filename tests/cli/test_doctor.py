@@ -12,6 +12,7 @@ from clew.core.text import columns
 from clew.store.presence import command_name
 from tests.cli.conftest import Home
 from tests.cli.screens import Terminal
+from tests.patience import PATIENCE
 from tests.store.files import holding, query
 
 
@@ -172,6 +173,11 @@ async def main():
 asyncio.run(main())
 """
     done = subprocess.run(
-        [sys.executable, "-"], input=program, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-"],
+        input=program,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
     )
     assert msgspec.json.decode(done.stdout)["command"] == "python"

@@ -16,6 +16,7 @@ from clew.core.session import NewSession
 from clew.ports import Store
 from tests.cli.conftest import Home
 from tests.cli.screens import Terminal
+from tests.patience import PATIENCE
 
 CLEW = [sys.executable, "-c", "from clew.cli import main; main(prog_name='clew')"]
 
@@ -117,7 +118,7 @@ def test_a_reader_that_has_had_enough_ends_it_quietly(home: Home) -> None:
     with process:
         assert process.stdout is not None
         process.stdout.close()  # before anything is written, so that writing itself fails
-        assert process.wait(timeout=60) == 0
+        assert process.wait(timeout=PATIENCE) == 0
         assert process.stderr is not None
         assert process.stderr.read() == b""
 
@@ -128,7 +129,7 @@ def test_output_works_where_the_encoding_is_poor(home: Home) -> None:
         [*CLEW, "list"],
         env={**environment(home), "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"},
         capture_output=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -140,7 +141,7 @@ def test_python_m_clew_is_clew(home: Home) -> None:
         env=environment(home),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.stdout == f"{home.path}/config.toml\n"

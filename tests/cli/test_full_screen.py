@@ -14,7 +14,8 @@ import pytest
 
 from clew.core.message import Draft
 from tests.cli.conftest import Home
-from tests.cli.screens import CLEW, DEADLINE, FullScreen, Terminal
+from tests.cli.screens import CLEW, FullScreen, Terminal
+from tests.patience import PATIENCE
 
 ECHO = {"text": "You said: ", "echo": "user"}
 ANSWER = Draft(role="assistant", content="Hi.")
@@ -117,7 +118,7 @@ def test_a_window_that_is_closed_ends_it(chat: FullScreen, home: Home) -> None:
     chat.type("hello\r")
     chat.sees("You said: hello")
     os.close(chat._master)
-    assert chat.process.wait(DEADLINE) == 130
+    assert chat.process.wait(PATIENCE) == 130
     (session,) = home.json("list")["sessions"]
     assert session["message_count"] == 2
 
@@ -193,7 +194,7 @@ def test_a_paste_of_many_lines_arrives_whole(chat: FullScreen, home: Home) -> No
     text = "\n".join(f"line {number}" for number in range(5000))
     data = f"\x1b[200~{text}\x1b[201~".encode()
     while data:  # a terminal takes what it has room for
-        _, ready, _ = select.select([], [chat._master], [], DEADLINE)
+        _, ready, _ = select.select([], [chat._master], [], PATIENCE)
         assert ready
         data = data[os.write(chat._master, data[:4000]) :]
     chat.sees("[pasted 5,000 lines]")

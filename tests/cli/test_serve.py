@@ -17,7 +17,8 @@ import pytest
 
 from clew.ports import Store
 from tests.cli.conftest import Home
-from tests.cli.gateways import DEADLINE, GatewayProcess, run_gateway, wait_for
+from tests.cli.gateways import GatewayProcess, run_gateway, wait_for
+from tests.patience import PATIENCE
 
 ANSWER = "an answer after all"
 
@@ -60,7 +61,7 @@ def test_a_turn_that_runs_is_finished_before_it_ends(home: Home) -> None:
         session = begin_a_turn(gateway)
         gateway.process.send_signal(signal.SIGTERM)
         (home.path / "hold").touch()
-        assert gateway.process.wait(DEADLINE) == 0
+        assert gateway.process.wait(PATIENCE) == 0
     shown = home.json("show", session)
     assert [each["content"] for each in shown["messages"]] == ["Hello", ANSWER]
 
@@ -124,7 +125,7 @@ def stream_chat(gateway: GatewayProcess, said: dict[str, str]) -> Iterator[dict[
     headers = {"Authorization": f"Bearer {gateway.token}"}
     url = f"{gateway.url}/v1/chat"
     body = said | {"stream": True}
-    with httpx.stream("POST", url, json=body, headers=headers, timeout=DEADLINE) as response:
+    with httpx.stream("POST", url, json=body, headers=headers, timeout=PATIENCE) as response:
         for line in response.iter_lines():
             if line.startswith("data: "):
                 yield msgspec.json.decode(line.removeprefix("data: "))
@@ -132,7 +133,7 @@ def stream_chat(gateway: GatewayProcess, said: dict[str, str]) -> Iterator[dict[
 
 def wait_until_it_rests(gateway: GatewayProcess) -> None:
     """Until no message waits and no turn runs."""
-    end = time.monotonic() + DEADLINE
+    end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         status = gateway.ask("GET", "/v1/status").json()
         if not status["queued"] and not status["leases"]:
@@ -143,7 +144,7 @@ def wait_until_it_rests(gateway: GatewayProcess) -> None:
 
 def wait_until_it_stops(gateway: GatewayProcess) -> None:
     """Until the first signal has come through: nobody new is let in."""
-    end = time.monotonic() + DEADLINE
+    end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         try:
             httpx.get(f"{gateway.url}/health")
@@ -195,7 +196,7 @@ def test_a_bug_beside_the_turns_is_told_in_words_and_shown_in_the_status(home: H
     home.script("hello")
     (home.path / "cron.json").write_bytes(msgspec.json.encode({"jobs": [job]}))
     with run_gateway(home) as gateway:
-        end = time.monotonic() + DEADLINE
+        end = time.monotonic() + PATIENCE
         while "job bad:" not in home.clew("status").stdout:
             assert time.monotonic() < end
         assert gateway.ask("GET", "/v1/status").json()["errands"][1]["name"] == "jobs"

@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.conftest import Home
 from tests.cli.screens import Terminal
+from tests.patience import PATIENCE
 
 HEAVY = {"rich", "httpx", "pydantic_ai", "starlette", "textual", "tomlkit", "pytest"}
 OTHER_ROOMS = (
@@ -42,7 +43,7 @@ def imported(tmp_path: Path) -> list[str]:
         env={**os.environ, "CLEW_HOME": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
     assert listed.returncode == 0, listed.stderr

@@ -112,7 +112,7 @@ def test_progress_is_drawn_for_work_that_lasts(home: Home) -> None:
 import time
 from clew.cli import progress
 progress.PATIENCE = 0
-deadline = time.monotonic() + 30
+deadline = time.monotonic() + 240
 with progress.Progress("Counting", 10, shown=True) as bar:
     bar.advance(4)  # and not a word more, as a long statement of SQLite's
     while not bar.visible and time.monotonic() < deadline:
@@ -129,7 +129,7 @@ def test_progress_says_what_is_done_now(home: Home) -> None:
 import time
 from clew.cli import progress
 progress.PATIENCE = 0
-deadline = time.monotonic() + 30
+deadline = time.monotonic() + 240
 with progress.Progress("Copying", 10, shown=True) as bar:
     while not bar.visible and time.monotonic() < deadline:
         pass

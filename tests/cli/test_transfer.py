@@ -10,6 +10,7 @@ import pytest
 
 from clew.core.session import Session
 from tests.cli.conftest import Home
+from tests.patience import PATIENCE
 
 CLEW = [sys.executable, "-m", "clew"]
 
@@ -48,7 +49,7 @@ def run(home: Home, *args: str, given: bytes = b"") -> subprocess.CompletedProce
         env={**os.environ, "CLEW_HOME": str(home.path)},
         input=given,
         capture_output=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
 

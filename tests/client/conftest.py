@@ -27,7 +27,8 @@ from clew.ports import Store
 from clew.runtime.runtime import Runtime
 from tests.client.calling import open_calls
 from tests.client.serving import serving
-from tests.runtime.conftest import WAIT, soon
+from tests.patience import PATIENCE
+from tests.runtime.conftest import soon
 
 WAYS = ("local", "http")
 
@@ -99,7 +100,7 @@ def said(frames: list[EventFrame]) -> list[str]:
 
 async def next_of(live: AsyncIterator[LiveFrame], *kinds: type[LiveFrame]) -> Any:
     """The next frame of these kinds."""
-    async with asyncio.timeout(WAIT):
+    async with asyncio.timeout(PATIENCE):
         async for frame in live:
             if isinstance(frame, kinds):
                 return frame

@@ -13,6 +13,7 @@ from clew.core.signals import ApprovalAsked, TextDelta, TurnEnded, TurnStarted
 from clew.errors import Conflict, InvalidInput, SessionNotFound, TurnFailed
 from clew.ports import LiveTurn
 from tests.client.conftest import Place, drain, outline, said
+from tests.patience import PATIENCE
 from tests.runtime.conftest import Held, added, failing, saying, soon, until, using_a_tool
 
 
@@ -229,7 +230,7 @@ async def test_an_approval_can_be_answered_by_the_owner(place: Place, client: Cl
 
     place.actor.scenes = [scene]
     frames = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         async for frame in client.chat.send("list the files"):
             frames.append(frame)
             if isinstance(frame.event, ApprovalAsked):

@@ -15,7 +15,7 @@ from clew.client.client import Client
 from clew.errors import Unauthorized
 from tests.client.conftest import Place, next_of
 from tests.client.serving import serving
-from tests.runtime.conftest import WAIT
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.parametrize("place", ["local"], indirect=True)
 
@@ -34,7 +34,7 @@ async def test_what_was_said_while_the_gateway_was_away_comes_exactly_once(
     seen: list[int] = []
 
     async def read_to(live: Live, last: int) -> None:
-        async with asyncio.timeout(WAIT * 3):
+        async with asyncio.timeout(PATIENCE):
             async for frame in live:
                 if isinstance(frame, EventFrame) and frame.seq is not None:
                     seen.append(frame.seq)

@@ -16,7 +16,8 @@ from clew.client.client import Client
 from clew.core.signals import Committed, TurnEnded
 from tests.client.conftest import Place, next_of, said
 from tests.gateway.streaming import recording
-from tests.runtime.conftest import WAIT, saying
+from tests.patience import PATIENCE
+from tests.runtime.conftest import saying
 
 NOBODY = "00000000-0000-4000-8000-000000000000"
 
@@ -24,7 +25,7 @@ NOBODY = "00000000-0000-4000-8000-000000000000"
 async def up_to_end(frames: object) -> list[EventFrame]:
     """The events up to the end of a turn."""
     found: list[EventFrame] = []
-    async with asyncio.timeout(WAIT):
+    async with asyncio.timeout(PATIENCE):
         async for frame in frames:  # type: ignore[attr-defined]
             if isinstance(frame, EventFrame):
                 found.append(frame)
@@ -92,7 +93,7 @@ async def _drain(
     """Numbers and gaps up to an end of the turn behind the last message."""
     seqs: list[int] = []
     gaps: list[int] = []
-    async with asyncio.timeout(WAIT):
+    async with asyncio.timeout(PATIENCE):
         async for frame in frames:
             match frame:
                 case GapFrame(after=after):

@@ -15,6 +15,7 @@ import clew
 from clew.core.signals import Committed, Notice
 from clew.errors import InvalidInput
 from tests.client.conftest import drain
+from tests.patience import PATIENCE
 
 DASHBOARD = Path(__file__).parents[2] / "examples" / "dashboard.py"
 
@@ -34,7 +35,7 @@ def home(tmp_path: Path) -> Path:
 
 
 async def test_a_whole_clew_answers_in_this_process(home: Path) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         async with clew.local(str(home)) as client:
             frames = await drain(client.chat.send("How are you?"))
             session = frames[0].session
@@ -55,7 +56,7 @@ async def test_a_whole_clew_answers_in_this_process(home: Path) -> None:
 
 async def test_under_a_key_the_rules_of_channels_hold_in_this_process_too(home: Path) -> None:
     key = "agent:main:main"
-    async with asyncio.timeout(60), clew.local(str(home)) as client:
+    async with asyncio.timeout(PATIENCE), clew.local(str(home)) as client:
         old = await drain(client.chat.send("How are you?", key=key))
         new = await drain(client.chat.send("/new And now?", key=key))
         told = await drain(client.chat.send("/title Well", key=key))
@@ -91,7 +92,7 @@ def test_the_example_shows_what_was_said(home: Path) -> None:
         [sys.executable, str(DASHBOARD), "--home", str(home), "--say", "How are you?", "--once"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=True,
     )
     assert "#1 user: How are you?" in ran.stdout

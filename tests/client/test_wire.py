@@ -40,7 +40,7 @@ from clew.errors import (
     TooManyRequests,
     Unauthorized,
 )
-from tests.runtime.conftest import WAIT
+from tests.patience import PATIENCE
 
 SESSION = "00000000-0000-4000-8000-000000000001"
 OTHER = "00000000-0000-4000-8000-000000000002"
@@ -99,7 +99,7 @@ async def test_over_a_line_that_breaks_every_message_comes_exactly_once_and_in_o
     async with serving(peer) as url, Client(url, "t") as client, client.live() as live:
         await live.subscribe(SESSION, after=0)
         await live.subscribe(OTHER, after=10)
-        async with asyncio.timeout(WAIT * 3):
+        async with asyncio.timeout(PATIENCE):
             async for frame in live:
                 if isinstance(frame, EventFrame) and frame.seq is not None:
                     seen[frame.session].append(frame.seq)
@@ -132,7 +132,7 @@ async def test_an_ending_for_good_is_an_error_that_says_why(
     async with serving(peer) as url, Client(url, "t") as client, client.live() as live:
         await live.subscribe(SESSION, after=0)
         with pytest.raises(expected, match=ending.reason):
-            await asyncio.wait_for(read_on(live), WAIT)
+            await asyncio.wait_for(read_on(live), PATIENCE)
     assert peer.connections == 1
 
 
@@ -142,7 +142,7 @@ async def test_after_an_ending_that_passes_it_comes_back(ending: Ending) -> None
     peer.ending = ending
     async with serving(peer) as url, Client(url, "t") as client, client.live() as live:
         await live.subscribe(SESSION, after=0)
-        async with asyncio.timeout(WAIT):
+        async with asyncio.timeout(PATIENCE):
             async for frame in live:
                 if isinstance(frame, EventFrame) and frame.seq == 25:
                     break

@@ -16,9 +16,11 @@ import sys
 import termios
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar
 
+import apsw
 import click
 import pytest
 
@@ -28,10 +30,10 @@ from clew.core.session import NewSession, Session
 from clew.core.turn import Turn
 from clew.ports import Store
 from clew.store import open_store
+from tests.patience import PATIENCE
 
 T = TypeVar("T")
 
-DEADLINE = 20
 CLEW = "from clew.cli import main; main(prog_name='clew')"
 
 
@@ -178,7 +180,7 @@ class Process:
 
     def wait_until(self, ready: Callable[[], bool], what: str) -> None:
         """Read until something is so."""
-        limit = time.monotonic() + DEADLINE
+        limit = time.monotonic() + PATIENCE
         while not ready():
             left = limit - time.monotonic()
             assert left > 0, f"{what!r} did not come; there is: {self.output}"
@@ -196,12 +198,23 @@ class Process:
     def signal(self, number: int) -> None:
         os.kill(self.pid, number)
 
+    def pause(self, file: Path) -> None:
+        """Stop it between two writes to a store; in the middle of one it would keep others out."""
+        limit = time.monotonic() + PATIENCE
+        while True:
+            self.signal(signal.SIGSTOP)
+            os.waitpid(self.pid, os.WUNTRACED)
+            if can_be_written(file):
+                return
+            assert time.monotonic() < limit, "it always writes"
+            self.signal(signal.SIGCONT)
+
     def finish(self) -> int:
         """Read to the end; the exit code."""
-        limit = time.monotonic() + DEADLINE
+        limit = time.monotonic() + PATIENCE
         while self._read(0.2):
             assert time.monotonic() < limit, f"it does not end: {self.output}"
-        code = self._process.wait(DEADLINE)
+        code = self._process.wait(PATIENCE)
         self._close()
         return code
 
@@ -209,7 +222,7 @@ class Process:
         """End it and everything that it started."""
         if self._process.poll() is None:
             os.kill(self.pid, signal.SIGKILL)
-            self._process.wait(DEADLINE)
+            self._process.wait(PATIENCE)
         self._close()
 
     def _close(self) -> None:
@@ -260,7 +273,7 @@ class Terminal(Process):
         """Close the window; the exit code."""
         os.close(self._reader)
         self._reader = self._writer = -1
-        return self._process.wait(DEADLINE)
+        return self._process.wait(PATIENCE)
 
     def end_input(self) -> None:
         """A terminal has no end but its own."""
@@ -271,6 +284,16 @@ def home(tmp_path: Path) -> Iterator[Home]:
     made = Home(tmp_path)
     yield made
     made.clean()
+
+
+def can_be_written(file: Path) -> bool:
+    """Whether no other connection is in the middle of a write."""
+    with closing(apsw.Connection(str(file))) as connection:
+        try:
+            connection.execute("BEGIN IMMEDIATE; ROLLBACK")
+        except apsw.BusyError:
+            return False
+    return True
 
 
 def is_there(pid: int) -> bool:

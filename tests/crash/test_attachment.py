@@ -33,7 +33,7 @@ async def show(events):
                 print("NOTICE", text, flush=True)
             case TextDelta(text):
                 print("TEXT", text, flush=True)
-            case TurnEnded(turn):
+            case TurnEnded(turn, inbound) if "paused" in inbound:
                 print("ENDED", turn.status, flush=True)
                 return
 
@@ -192,6 +192,27 @@ def test_a_question_to_an_open_session_is_answered_and_seen_in_its_terminal(home
     assert spoken == ["Tulips?", "Fine.", "Lilies?", "Fine."]
 
 
+def test_a_question_behind_another_ones_prints_its_own_answer_only(home: Home) -> None:
+    """The other turn's messages and its end come by while the question waits."""
+    session = home.add("Roses")
+    gate = home.work / "gate"
+    home.answer(rules=[{"when": "Slowly$", "answers": [{"text": "Not yours.", "hold": str(gate)}]}])
+    first = home.start("ask", "Slowly")
+    first.end_input()
+    first.wait_for("Not")
+    second = home.start("ask", "Who is there?")
+    second.end_input()
+    second.wait_for("Another process is busy with this session")
+    gate.touch()
+    assert first.finish() == 0
+    assert second.finish() == 0
+    assert "Fine." in second.output
+    assert "Not yours." not in second.output
+    assert [row.content for row in home.thread(session)][2:] == [
+        "Slowly", "Not yours.", "Who is there?", "Fine.",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("writes", [True, False])
 def test_a_paused_holder_that_wakes_up_after_a_takeover_can_not_write(
     home: Home, writes: bool
@@ -205,7 +226,7 @@ def test_a_paused_holder_that_wakes_up_after_a_takeover_can_not_write(
     renew = "600000" if writes else "1000"
     paused = home.start(session.id, renew, program=PAUSED)
     paused.wait_for("TEXT")
-    paused.signal(signal.SIGSTOP)
+    paused.pause(home.file)
     if writes:
         gate.touch()
     code, output = home.run("ask", "Who is there?")

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
+
 ROOT = Path(__file__).parents[2]
 
 WAY = [
@@ -44,7 +46,7 @@ def test_a_turn_killed_at_any_commit_loses_nothing_and_goes_on(when: str) -> Non
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=PATIENCE,
         check=False,
     )
     assert loop.returncode == 0, loop.stdout + loop.stderr
@@ -77,7 +79,7 @@ def test_what_is_said_while_a_turn_runs_is_said_once_wherever_it_is_killed(when:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=PATIENCE,
         check=False,
     )
     assert loop.returncode == 0, loop.stdout + loop.stderr

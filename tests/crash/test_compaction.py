@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
+
 ROOT = Path(__file__).parents[2]
 
 COMPACTED = "sessions+turns+compactions"
@@ -32,7 +34,7 @@ def test_a_compaction_killed_at_any_commit_is_whole_or_has_not_been(way: str) ->
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=PATIENCE,
         check=False,
     )
     assert loop.returncode == 0, loop.stdout + loop.stderr

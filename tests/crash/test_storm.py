@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -26,7 +28,7 @@ def test_every_message_has_one_turn_however_often_the_gateway_is_killed() -> Non
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=PATIENCE,
         check=False,
     )  # fmt: skip
 
@@ -43,7 +45,7 @@ def test_a_message_that_begins_a_session_does_so_once_wherever_it_is_killed(when
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=PATIENCE,
         check=False,
     )
 

@@ -28,7 +28,8 @@ from clew.gateway.streams import Streams
 from clew.ports import LiveTurn, Store
 from clew.runtime.runtime import Runtime
 from tests.gateway.conftest import House, open_gatehouse
-from tests.runtime.conftest import WAIT, Actor, Scene, added, ended
+from tests.patience import PATIENCE
+from tests.runtime.conftest import Actor, Scene, added, ended
 
 KILOBYTES = "x" * 20_000
 
@@ -63,7 +64,12 @@ class Place(NamedTuple):
         bearer = {} if token is None else {"Authorization": f"Bearer {token}"}
         headers = bearer | more.pop("headers", {})
         async with connect(
-            address, additional_headers=headers, compression=None, max_size=None, **more
+            address,
+            additional_headers=headers,
+            compression=None,
+            max_size=None,
+            open_timeout=PATIENCE,
+            **more,
         ) as opened:
             yield opened
 
@@ -73,7 +79,7 @@ class Place(NamedTuple):
     ) -> AsyncIterator[httpx.Response]:
         headers = {"Authorization": f"Bearer {token}"} | more.pop("headers", {})
         async with (
-            httpx.AsyncClient(base_url=self.url, timeout=WAIT) as client,
+            httpx.AsyncClient(base_url=self.url, timeout=PATIENCE) as client,
             client.stream(method, path, headers=headers, **more) as response,
         ):
             yield response
@@ -127,14 +133,14 @@ async def follow(live: ClientConnection, session: Session, after: int | None = N
 
 
 async def frames_of(live: ClientConnection) -> AsyncIterator[Frame]:
-    async with asyncio.timeout(WAIT):
+    async with asyncio.timeout(PATIENCE):
         async for data in live:
             yield read_frame(data)
 
 
 async def next_frame(live: ClientConnection, *kinds: type[Frame]) -> Any:
     """The next frame, or the next of these kinds."""
-    async with asyncio.timeout(WAIT):
+    async with asyncio.timeout(PATIENCE):
         while True:
             frame = read_frame(await live.recv())
             if not kinds or isinstance(frame, kinds):
@@ -164,7 +170,7 @@ class Told(NamedTuple):
 async def read_stream(response: httpx.Response) -> AsyncIterator[Told]:
     """The events as a browser reads them."""
     fields: dict[str, str] = {}
-    async with asyncio.timeout(WAIT):
+    async with asyncio.timeout(PATIENCE):
         async for line in response.aiter_lines():
             name, _, value = line.partition(":")
             if not line:
@@ -177,9 +183,10 @@ async def read_stream(response: httpx.Response) -> AsyncIterator[Told]:
                 fields[name] = value.removeprefix(" ")
 
 
+@asynccontextmanager
 async def open_quietly(
     place: Place, path: str, token: str, body: bytes | None = None
-) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+) -> AsyncIterator[asyncio.StreamReader]:
     """A client that asks, and takes little from the network before it is read from."""
     made = socket.socket()
     made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -195,14 +202,17 @@ async def open_quietly(
         f"Content-Length: {len(body or b'')}",
     ]
     writer.write("\r\n".join([*lines, "", ""]).encode() + (body or b""))
-    return reader, writer
+    try:
+        yield reader
+    finally:
+        writer.close()
 
 
 async def read_slowly(reader: asyncio.StreamReader, last: int) -> tuple[list[int], int]:
     """The ids up to this one, and how many gaps were announced between them."""
     ids: list[int] = []
     gaps = 0
-    async with asyncio.timeout(WAIT):
+    async with asyncio.timeout(PATIENCE):
         while not ids or ids[-1] < last:
             line = await _read_line(reader)
             ids += [int(line[4:])] if line.startswith(b"id: ") else []

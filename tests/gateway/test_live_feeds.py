@@ -19,7 +19,8 @@ from clew.gateway.hub import Hub
 from clew.gateway.outlet import Item, Outlet
 from tests.gateway.conftest import House, open_gatehouse
 from tests.gateway.streaming import Place, recording
-from tests.runtime.conftest import WAIT, soon
+from tests.patience import PATIENCE
+from tests.runtime.conftest import soon
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
 
 async def take(outlet: Outlet) -> AsyncIterator[Item]:
     """What goes out, as the socket takes it."""
-    async with asyncio.timeout(WAIT):
+    async with asyncio.timeout(PATIENCE):
         while True:
             await outlet.wait()
             while items := outlet.take():
@@ -91,7 +92,7 @@ async def test_a_crowd_is_told_a_few_at_a_time_so_that_others_come_in_between(
         await follower.catch_up()
     saying = asyncio.create_task(Place(house, "").say(session, "go"))
     told = [0]
-    async with asyncio.timeout(WAIT):
+    async with asyncio.timeout(PATIENCE):
         while told[-1] < len(outlets):
             await asyncio.sleep(0)
             told.append(sum(outlet.size[0] > 0 for outlet in outlets))

@@ -23,6 +23,7 @@ from clew.gateway.presence import (
     tell,
 )
 from tests.gateway.conftest import House
+from tests.patience import PATIENCE
 
 HERE = Running("http://127.0.0.1:7717", os.getpid(), "abcd", digest_url("sqlite:///x"), 1)
 
@@ -61,7 +62,7 @@ with claim(Path({str(tmp_path)!r})) as facts:
     tell(facts, Running("http://127.0.0.1:1", 1, "x", "y", 1))
     os._exit(9)
 """
-    done = subprocess.run([sys.executable, "-c", dying], timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", dying], timeout=PATIENCE, check=False)
     assert done.returncode == 9
     assert (tmp_path / FACTS).exists()
     assert find_running(tmp_path) is None
@@ -83,7 +84,7 @@ from clew.gateway.presence import find_running
 find_running(Path({str(tmp_path)!r}))
 assert not {{"starlette", "uvicorn", "httpx"}} & set(sys.modules)
 """
-    subprocess.run([sys.executable, "-c", script], timeout=60, check=True)
+    subprocess.run([sys.executable, "-c", script], timeout=PATIENCE, check=True)
 
 
 # --- the owner's own token ------------------------------------------------------------------------

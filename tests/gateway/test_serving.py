@@ -29,7 +29,8 @@ from clew.gateway.auth import Pass
 from clew.gateway.doors import Door
 from clew.gateway.serving import Address, listen, own_hosts, serving, wind_down
 from tests.gateway.conftest import House, check_problem, open_gatehouse
-from tests.runtime.conftest import WAIT, Held, soon
+from tests.patience import PATIENCE
+from tests.runtime.conftest import Held, soon
 
 SOCKET: Operation[Any, Any] = Operation(
     name="echo",
@@ -90,7 +91,13 @@ def knock(url: str, token: str | None, **headers: str) -> Any:
     credential = {} if token is None else {"Authorization": f"Bearer {token}"}
     origin: Any = headers.pop("Origin", None)
     address = f"ws{url.removeprefix('http')}/v1/echo"
-    return connect(address, additional_headers=credential | headers, origin=origin, proxy=None)
+    return connect(
+        address,
+        additional_headers=credential | headers,
+        origin=origin,
+        proxy=None,
+        open_timeout=PATIENCE,
+    )
 
 
 async def refusal(url: str, token: str | None, **headers: str) -> tuple[int, str]:
@@ -188,7 +195,7 @@ async def test_whoever_sends_100_mb_reads_why_it_was_refused(
             "Connection": keeps,
         }
         # Unlike others, this client reads no answer before all is sent.
-        client = http.client.HTTPConnection(url.removeprefix("http://"), timeout=WAIT)
+        client = http.client.HTTPConnection(url.removeprefix("http://"), timeout=PATIENCE)
         with contextlib.closing(client):
             client.request("POST", "/v1/chat", b" " * 100_000_000, headers)
             return client.getresponse().status
@@ -211,7 +218,7 @@ async def test_it_speaks_tls(house: House, tmp_path: Path) -> None:
         [*MAKE_CERTIFICATE, "-keyout", str(key), "-out", str(cert)],
         check=True,
         capture_output=True,
-        timeout=WAIT,
+        timeout=PATIENCE,
     )
     address = Address(host="127.0.0.1", port=0, cert=cert, key=key)
     trusted = ssl.create_default_context(cafile=str(cert))
@@ -325,7 +332,7 @@ async def test_a_turn_that_runs_gets_its_time_and_no_other_begins(house: House) 
     await accept(house, session, "one")
     await soon(scene.began.wait())
     await accept(house, session, "two")
-    stopping = asyncio.create_task(wind_down(house.calls.parts.runtime, WAIT))
+    stopping = asyncio.create_task(wind_down(house.calls.parts.runtime, PATIENCE))
     while house.calls.parts.runtime.list_queued(session.id):  # noqa: ASYNC110  # it has no event
         await asyncio.sleep(0)
     scene.go_on.set()

@@ -19,7 +19,8 @@ from tests.gateway.streaming import (
     read_stream,
     recording,
 )
-from tests.runtime.conftest import WAIT, Held, saying, soon
+from tests.patience import PATIENCE
+from tests.runtime.conftest import Held, saying, soon
 
 NOBODY = "00000000-0000-4000-8000-000000000000"
 
@@ -94,7 +95,7 @@ async def test_without_a_number_it_begins_now_and_says_where_that_is(
         assert await soon(anext(lines)) == "id: 2"
         await place.say(session, "now")
         ids = []
-        async with asyncio.timeout(WAIT):
+        async with asyncio.timeout(PATIENCE):
             async for line in lines:
                 ids += [line] if line.startswith("id:") else []
                 if line == "id: 4":
@@ -121,11 +122,10 @@ async def test_a_slow_reader_is_told_of_the_gap_and_has_every_message_once(
     place: Place, admin: str
 ) -> None:
     session = await place.house.session()
-    reader, writer = await open_quietly(place, path_of(session, 0), admin)
-    await soon(reader.readuntil(b"retry: 1000\n\n"))
-    await place.say(session, "go", recording(40, signals=40))
-    ids, gaps = await read_slowly(reader, 42)
-    writer.close()
+    async with open_quietly(place, path_of(session, 0), admin) as reader:
+        await soon(reader.readuntil(b"retry: 1000\n\n"))
+        await place.say(session, "go", recording(40, signals=40))
+        ids, gaps = await read_slowly(reader, 42)
     assert ids == list(range(1, 43))
     assert gaps
 
@@ -136,8 +136,7 @@ async def test_the_end_of_the_token_is_the_last_event(place: Place) -> None:
     async with place.events(path_of(session), token) as response:
         events = read_stream(response)
         await place.house.revoke(token)
-        async with asyncio.timeout(1.0):
-            found = [each.frame async for each in events if each.frame is not None]
+        found = [each.frame async for each in events if each.frame is not None]
     assert len(found) == 1
     assert isinstance(found[0], ErrorFrame)
     assert found[0].problem.code == "unauthorized"
@@ -256,7 +255,7 @@ async def test_a_message_that_is_taken_back_ends_its_stream_with_the_problem(
     saying_first = asyncio.create_task(place.say(session, "first", held))
     await soon(held.began.wait())
     waiting = asyncio.create_task(chat(place, admin, session, "second"))
-    async with asyncio.timeout(WAIT):
+    async with asyncio.timeout(PATIENCE):
         while not place.runtime.count_queued(session.id):  # noqa: ASYNC110  # over the network
             await asyncio.sleep(0.01)
     await place.runtime.take_back(session.id)
@@ -273,11 +272,10 @@ async def test_a_slow_reader_of_an_answer_is_told_of_the_gap_and_has_every_messa
     session = await place.house.session()
     place.actor.scenes = [recording(100, signals=30)]
     asked = to_wire({"session": session.id, "text": "go", "stream": True})
-    reader, writer = await open_quietly(place, "/v1/chat", admin, asked)
-    await soon(reader.readuntil(b"event: accepted"))
-    await soon(place.runtime.join(session.id))
-    ids, gaps = await read_slowly(reader, 102)
-    await soon(reader.readuntil(b"event: done"))
-    writer.close()
+    async with open_quietly(place, "/v1/chat", admin, asked) as reader:
+        await soon(reader.readuntil(b"event: accepted"))
+        await soon(place.runtime.join(session.id))
+        ids, gaps = await read_slowly(reader, 102)
+        await soon(reader.readuntil(b"event: done"))
     assert ids == list(range(1, 103))
     assert gaps

@@ -24,6 +24,7 @@ from clew.errors import ClewError, InvalidInput, Locked, RecordNotFound, StaleMe
 from clew.memory import MarkdownMemory
 from clew.memory.markdown import writing_alone
 from clew.testing.clock import FakeClock
+from tests.patience import PATIENCE
 
 WRITER = Path(__file__).with_name("writer.py")
 OWN = Personality(id="coach", name="Coach", memory_scope="per-personality")
@@ -392,7 +393,7 @@ async def test_two_processes_that_write_at_once_lose_nothing(
 ) -> None:
     writers = [start_writer(home, name, 20) for name in ("ada", "bob")]
     for writer in writers:
-        writer.communicate(timeout=60)
+        writer.communicate(timeout=PATIENCE)
         assert writer.returncode == 0
     text = (await memory.read("memory")).text
     for name in ("ada", "bob"):
@@ -414,7 +415,7 @@ async def test_a_killed_writer_leaves_the_old_file_or_the_new_one(
         told = [writer.stdout.readline() for _ in range(3 + kill)]
         writer.send_signal(signal.SIGKILL)
         told += writer.stdout.readlines()
-        writer.wait(timeout=10)
+        writer.wait(timeout=PATIENCE)
         writer.stdout.close()
         text = (await memory.read("memory")).text
         mine = [line.split()[1] for line in text.splitlines() if line.startswith(f"w{kill} ")]
@@ -436,7 +437,7 @@ def test_a_death_at_any_step_of_a_write_loses_nothing(tmp_path: Path) -> None:
         [sys.executable, str(WRITER.with_name("crashes.py")), str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=PATIENCE,
         check=False,
     )
     assert crashes.returncode == 0, crashes.stderr

@@ -21,13 +21,13 @@ from pathlib import Path
 
 import psycopg
 
+from tests.patience import PATIENCE
+
 NEEDED = (
     "The tests of the PostgreSQL store need a PostgreSQL server's programs (initdb, postgres) on "
     "the PATH or under /usr/lib/postgresql. `make test` installs them where it may; by hand: "
     "apt-get install postgresql"
 )
-BOUND = 60
-"""Seconds after which a server that does not start never will."""
 
 SETTINGS = {
     "fsync": "off",
@@ -107,7 +107,7 @@ class Server:
                  f"-cunix_socket_directories={self.home}", *settings],
                 stdout=log, stderr=log, user=self._user, cwd=self.home,
             )  # fmt: skip
-        deadline = time.monotonic() + BOUND
+        deadline = time.monotonic() + PATIENCE
         while not self._answers():
             said = (self.home / "log").read_text(errors="replace")
             assert self._process.poll() is None, f"PostgreSQL ended: {said}"
@@ -125,7 +125,7 @@ class Server:
         """End it: SIGINT is a fast shutdown, SIGQUIT a crash."""
         assert self._process is not None
         self._process.send_signal(how)
-        self._process.wait(BOUND)
+        self._process.wait(PATIENCE)
         self._process = None
 
     def remove(self) -> None:

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 from clew.store.postgres import doctor
+from tests.patience import PATIENCE
 from tests.postgres.histories import fill
 from tests.postgres.server import Server, find_programs
 from tests.postgres.test_copying import rows_of
@@ -25,7 +26,7 @@ def test_a_dump_that_is_restored_is_the_same_store(
             [find_programs() / program, *arguments],
             cwd=tmp_path,
             check=True,
-            timeout=60,
+            timeout=PATIENCE,
         )
     assert rows_of(new, server) == rows_of(url, server)
     found = asyncio.run(doctor.examine(new, full=True)).findings

@@ -28,6 +28,7 @@ from clew.store.postgres import bulk, doctor
 from clew.store.postgres.connection import connect, conninfo_of
 from clew.testing.clock import FakeClock
 from clew.testing.contract.case import make
+from tests.patience import PATIENCE
 from tests.postgres.histories import TEXTS
 from tests.postgres.server import Server
 from tests.postgres.test_differential import answer, plain
@@ -239,7 +240,7 @@ async def test_a_value_that_is_refused_leaves_nothing_of_many(url: str) -> None:
 async def test_backends_that_are_ended_in_the_middle_lose_and_double_nothing(
     server: Server, url: str, database: str
 ) -> None:
-    async with await open_store(url) as store, asyncio.timeout(60):
+    async with await open_store(url) as store, asyncio.timeout(PATIENCE):
         session = await make(store)
         lease = await store.acquire_lease(session.id, "me", ttl=10**9)
 

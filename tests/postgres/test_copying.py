@@ -40,6 +40,7 @@ from clew.store.sqlite.store import SqliteStore
 from clew.store.tables import TABLES
 from clew.wiring import copy_source, copy_target
 from tests.cli.conftest import Home
+from tests.patience import PATIENCE
 from tests.postgres.histories import fill
 from tests.postgres.server import Server
 from tests.store.files import digest, query
@@ -204,7 +205,7 @@ def die_copying(source: str, target: str, calls: int) -> int:
         [sys.executable, "-c", DYING, source, target, str(calls)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.stderr == ""

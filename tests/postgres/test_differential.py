@@ -443,7 +443,6 @@ async def answer(store: Store, call: Call) -> Any:
     return value
 
 
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("seed", [1])
 async def test_both_stores_answer_the_same(seed: int, url: str, tmp_path: Path) -> None:
     clock = FakeClock()

@@ -24,11 +24,11 @@ from clew.store.postgres.connection import Connection
 from clew.store.postgres.store import PostgresStore
 from clew.store.work.sessions import lock
 from clew.testing.contract.case import make, read
+from tests.patience import PATIENCE
 from tests.postgres.server import Server
 from tests.postgres.test_state_machine import check_database
 
 ROUNDS = 100
-BOUND = 60
 
 HOLDER = """
 import asyncio, json, sys
@@ -140,11 +140,10 @@ async def run_rounds(url: str, rounds: int) -> None:
     )
 
 
-@pytest.mark.timeout(BOUND + 20)
 async def test_a_paused_holder_that_wakes_after_a_takeover_writes_nothing(
     server: Server, database: str
 ) -> None:
-    async with asyncio.timeout(BOUND):
+    async with asyncio.timeout(PATIENCE):
         await run_rounds(server.url(database), ROUNDS)
     check_database(server.url(database))
 
@@ -160,7 +159,7 @@ async def test_a_writer_that_waited_for_a_takeover_is_fenced(
     server: Server, database: str, changes: int
 ) -> None:
     """The epoch that counts is the one behind the lock, not the one when the call began."""
-    async with asyncio.timeout(BOUND):
+    async with asyncio.timeout(PATIENCE):
         store = await open_store(server.url(database))
         async with store:
             session = await make(store)
@@ -186,7 +185,7 @@ async def test_a_writer_that_waited_for_a_takeover_is_fenced(
 async def test_a_process_that_stops_in_a_transaction_is_waited_for_no_longer_than_seconds(
     server: Server, database: str
 ) -> None:
-    async with asyncio.timeout(BOUND):
+    async with asyncio.timeout(PATIENCE):
         store = await PostgresStore.open(server.url(database))
         other = await PostgresStore.open(server.url(database), patience=0)
         async with store, other:
@@ -210,7 +209,7 @@ async def test_a_process_that_stops_in_a_transaction_is_waited_for_no_longer_tha
 
 
 async def test_a_killed_process_is_dead_within_a_moment(server: Server, database: str) -> None:
-    async with asyncio.timeout(BOUND):
+    async with asyncio.timeout(PATIENCE):
         store = await open_store(server.url(database))
         async with store:
             session = await make(store)
@@ -234,7 +233,7 @@ async def test_a_killed_process_is_dead_within_a_moment(server: Server, database
 async def test_what_a_killed_process_was_at_is_seen_to_be_interrupted(
     server: Server, database: str
 ) -> None:
-    async with asyncio.timeout(BOUND):
+    async with asyncio.timeout(PATIENCE):
         store = await open_store(server.url(database))
         async with store:
             held, running = await make(store), await make(store)
@@ -246,7 +245,7 @@ async def test_what_a_killed_process_was_at_is_seen_to_be_interrupted(
                     WHERE process || '@' || host <> '{store.identity}'""",
                 database,
             )
-            lease = await store.acquire_lease(running.id, f"{identity}#1", ttl=BOUND * 1000)
+            lease = await store.acquire_lease(running.id, f"{identity}#1", ttl=int(PATIENCE) * 1000)
             await store.record(running.id, lease.epoch, StartTurn(turn_id="t"))
             before = await store.list_states([running.id])
 

@@ -19,12 +19,10 @@ from clew.errors import StoreUnavailable
 from clew.store import open_store
 from clew.store.postgres.store import PostgresStore
 from clew.testing.contract.case import make, read
+from tests.patience import PATIENCE
 from tests.postgres.proxy import Proxy
 from tests.postgres.server import Server
 from tests.postgres.test_state_machine import check_database
-
-BOUND = 60
-"""Seconds after which something hangs."""
 
 END_ALL = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -104,7 +102,7 @@ async def test_backends_that_are_ended_lose_nothing(
             await asyncio.to_thread(server.execute, END_ALL, database)
             await asyncio.sleep(0.03)
 
-    async with asyncio.timeout(BOUND):
+    async with asyncio.timeout(PATIENCE):
         enemy = asyncio.create_task(end_backends())
         await asyncio.gather(*(say_all(writer, 60, key=key) for writer in writers))
         done.set()
@@ -124,7 +122,7 @@ async def test_a_connection_cut_in_the_middle_of_appends_loses_and_doubles_nothi
     server: Server, database: str, key: bool
 ) -> None:
     chance = random.Random(1)
-    async with asyncio.timeout(BOUND), Proxy(server.port) as proxy:
+    async with asyncio.timeout(PATIENCE), Proxy(server.port) as proxy:
         store = await open_store(server.url(database, port=proxy.port))
         assert isinstance(store, PostgresStore)
         async with store:
@@ -159,7 +157,7 @@ async def test_a_restart_of_the_server_loses_nothing_and_everything_goes_on(
         await asyncio.sleep(0.2)
         await asyncio.to_thread(server.start)
 
-    async with asyncio.timeout(BOUND):
+    async with asyncio.timeout(PATIENCE):
         restarting = asyncio.create_task(restart())
         for number in range(200):
             if number == 50:
@@ -184,7 +182,7 @@ async def test_without_a_server_calls_fail_clearly_after_a_bounded_time(
         session = await make(store)
         await asyncio.to_thread(server.stop)
         try:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE):
                 for call in (
                     store.get_session(session.id),
                     store.set_route("k", session.id),
@@ -202,7 +200,7 @@ async def test_without_a_server_calls_fail_clearly_after_a_bounded_time(
 async def test_a_listener_that_was_cut_comes_back_and_the_pulse_moves(
     server: Server, database: str
 ) -> None:
-    async with asyncio.timeout(BOUND), Proxy(server.port) as proxy:
+    async with asyncio.timeout(PATIENCE), Proxy(server.port) as proxy:
         store = await open_store(server.url(database, port=proxy.port))
         other = await open_store(server.url(database))
         async with store, other:
@@ -221,7 +219,7 @@ async def test_a_listener_that_was_cut_comes_back_and_the_pulse_moves(
 async def test_a_process_whose_connection_was_cut_still_lives(
     server: Server, database: str
 ) -> None:
-    async with asyncio.timeout(BOUND), Proxy(server.port) as proxy:
+    async with asyncio.timeout(PATIENCE), Proxy(server.port) as proxy:
         store = await open_store(server.url(database, port=proxy.port))
         other = await open_store(server.url(database))
         async with store, other:

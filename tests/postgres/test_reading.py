@@ -14,6 +14,7 @@ from clew.errors import SessionNotFound, StoreClosed
 from clew.ports import Store
 from clew.store import open_store
 from clew.testing.contract.case import make, say
+from tests.patience import PATIENCE
 from tests.postgres.server import Server
 
 ROUNDS = 60
@@ -87,7 +88,7 @@ async def test_a_reader_that_gives_up_is_no_burden_to_the_server(
         with psycopg.connect(url) as connection:
             connection.execute("LOCK TABLE sessions IN ACCESS EXCLUSIVE MODE")
             reading = asyncio.create_task(store.get_session(session.id))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE):
                 while server.execute(waiting, database) == [(0,)]:  # noqa: ASYNC110  # the server's
                     await asyncio.sleep(0.01)
             reading.cancel()

@@ -21,6 +21,7 @@ from clew.store.postgres.scope import Scope
 from clew.store.postgres.words import asked, tokens_of
 from clew.testing.clock import DAY, FakeClock
 from clew.testing.contract.case import make, say
+from tests.patience import PATIENCE
 
 EVERYWHERE = SearchFilter(viewer="owner")
 SEED = 11
@@ -102,7 +103,7 @@ async def test_a_search_whose_time_is_over_says_so(url: str, table: str) -> None
         where = SearchFilter(viewer="owner", session=session.id)
         with psycopg.connect(url) as connection:
             connection.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE):
                 page = await store.search("apple", where)
             assert (page.hits, page.cursor, page.cut) == ((), None, True)
 

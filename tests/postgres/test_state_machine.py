@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import psycopg
-import pytest
 
 from clew.core.text import decode_text
 from clew.ports import Clock, Store
@@ -52,6 +51,5 @@ def check_database(url: str) -> None:
         assert miscounted == []
 
 
-@pytest.mark.timeout(300)
 def test_the_store_answers_as_the_model_does(server: Server, database: str) -> None:
     run(EXAMPLES, server, database)

@@ -25,8 +25,9 @@ from clew.ports import LiveTurn
 from clew.runtime.linking import link
 from clew.runtime.resumption import keep_up
 from tests.client.conftest import next_of
+from tests.patience import PATIENCE
 from tests.postgres.two_gateways import Gateway, Opener, opener
-from tests.runtime.conftest import WAIT, Held, collect, saying, soon, until
+from tests.runtime.conftest import Held, collect, saying, soon, until
 
 REPLY_TO = {"channel": "telegram", "key": "telegram:1", "person": "owner", "address": {"chat": 1}}
 MAIN = "agent:main:main"
@@ -350,7 +351,7 @@ async def test_a_turn_of_one_appears_at_a_client_of_the_other(two: Two) -> None:
         await one.hear("hello")
 
         seen: list[str] = []
-        async with asyncio.timeout(WAIT):
+        async with asyncio.timeout(PATIENCE):
             async for frame in frames:
                 if isinstance(frame, EventFrame) and isinstance(frame.event, Committed):
                     seen.append(f"{frame.event.message.role}: {frame.event.message.content}")
@@ -362,7 +363,7 @@ async def test_a_turn_of_one_appears_at_a_client_of_the_other(two: Two) -> None:
 async def test_the_terminals_key_and_a_chat_are_one_thread_over_both(two: Two) -> None:
     one, other = two
     sending = one.client.chat.send("from the terminal", key="cli:api")
-    async with asyncio.timeout(WAIT):
+    async with asyncio.timeout(PATIENCE):
         _ = [frame async for frame in sending]
     assert sending.accepted is not None
     session = await one.store.get_session(sending.accepted.session)

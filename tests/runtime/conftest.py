@@ -42,12 +42,11 @@ from clew.runtime.runtime import Runtime, Ticket
 from clew.runtime.seat import Seat
 from clew.store import open_store
 from clew.wiring import open_catalogue
+from tests.patience import PATIENCE
 
 T = TypeVar("T")
 Scene = Callable[[LiveTurn], Awaitable[None]]
 
-WAIT = 10.0
-"""Seconds after which a test gives up."""
 
 CONFIG = """
 model = "script/one"
@@ -155,12 +154,12 @@ def added(turn: LiveTurn, text: str) -> AddMessage:
 
 async def soon(work: Awaitable[T]) -> T:
     """Wait for something, but not for ever."""
-    return await asyncio.wait_for(work, WAIT)
+    return await asyncio.wait_for(work, PATIENCE)
 
 
 async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
     """Look again and again; for what no event of ours can tell."""
-    async with asyncio.timeout(WAIT):
+    async with asyncio.timeout(PATIENCE):
         while not await is_so():  # noqa: ASYNC110  # another process can set no event of ours
             await asyncio.sleep(0.01)
 
@@ -193,7 +192,7 @@ async def read(store: Store, session: Session | None) -> list[str]:
 async def collect(events: AsyncIterator[Event], is_last: Callable[[Event], bool]) -> list[Event]:
     """The events up to the one that is waited for."""
     found: list[Event] = []
-    async with asyncio.timeout(WAIT):
+    async with asyncio.timeout(PATIENCE):
         async for event in events:
             found.append(event)
             if is_last(event):

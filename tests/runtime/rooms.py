@@ -22,10 +22,8 @@ from clew.runtime.resuming import resolve_resume
 from clew.runtime.runtime import Ticket
 from clew.runtime.seat import Seat
 from clew.wiring import House, open_configured_store
+from tests.patience import PATIENCE
 from tests.runtime.conftest import soon, until
-
-PATIENCE = 60.0
-"""Seconds for a turn: the embedded model is no quick thinker on a busy machine."""
 
 BY: tuple[UsageBy, ...] = ("day", "model", "session", "platform")
 
@@ -147,6 +145,6 @@ async def room(
     try:
         yield Room(folder, store, house, seat, desk)
     finally:
-        await asyncio.wait_for(seat.leave(), 10)
+        await asyncio.wait_for(seat.leave(), PATIENCE)
         await house.close()
         await store.close()

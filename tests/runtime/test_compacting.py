@@ -25,6 +25,7 @@ from clew.ports import Store
 from clew.runtime.bus import Bus
 from clew.runtime.compacting import CompactingRules, Compactor
 from clew.runtime.runtime import Runtime
+from tests.patience import PATIENCE
 from tests.runtime.conftest import Actor, added, ended, inbound, soon
 
 WINDOW = 16_000
@@ -304,7 +305,7 @@ async def test_one_that_is_killed_leaves_the_session_as_it_was(
         env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (root / "src", root)))},
     )
     assert victim.stdout is not None
-    line = await asyncio.wait_for(victim.stdout.readline(), 30)
+    line = await asyncio.wait_for(victim.stdout.readline(), PATIENCE)
     victim.kill()
     await victim.communicate()
     assert line == b"began\n"

@@ -21,6 +21,7 @@ from clew.ports import Store
 from clew.runtime.cron import AGAIN, CronFile, CronRunner, begin_run
 from clew.runtime.runtime import Runtime
 from clew.testing.clock import DAY, FakeClock
+from tests.patience import PATIENCE
 from tests.runtime.conftest import ended, read, soon, until
 
 MINUTE = 60_000
@@ -105,7 +106,7 @@ def test_processes_that_add_at_once_lose_nothing(file: CronFile) -> None:
     for each in processes:
         each.start()
     for each in processes:
-        each.join(60)
+        each.join(PATIENCE)
 
     assert [each.exitcode for each in processes] == [0, 0]
     assert len(file.list_jobs()) == 16

@@ -28,6 +28,7 @@ from clew.runtime.delivering import Deliverer, DeliverySettings
 from clew.runtime.runtime import Runtime
 from clew.store import open_store
 from clew.testing.channels import Peer, PeerChannel, open_peer
+from tests.patience import PATIENCE
 from tests.runtime.conftest import (
     Actor,
     Runtimes,
@@ -78,7 +79,7 @@ async def ask(runtime: Runtime, session: Session, text: str, to: ReplyTo | None 
 
 async def put(store: Store, session: Session, *rows: tuple[str, str], **fields: Any) -> None:
     """Replies to deliver, as (key, text)."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE):
         lease = await store.acquire_lease(session.id, store.identity)
         for key, text in rows:
             new = NewOutbound(id=text[:20], key=key, channel="peer", content=text, **fields)
@@ -474,7 +475,7 @@ async def test_what_a_killed_process_was_sending_is_uncertain_and_never_silently
         sys.executable, "-c", CLAIMANT, url, str(peer.port)
     )
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             await peer.wait_for(1)
     finally:
         child.kill()

@@ -17,6 +17,7 @@ import pytest
 from clew.errors import InvalidInput
 from clew.runtime.hooks import HOOK_EVENTS, HookEvent, Hooks, Verdict
 from clew.testing.clock import FakeClock
+from tests.patience import PATIENCE
 
 BEFORE: HookEvent = "session_before_switch"
 PASSED = Verdict(cancelled=False)
@@ -30,12 +31,12 @@ def program(directory: Path, name: str, body: str) -> str:
     return f"{shlex.quote(sys.executable)} {shlex.quote(str(path))}"
 
 
-def hooks(time_limit_s: float = 30.0, **programs: str | list[str]) -> Hooks:
+def hooks(time_limit_s: float = PATIENCE, **programs: str | list[str]) -> Hooks:
     listed = {event: [each] if isinstance(each, str) else each for event, each in programs.items()}
     return Hooks(listed, clock=FakeClock(), time_limit_s=time_limit_s)
 
 
-async def ask(line: str | list[str], time_limit_s: float = 30.0, **payload: Any) -> Verdict:
+async def ask(line: str | list[str], time_limit_s: float = PATIENCE, **payload: Any) -> Verdict:
     return await hooks(time_limit_s, session_before_switch=line).ask(BEFORE, payload)
 
 
@@ -145,7 +146,7 @@ def is_running(pid: int) -> bool:
 
 
 async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while not is_so():  # noqa: ASYNC110  # another process can set no event of ours
             await asyncio.sleep(0.01)
 

@@ -30,8 +30,8 @@ from clew.ports import LiveTurn, Store
 from clew.runtime.runtime import Runtime
 from clew.store.sqlite.store import SqliteStore
 from clew.wiring import House
+from tests.patience import PATIENCE
 from tests.runtime.conftest import (
-    WAIT,
     Actor,
     Held,
     Runtimes,
@@ -360,7 +360,7 @@ async def test_the_session_is_idle_for_whoever_waited_for_its_turn(
     session: Session, runtime: Runtime
 ) -> None:
     ticket = await runtime.accept(inbound(session, "hello"))
-    async with asyncio.timeout(WAIT):
+    async with asyncio.timeout(PATIENCE):
         await ticket.turn
     assert not runtime.is_running(session.id)
 

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.patience import PATIENCE
 from tests.runtime.rooms import Room, room
 
 ROOT = Path(__file__).parents[2]
@@ -51,7 +52,7 @@ async def show(here: Room, typed: str) -> str:
         env=os.environ | {"CLEW_HOME": str(here.folder / "home"), "NO_COLOR": "1"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=True,
     )
     return str(printed.stdout)

@@ -15,6 +15,7 @@ from clew.core.changes import AddMessage
 from clew.core.message import Draft
 from clew.core.session import NewSession
 from clew.store import open_store
+from tests.patience import PATIENCE
 
 SRC = Path(__file__).resolve().parent.parent.parent / "src"
 
@@ -87,10 +88,10 @@ class Child:
         assert self.process.stdout is not None
         self.process.stdin.close()
         try:
-            self.process.wait(30)
+            self.process.wait(PATIENCE)
         finally:
             self.process.kill()
-            self.process.wait(30)
+            self.process.wait(PATIENCE)
             self.process.stdout.close()
 
 

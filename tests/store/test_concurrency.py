@@ -22,12 +22,11 @@ from clew.errors import InvalidInput, SessionNotFound
 from clew.store import open_sqlite
 from clew.store.sqlite.store import SqliteStore
 from clew.testing.contract.case import UNKNOWN, contents, make, read
+from tests.patience import PATIENCE
 from tests.store.test_state_machine import check_file
 
 PROCESSES = 8
 APPENDS = 60
-BOUND = 100
-"""Seconds after which something hangs."""
 
 
 @pytest.fixture
@@ -61,7 +60,7 @@ async def finish(*processes: asyncio.subprocess.Process) -> list[str]:
         assert process.stdin is not None
         process.stdin.close()
     try:
-        async with asyncio.timeout(BOUND):
+        async with asyncio.timeout(PATIENCE):
             ends = await asyncio.gather(*(process.communicate() for process in processes))
     finally:
         for process in processes:
@@ -105,7 +104,7 @@ async def append_at_once(path: Path, jobs: list[tuple[str, int | None]]) -> None
     ]
     for process in processes:
         assert process.stdout is not None
-        async with asyncio.timeout(BOUND):
+        async with asyncio.timeout(PATIENCE):
             line = await process.stdout.readline()
         if line != b"ready\n":
             await finish(process)
@@ -172,7 +171,7 @@ async def test_who_opens_and_closes_the_store_disturbs_nobody(
     lease = await store.acquire_lease(session.id, "me", ttl=10**9)
     passer_by = await start(PASSER_BY, path)
     assert passer_by.stdout is not None
-    async with asyncio.timeout(BOUND):
+    async with asyncio.timeout(PATIENCE):
         assert await passer_by.stdout.readline() == b"ready\n"
 
     for number in range(200):
@@ -328,7 +327,7 @@ async def test_a_cancelled_task_leaves_whole_messages_and_a_working_store(
             await store.record(session.id, lease.epoch, *changes)
 
     tasks = [asyncio.create_task(talk(name)) for name in "abcd"]
-    async with asyncio.timeout(BOUND):
+    async with asyncio.timeout(PATIENCE):
         while (await store.get_session(session.id)).head < 40:  # noqa: ASYNC110  # see the file
             await asyncio.sleep(0)
     for task in tasks:

@@ -18,6 +18,7 @@ from clew.store.findings import Diagnosis
 from clew.store.sqlite import doctor
 from clew.store.sqlite.doctor import check_library, examine
 from clew.store.sqlite.mending import mend
+from tests.patience import PATIENCE
 from tests.store.files import HOLDER, Child, contents, fill, holding, query, snapshot
 
 NOW = 1_700_000_000_000
@@ -147,7 +148,7 @@ def test_files_of_dead_processes_are_found_and_cleared_away(path: Path) -> None:
     with Child(HOLDER, path) as child:
         child.wait_for("open")
         child.process.send_signal(signal.SIGKILL)
-        child.process.wait(30)
+        child.process.wait(PATIENCE)
     processes = path.parent / "processes"
     assert len(list(processes.iterdir())) == 1
     diagnosis = examine(path, now=NOW)

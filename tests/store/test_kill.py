@@ -13,12 +13,12 @@ from benchmarks.victim import Ledger, text_of
 from clew.core.message import Draft
 from clew.core.session import NewSession
 from clew.store import open_store
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.serial
-@pytest.mark.timeout(300)
 def test_two_hundred_kills_lose_nothing_that_was_acknowledged() -> None:
     # A process of its own: it forks, and pytest may have threads.
     loop = subprocess.run(
@@ -26,7 +26,7 @@ def test_two_hundred_kills_lose_nothing_that_was_acknowledged() -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=PATIENCE,
         check=False,
     )
     assert loop.returncode == 0, loop.stdout + loop.stderr

@@ -21,6 +21,7 @@ from clew.store.sqlite.connection import connect
 from clew.store.sqlite.database import Database
 from clew.store.sqlite.migrating import Migration, shipped_migrations, verified_copy
 from clew.store.sqlite.store import SqliteStore
+from tests.patience import PATIENCE
 from tests.store.files import Child, contents, digest, fill, holding, query, snapshot
 
 NEXT = shipped_migrations()[-1].number + 1
@@ -53,7 +54,7 @@ def version_of(path: Path) -> int:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, "waited for too long"
         time.sleep(0.005)
@@ -296,7 +297,7 @@ def test_a_migration_that_is_killed_leaves_the_old_version_and_is_done_by_the_ne
         wait_until(lambda: log.exists() and log.stat().st_size > 8_000_000)
         assert child.process.poll() is None
         child.process.send_signal(signal.SIGKILL)
-        child.process.wait(30)
+        child.process.wait(PATIENCE)
     assert version_of(store) == NEXT - 1
     assert contents(store) == ["one", "two"]
     assert query(store, "PRAGMA integrity_check") == [("ok",)]
@@ -394,7 +395,7 @@ def test_six_processes_that_make_thirty_files_at_once_all_succeed(tmp_path: Path
         [sys.executable, "-c", RACE, str(tmp_path)],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=PATIENCE,
         check=False,
     )
     assert race.returncode == 0, race.stdout + race.stderr

@@ -19,6 +19,7 @@ from clew.store.sqlite.connection import READERS
 from clew.store.sqlite.store import SqliteStore
 from clew.testing.contract.case import make, record
 from clew.testing.contract.turns import ask
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -74,11 +75,11 @@ async def steps_of(store: SqliteStore, call: Callable[[], Awaitable[object]]) ->
 
     def watch(connection: apsw.Connection) -> None:
         connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, count)
-        everybody.wait(10)
+        everybody.wait(PATIENCE)
 
     def unwatch(connection: apsw.Connection) -> None:
         connection.trace_v2(0, None)
-        everybody.wait(10)
+        everybody.wait(PATIENCE)
 
     await asyncio.gather(*(store._db.read(watch) for _ in range(READERS)))
     try:

@@ -16,6 +16,7 @@ from clew.core.session import NewSession
 from clew.errors import LeaseHeld
 from clew.files.locks import FileLock
 from clew.store import open_sqlite, open_store
+from tests.patience import PATIENCE
 from tests.store.files import Child
 
 RUNNER = """
@@ -67,7 +68,7 @@ async def test_a_killed_process_loses_its_lease_at_once(path: Path) -> None:
             assert await store.list_states([session.id]) == {session.id: SessionState(running=True)}
 
             child.process.send_signal(signal.SIGKILL)
-            child.process.wait(30)
+            child.process.wait(PATIENCE)
 
         assert await store.list_states([session.id]) == {session.id: SessionState(interrupted=True)}
         assert not await store.is_living(identity)

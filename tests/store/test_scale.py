@@ -24,7 +24,6 @@ from clew.testing.corpus import Corpus, load
 
 pytestmark = [
     pytest.mark.serial,
-    pytest.mark.timeout(400),
     pytest.mark.asyncio(loop_scope="module"),
 ]
 

@@ -34,6 +34,7 @@ from clew.store.sqlite.store import SqliteStore
 from clew.store.work.listing import list_query
 from clew.testing.clock import SECOND, FakeClock
 from clew.testing.contract.case import found, make, read, record, say
+from tests.patience import PATIENCE
 from tests.store.files import Child
 from tests.store.test_state_machine import check_file
 
@@ -62,7 +63,7 @@ def shell(path: Path, sql: str, *options: str) -> str:
         ["sqlite3", "-bail", *options, str(path), sql],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -285,7 +286,7 @@ async def plans_of(store: SqliteStore, call: Callable[[], Awaitable[object]]) ->
 
     def watch(connection: apsw.Connection) -> None:
         connection.trace_v2(apsw.SQLITE_TRACE_STMT, lambda event: statements.append(event["sql"]))
-        everybody.wait(10)
+        everybody.wait(PATIENCE)
 
     await asyncio.gather(*(store._db.read(watch) for _ in range(READERS)))
     await call()
@@ -360,7 +361,7 @@ def test_nothing_but_sqlite_opens_the_file(path: Path) -> None:
         [sys.executable, "-c", AUDITED, str(path)],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
         env={"PYTHONPATH": ":".join(sys.path), "PYTHONDONTWRITEBYTECODE": "1"},
     )
@@ -489,7 +490,7 @@ def test_a_directory_that_can_not_be_written_to_is_named() -> None:
             [sys.executable, "-c", REFUSED, f"{directory}/sessions.db"],
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=PATIENCE,
             check=False,
             env={"PYTHONPATH": ":".join(sys.path), "PYTHONDONTWRITEBYTECODE": "1"},
         )
@@ -549,7 +550,7 @@ async def test_a_living_process_keeps_its_session_and_a_killed_one_loses_it(
             await store.attach(session.id)
 
         child.process.kill()
-        child.process.wait(30)
+        child.process.wait(PATIENCE)
 
         assert await store.find_attachment(session.id) is None
         mine, dead = await store.attach(session.id)

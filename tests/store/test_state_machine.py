@@ -10,7 +10,6 @@ from itertools import count
 from pathlib import Path
 
 import apsw
-import pytest
 
 from clew.core.query import spaceless_tokens
 from clew.core.text import decode_text
@@ -62,6 +61,5 @@ def check_file(path: Path) -> None:
     connection.close()
 
 
-@pytest.mark.timeout(300)
 def test_the_store_answers_as_the_model_does(tmp_path: Path) -> None:
     run(EXAMPLES, tmp_path)

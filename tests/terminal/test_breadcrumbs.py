@@ -17,6 +17,7 @@ from clew.terminal.breadcrumbs import (
     terminal_id,
     write_breadcrumb,
 )
+from tests.patience import PATIENCE
 
 CRUMB = Breadcrumb("/srv/api", "550e8400-e29b-41d4-a716-446655440000", False, 5)
 
@@ -105,7 +106,7 @@ FIND = "from clew.terminal.breadcrumbs import find_terminal; print(find_terminal
 def run_find(stdin: int) -> str:
     command = [sys.executable, "-c", FIND]
     return subprocess.run(
-        command, stdin=stdin, capture_output=True, text=True, timeout=60, check=True
+        command, stdin=stdin, capture_output=True, text=True, timeout=PATIENCE, check=True
     ).stdout.strip()
 
 

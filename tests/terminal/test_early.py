@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
+
 
 def start(tmp_path: Path, module: str, handler: str) -> subprocess.CompletedProcess[str]:
     """Start with a signal at a moment that is always the same: when a module is looked for."""
@@ -29,7 +31,7 @@ main()
         [sys.executable, "-c", program, "--home", str(tmp_path), "config", "path"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
 

@@ -22,8 +22,8 @@ from clew.core.session import OWNER, Session, SessionFilter
 from clew.ports import Store
 from tests.cli.conftest import Home
 from tests.cli.screens import CLEW
+from tests.patience import PATIENCE
 
-DEADLINE = 30.0
 CONFIG = """
 set -g remain-on-exit on
 set -g default-terminal tmux-256color
@@ -48,7 +48,7 @@ class Tmux:
     def run(self, *command: str) -> str:
         """A command of tmux's; what it says."""
         program = ["tmux", "-S", str(self._socket), "-f", str(self._config), *command]
-        ran = subprocess.run(program, capture_output=True, text=True, timeout=DEADLINE, check=True)
+        ran = subprocess.run(program, capture_output=True, text=True, timeout=PATIENCE, check=True)
         return ran.stdout
 
     def start(self, *args: str) -> None:
@@ -81,7 +81,7 @@ class Tmux:
         return self.until(lambda shown: text not in shown, f"no {text}")
 
     def until(self, is_so: Callable[[str], Any], *what: str) -> str:
-        limit = time.monotonic() + DEADLINE
+        limit = time.monotonic() + PATIENCE
         while not is_so(shown := self.shown):
             assert time.monotonic() < limit, f"{what} did not come:\n{shown}"
             time.sleep(0.02)
@@ -328,7 +328,7 @@ def test_a_turn_of_another_process_appears(tmux: Tmux, work: Path) -> None:
         cwd=work,
         capture_output=True,
         text=True,
-        timeout=DEADLINE,
+        timeout=PATIENCE,
         check=True,
     )
     assert "You said: from far away" in asked.stdout

@@ -6,8 +6,7 @@ import asyncio
 import os
 
 from clew.terminal.lines import Lines
-
-LIMIT = 10
+from tests.patience import PATIENCE
 
 
 async def read_all(data: bytes) -> list[str]:
@@ -18,7 +17,7 @@ async def read_all(data: bytes) -> list[str]:
         os.close(writer)
         lines = Lines(reader)
         found = []
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(PATIENCE):
             while (text := await lines.get_message()) is not None:
                 found.append(text)
             assert await lines.get() is None
@@ -52,7 +51,7 @@ async def test_lines_that_come_together_in_a_terminal_are_one_message() -> None:
         lines.heard = lambda: heard.append(1)
         assert lines.is_terminal
         os.write(master, b"one\ntwo\n/help\nthree\n")
-        async with asyncio.timeout(LIMIT):
+        async with asyncio.timeout(PATIENCE):
             assert await lines.get_message() == "one\ntwo"
             assert await lines.get_message() == "/help"
             assert await lines.get_message() == "three"

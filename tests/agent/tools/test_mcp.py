@@ -15,6 +15,7 @@ from clew.core.personality import Personality
 from clew.core.signals import Notice
 from tests.agent.tools.conftest import SECRETS, Bench
 from tests.agent.tools.test_shell import wait_for_file, wait_until, wait_until_gone
+from tests.patience import PATIENCE
 
 pytest.importorskip("mcp", reason="pip install 'clew[mcp]'")
 
@@ -101,7 +102,7 @@ async def test_cancelling_a_call_leaves_the_server_usable(served: Bench) -> None
         await wait_for_file(served.outside / "pid.hanging")
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asyncio.wait_for(task, 5)
+            await asyncio.wait_for(task, PATIENCE)
         assert (await served.call("demo_add", a=1, b=1)).content == "2"
     finally:
         await served.tools.aclose()
@@ -146,9 +147,9 @@ async def test_a_server_that_died_is_started_again(bench: Bench) -> None:
         pid = int((bench.outside / "pid").read_text())
         os.kill(pid, signal.SIGKILL)
         await wait_until_gone(pid)
-        first = await asyncio.wait_for(bench.call("demo_add", a=1, b=2), 15)
+        first = await asyncio.wait_for(bench.call("demo_add", a=1, b=2), PATIENCE)
         assert first.content == "Connection closed"
-        second = await asyncio.wait_for(bench.call("demo_add", a=1, b=2), 15)
+        second = await asyncio.wait_for(bench.call("demo_add", a=1, b=2), PATIENCE)
         assert second.content == "3"
     finally:
         await bench.tools.aclose()

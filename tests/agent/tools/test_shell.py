@@ -14,6 +14,7 @@ from clew.agent.tools.processes import clean_environment, run_process
 from clew.core.search import SearchFilter
 from clew.core.signals import ToolProgress
 from tests.agent.tools.conftest import ENVIRONMENT, SECRETS, Bench
+from tests.patience import PATIENCE
 
 
 def is_running(pid: int) -> bool:
@@ -27,7 +28,7 @@ def is_running(pid: int) -> bool:
 
 async def wait_until(true: Callable[[], bool]) -> None:
     """Wait for another process to have done something; it has ten seconds."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while not true():  # noqa: ASYNC110  # no event crosses processes
             await asyncio.sleep(0.01)
 
@@ -152,7 +153,7 @@ async def test_cancelling_kills_the_command_with_its_children(shell: Bench) -> N
     started = time.monotonic()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(task, 5)
+        await asyncio.wait_for(task, PATIENCE)
     # 200 ms are promised; a loaded machine gets more.
     assert time.monotonic() - started < 2
     await wait_until_gone(*pids)

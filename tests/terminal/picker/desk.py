@@ -26,8 +26,8 @@ from clew.ports import Store
 from clew.terminal.picker import Picked
 from clew.terminal.picker.app import PickerApp
 from clew.wiring import House
+from tests.patience import PATIENCE
 
-PATIENCE = 20.0
 CHARACTERS = {"space": " ", "enter": "\r", "escape": "\x1b", "tab": "\t"}
 
 

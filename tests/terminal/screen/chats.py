@@ -28,9 +28,7 @@ from clew.terminal.entrance import Asker, Entrance
 from clew.terminal.screen.app import ChatApp, Note, Start
 from clew.terminal.screen.history import History, history_file
 from clew.wiring import House
-
-WAIT = 20.0
-"""Seconds after which a test gives up."""
+from tests.patience import PATIENCE
 
 NAMES = {" ": "space", "/": "slash", "@": "at", ".": "full_stop"}
 ECHO = {"text": "You said: ", "echo": "user"}
@@ -150,7 +148,7 @@ class Chat:
 
     async def until(self, is_so: Callable[[], bool], *what: str) -> None:
         try:
-            async with asyncio.timeout(WAIT):
+            async with asyncio.timeout(PATIENCE):
                 while not is_so():
                     await self.pilot.pause(0.01)
         except TimeoutError:
@@ -240,7 +238,7 @@ async def open_chat(
         try:
             async with app.run_test(size=size, notifications=True) as pilot:
                 chat = Chat(app, pilot, store, house)
-                await asyncio.wait_for(app.is_there.wait(), WAIT)
+                await asyncio.wait_for(app.is_there.wait(), PATIENCE)
                 await pilot.pause()
                 yield chat
         finally:

@@ -17,7 +17,8 @@ from clew.terminal.lines import Lines
 from clew.terminal.paper import Paper
 from clew.terminal.plain import PlainChat
 from clew.terminal.scribe import Scribe
-from tests.terminal.screen.chats import WAIT, Stage, open_chat, open_desk
+from tests.patience import PATIENCE
+from tests.terminal.screen.chats import Stage, open_chat, open_desk
 
 CLEW = "from clew.cli import main; main(prog_name='clew')"
 
@@ -47,7 +48,7 @@ async def test_a_turn_of_another_process_appears_by_itself(stage: Stage) -> None
             await chat.type("meanwhile")
             stage.release()
             await chat.sees("First words, then the rest.")
-            out, error = await asyncio.wait_for(asking.communicate(), WAIT)
+            out, error = await asyncio.wait_for(asking.communicate(), PATIENCE)
             assert (asking.returncode, out) == (0, b"First words, then the rest.\n"), error
         finally:
             if asking.returncode is None:
@@ -93,9 +94,9 @@ async def walk_full(stage: Stage) -> dict[str, str]:
         for name in WALK:
             pile = chat.app.chat.transcript._pile
             before = [id(block) for block in pile.blocks]
-            await asyncio.wait_for(chat.app.talk.take(f"/{LINES.get(name, name)}"), WAIT)
+            await asyncio.wait_for(chat.app.talk.take(f"/{LINES.get(name, name)}"), PATIENCE)
             if chat.seat.session is not None:
-                await asyncio.wait_for(chat.house.runtime.join(chat.session.id), WAIT)
+                await asyncio.wait_for(chat.house.runtime.join(chat.session.id), PATIENCE)
             blocks = chat.app.chat.transcript._pile.blocks
             found[name] = "\n".join(each.text for each in blocks if id(each) not in before)
             if chat.seat.session is None:
@@ -116,16 +117,16 @@ async def walk_plain(stage: Stage) -> dict[str, str]:
         entrance = Entrance(desk, LineAsker(desk, lines, paper))
         chat = PlainChat(desk, lines, Scribe(paper, paper, verbose=lambda: False), entrance)
         await chat.talk.sit_down(await desk.seat.switch(None, "startup"))
-        await asyncio.wait_for(chat.talk.take("hello"), WAIT)
+        await asyncio.wait_for(chat.talk.take("hello"), PATIENCE)
         for name in WALK:
             out.seek(0)
             out.truncate()
-            await asyncio.wait_for(chat.talk.take(f"/{LINES.get(name, name)}"), WAIT)
+            await asyncio.wait_for(chat.talk.take(f"/{LINES.get(name, name)}"), PATIENCE)
             if desk.seat.session is not None:
-                await asyncio.wait_for(house.runtime.join(desk.seat.session.id), WAIT)
+                await asyncio.wait_for(house.runtime.join(desk.seat.session.id), PATIENCE)
             found[name] = out.getvalue()
             if desk.seat.session is None:
-                await asyncio.wait_for(chat.talk.take("hello"), WAIT)
+                await asyncio.wait_for(chat.talk.take("hello"), PATIENCE)
         await chat.talk.close()
         os.close(writing)
         os.close(reading)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from clew.terminal.screen.errands import Errands
+from tests.patience import PATIENCE
 
 
 async def test_an_errand_that_missed_its_end_is_told_again() -> None:
@@ -22,7 +23,7 @@ async def test_an_errand_that_missed_its_end_is_told_again() -> None:
 
     errands.run(miss_the_first())
     await began.wait()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await errands.close()
     assert missed.is_set()
     assert not failed
@@ -36,6 +37,6 @@ async def test_an_errand_that_fails_is_told_of() -> None:
         raise ValueError("no")
 
     errands.run(fail())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         assert str(await failed) == "no"
         await errands.close()

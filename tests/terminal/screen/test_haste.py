@@ -7,6 +7,7 @@ from pathlib import Path
 
 from textual import events
 
+from tests.patience import PATIENCE
 from tests.terminal.screen.chats import Stage, open_chat
 
 
@@ -42,9 +43,9 @@ async def test_what_is_typed_right_behind_ctrl_r_is_for_the_picker(tmp_path: Pat
 
 async def test_who_types_puts_off_what_would_hold_up_their_keys(tmp_path: Path) -> None:
     async with open_chat(Stage(tmp_path)) as chat:
-        await asyncio.wait_for(chat.app.wait_for_quiet(), 10)  # nobody types
+        await asyncio.wait_for(chat.app.wait_for_quiet(), PATIENCE)  # nobody types
         await chat.type("a")
         quiet = asyncio.create_task(chat.app.wait_for_quiet())
         await chat.type("b")
         assert not quiet.done()
-        await asyncio.wait_for(quiet, 10)
+        await asyncio.wait_for(quiet, PATIENCE)

@@ -23,6 +23,7 @@ from clew.core.signals import (
 from clew.core.turn import Approval, Turn
 from clew.errors import StoreBusy
 from clew.terminal.screen.transcript import PAGE
+from tests.patience import PATIENCE
 from tests.terminal.screen.stage import Stage, say, session, talk, turn
 
 CALL = ToolCall("c1", "shell", '{"command": "make test"}')
@@ -191,7 +192,7 @@ async def test_a_stream_is_drawn_a_few_times_in_a_second_by_itself() -> None:
         await app.transcript.open(None)
         app.transcript.show(TextDelta("by itself"))
         assert "by itself" not in app.picture
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while "by itself" not in app.picture:
                 await pilot.pause(0.02)
 
