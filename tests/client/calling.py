@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, tzinfo
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from clew import config as configuration
 from clew.agent.personalities import FilePersonalities
-from clew.api.handlers.parts import Exporter, Renderer
+from clew.api.handlers.parts import Exporter, Importer, Renderer
 from clew.api.local import Calls
 from clew.api.status import ChannelView, ErrandView, StoreView
 from clew.client.place import locate
 from clew.clock import host_clock
 from clew.core.keys import Place
 from clew.core.placing import Judge
+from clew.core.retention import Retention
 from clew.memory import MarkdownMemory
 from clew.ports import Clock, Context, Memory, Models, Personalities, Store
 from clew.runtime.cron import CronFile
@@ -24,7 +26,7 @@ from clew.runtime.hooks import Hooks
 from clew.runtime.reception import Reception
 from clew.runtime.runtime import Runtime
 from clew.store import open_store
-from clew.transfer import export_session
+from clew.transfer import export_session, import_transcript
 from clew.transfer.message_html import Typesetter
 from clew.wiring import open_catalogue
 from tests.runtime.conftest import CONFIG, Actor
@@ -39,6 +41,8 @@ class FixedParts(NamedTuple):
     personalities: Personalities
     memory: Memory
     export: Exporter | None = None
+    import_transcript: Importer | None = None
+    retention: Retention = Retention()
     render: Renderer | None = None
     describe: Callable[[], Awaitable[StoreView]] | None = None
     zone: tzinfo = UTC
@@ -102,6 +106,7 @@ async def open_calls(path: Path) -> AsyncIterator[Calls]:
                 export=lambda session, kind, masked: export_session(
                     store, session, kind, masked=masked
                 ),
+                import_transcript=partial(import_transcript, store, extends=False),
                 render=typesetter.render,
                 zone=UTC,
                 timezone="UTC",

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from clew.api import commands as commands_rows
@@ -42,6 +44,7 @@ async def test_for_a_guest_sessions_of_others_are_not_there(place: Place, client
         calls.stop(session),
         calls.export(session),
         calls.preview(session),
+        calls.todos(session),
         guest.queue.list(session),
         guest.queue.drop(session),
         guest.approvals.list(session),
@@ -126,6 +129,9 @@ async def test_what_is_the_owners_alone_is_refused_to_a_guest(place: Place) -> N
         guest.memory.get(),
         guest.memory.write(content="mine"),
         guest.memory.history(),
+        guest.memory.version(1),
+        guest.memory.restore(1),
+        guest.sessions.prune(dry_run=True),
         guest.usage(),
         guest.approvals.decide("abc", "yes"),
         guest.outbox.retry("abc"),
@@ -144,7 +150,7 @@ async def test_what_is_the_owners_alone_is_refused_to_a_guest(place: Place) -> N
 async def test_an_operation_needs_its_scope(place: Place, scope: Scope) -> None:
     """Every one of the table, with parameters that can't do harm."""
     client = await place.client("owner", scope)
-    harmless = {
+    harmless: dict[str, Any] = {
         "id": "00000000-0000-4000-8000-000000000000",
         "session": "00000000-0000-4000-8000-000000000000",
         "store": "memory",
@@ -155,6 +161,7 @@ async def test_an_operation_needs_its_scope(place: Place, scope: Scope) -> None:
         "scope": "read",
         "text": "hello",
         "content": "",
+        "number": 1,
         "schedule": "never",
         "where": {"cwd": "/nowhere", "project": "/nowhere"},
         "key": "cli:nowhere",
@@ -170,6 +177,8 @@ async def test_an_operation_needs_its_scope(place: Place, scope: Scope) -> None:
             and (name, operation.name)
             not in (("scope", "approvals.decide"), ("decision", "pairings.decide"))
         }
+        if "ids" in needed and operation.has_body:
+            needed["ids"] = [needed["ids"]]
         try:
             await client.call(operation.name, needed)
             allowed = True

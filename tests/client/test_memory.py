@@ -7,7 +7,14 @@ from clew.core.changes import AddUsage, EndTurn, Send, StartTurn
 from clew.core.delivery import NewOutbound
 from clew.core.session import NewSession
 from clew.core.usage import Usage
-from clew.errors import Conflict, InvalidInput, PersonalityNotFound, RecordNotFound, StaleMemory
+from clew.errors import (
+    Conflict,
+    InvalidInput,
+    NotFound,
+    PersonalityNotFound,
+    RecordNotFound,
+    StaleMemory,
+)
 from clew.runtime.holding import hold
 from clew.version import __version__
 from tests.client.conftest import Place
@@ -33,12 +40,53 @@ async def test_a_stale_write_is_refused_and_one_without_an_etag_is_not(client: C
     assert (await client.memory.get()).etag != second.etag
 
 
-async def test_the_history_has_what_was_written_before(client: Client) -> None:
+async def test_the_history_has_what_was_written_before_and_by_whom(
+    place: Place, client: Client
+) -> None:
     for content in ("one\n", "two\n"):
         await client.memory.write(content=content)
     history = await client.memory.history()
     assert [each.number for each in history.versions] == [1, 2]
-    assert all(each.by.startswith("api") for each in history.versions)
+    (by,) = {each.by for each in history.versions}
+    tokens = [f"api:{each.id}" for each in await place.store.list_tokens()]
+    assert [by] == (tokens or ["owner"])
+    file = await client.memory.get()
+    assert (history.etag, history.path) == (file.etag, file.path)
+
+
+async def test_a_version_is_read_and_restored_as_a_new_one(client: Client) -> None:
+    for content in ("one\n", "two\n"):
+        await client.memory.write(content=content)
+    assert (await client.memory.version(2)).content == "one\n"
+
+    restored = await client.memory.restore(2)
+
+    assert (restored.changed, restored.kept, restored.number) == (True, True, 2)
+    assert restored.file == await client.memory.get()
+    assert restored.file.content == "one\n"
+    assert [(await client.memory.version(each)).content for each in (1, 2, 3)] == [
+        "one\n", "two\n", "one\n"
+    ]  # fmt: skip
+    newest = (await client.memory.history()).versions[0]
+    assert newest.by.endswith(", restored version 2")
+    again = await client.memory.restore(1)
+    assert (again.changed, again.kept) == (False, False)
+
+
+async def test_a_version_that_is_not_there_is_named(client: Client) -> None:
+    for attempt in (client.memory.version(9, "user"), client.memory.restore(9, "user")):
+        with pytest.raises(NotFound, match=r"USER\.md has no version 9\. `clew memory log` lists"):
+            await attempt
+
+
+async def test_a_version_is_not_put_over_a_change_that_the_caller_has_not_seen(
+    client: Client,
+) -> None:
+    seen = await client.memory.write(content="one\n")
+    await client.memory.write(content="two\n")
+    with pytest.raises(StaleMemory):
+        await client.memory.restore(2, if_match=seen.etag)
+    assert (await client.memory.get()).content == "two\n"
 
 
 async def test_an_unknown_personality_is_refused(client: Client) -> None:
@@ -54,7 +102,11 @@ async def test_an_unknown_file_is_refused(client: Client) -> None:
 
 
 async def test_the_personalities_begin_with_the_default(client: Client) -> None:
-    assert (await client.personalities.list())[0].id == "default"
+    listed = await client.personalities.list()
+    assert listed[0].id == "default"
+    assert [await client.personalities.get(each.id) for each in listed] == list(listed)
+    with pytest.raises(PersonalityNotFound, match="engineer"):
+        await client.personalities.get("pirate")
 
 
 async def test_the_status_has_versions_counts_and_what_goes_on(

@@ -34,6 +34,7 @@ ID = "3f0c6f1e-9a4b-4c7d-8e21-5b6a7c8d9e0f"
 SAMPLES: dict[Any, Any] = {
     str: ID,
     int: 11,
+    bytes: b"x",
     bool: True,
     Standing: Standing(cwd="/a", project="/a"),
     Wanted: Wanted(title="a"),

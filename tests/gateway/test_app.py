@@ -199,6 +199,16 @@ async def test_a_bug_is_a_problem_that_tells_nothing(tmp_path: Path) -> None:
     assert response.headers["content-security-policy"].startswith("default-src 'none'")
 
 
+async def test_two_doors_at_one_address_are_refused_at_the_start(tmp_path: Path) -> None:
+    async def stand_in(_request: Request, _given: Pass) -> Response:
+        raise NotImplementedError
+
+    door = Door(operation=OPERATIONS[0], enter=stand_in)
+    with pytest.raises(TypeError, match="two doors at GET /v1/sessions"):
+        async with open_gatehouse(tmp_path, doors=[door]):
+            pass
+
+
 # --- the document -------------------------------------------------------------------------------
 
 
@@ -234,10 +244,15 @@ def references_of(value: Any) -> Iterator[str]:
 async def test_answers_are_what_the_document_says(house: House, admin: str) -> None:
     document = (await house.ask("GET", "/v1/openapi.json", token=admin)).json()
     session = await talk(house, admin)
+    await house.ask("PUT", "/v1/memory/memory", token=admin, json={"content": "tea\n"})
+    again = {"text": "Hello", "session": session}
+    said = (await house.ask("POST", "/v1/chat", token=admin, json=again)).json()
+    ids = {"queue.wait": said["inbound"], "personalities.get": "default"}
     for operation in OPERATIONS:
         if operation.method != "GET" or operation.answer == "file":
             continue
-        path = operation.path.format(id=session, store="memory")
+        about = ids.get(operation.name, session)
+        path = operation.path.format(id=about, store="memory", number=1)
         given = {"value": session, "q": "hello", "ids": session}
         query = {each: given[each] for each in operation.other_fields if each in given}
         if operation.name == "sessions.list":

@@ -18,7 +18,12 @@ from tests.gateway.conftest import HOUR, House, Watch, check_problem
 from tests.runtime.conftest import CONFIG
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-FILLED = {"id": "0192f0c1-2a3b-4c5d-8e9f-001122334455", "store": "memory", "name": "x"}
+FILLED = {
+    "id": "0192f0c1-2a3b-4c5d-8e9f-001122334455",
+    "store": "memory",
+    "name": "x",
+    "number": "1",
+}
 
 
 class Way(NamedTuple):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from clew.api.sessions import Imported
 from clew.core.changes import AddMessage, Change, EndTurn, StartTurn
 from clew.core.message import Draft, Role
 from clew.core.session import NewSession, Session
 from clew.ports import Store
 from clew.transfer import export_session, import_transcript
-from clew.transfer.importer import Imported
 
 
 async def make_session(store: Store, *changes: Change, **fields: Any) -> Session:

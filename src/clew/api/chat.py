@@ -71,6 +71,7 @@ class Accepted(msgspec.Struct, frozen=True):
 SEND: Final = row(
     "chat.send", "POST", "chat", "chat", SendChat, Accepted,
     "Say something. Answers when it is kept; its turn comes.", status=202, answer="events",
+    uploads=True,
 )  # fmt: skip
 ABORT: Final = row(
     "chat.abort", "POST", "sessions/{id}/abort", "chat", StopSession, Stopped,

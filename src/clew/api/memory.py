@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from clew.api.fields import Word
+from clew.api.fields import _LAST, Word
 from clew.api.operation import Params, row
 from clew.core.memory import MEMORY_BYTES, MemoryName, MemoryVersion
 from clew.core.personality import MemoryScope
@@ -15,42 +15,84 @@ from clew.core.personality import MemoryScope
 
 # --- memory and credentials -------------------------------------------------------------------
 class GetMemory(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which file, and under which hat."""
+    """Which file, and of which personality."""
 
     store: MemoryName
     personality: Word | None = None
+
+
+class GetMemoryVersion(GetMemory, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`number`: 1 is the newest version."""
+
+    number: Annotated[int, Meta(ge=1, le=_LAST)]
+
+
+class RestoreMemory(GetMemoryVersion, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`if_match` is the etag that the caller has seen; without it, that of the file now counts."""
+
+    if_match: Annotated[str, Meta(max_length=200)] | None = None
 
 
 class WriteMemory(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The whole file anew. `if_match` is the etag that the caller has seen."""
 
     store: MemoryName
-    content: Annotated[str, Meta(max_length=MEMORY_BYTES)]
+    content: Annotated[str, Meta(max_length=2 * MEMORY_BYTES)]
     personality: Word | None = None
     if_match: Annotated[str, Meta(max_length=200)] | None = None
 
 
 # --- memory and people ------------------------------------------------------------------------
 class MemoryView(msgspec.Struct, frozen=True):
-    """A memory file. `scope` is what was resolved: everybody's, or this personality's own."""
+    """A memory file. `scope` is what was resolved: everybody's, or this personality's own.
+
+    `path` is where the file is, on the machine of the memory.
+    """
 
     store: MemoryName
     content: str
     etag: str
     scope: MemoryScope
+    path: str
     personality: str | None = None
 
 
 class MemoryHistory(msgspec.Struct, frozen=True):
-    """What was written before, newest first."""
+    """What was written before, newest first; `etag` and `path` are those of the file now."""
 
     store: MemoryName
     scope: MemoryScope
     versions: tuple[MemoryVersion, ...]
+    etag: str
+    path: str
+
+
+class MemoryText(msgspec.Struct, frozen=True):
+    """What a memory file said in a version."""
+
+    store: MemoryName
+    number: int
+    content: str
+
+
+class MemoryRestored(msgspec.Struct, frozen=True):
+    """A memory file that is again what it was in a version.
+
+    `changed`: it was another before. `kept`: what it said until then is a version now, number 2.
+    """
+
+    file: MemoryView
+    number: int
+    changed: bool
+    kept: bool
 
 
 def _memory_etag(answer: MemoryView) -> str:
     return answer.etag
+
+
+def _restored_etag(answer: MemoryRestored) -> str:
+    return answer.file.etag
 
 
 # --- the rows of the table ---------------------------------------------------------------------
@@ -67,8 +109,18 @@ HISTORY: Final = row(
     "memory.history", "GET", "memory/{store}/history", "read", GetMemory, MemoryHistory,
     "List the versions of a memory file.",
 )  # fmt: skip
+VERSION: Final = row(
+    "memory.version", "GET", "memory/{store}/history/{number}", "read", GetMemoryVersion,
+    MemoryText, "Read a version of a memory file.",
+)  # fmt: skip
+RESTORE: Final = row(
+    "memory.restore", "POST", "memory/{store}/restore", "write", RestoreMemory,
+    MemoryRestored, "Make a memory file again what it was in a version.", etag=_restored_etag,
+)  # fmt: skip
 ROWS: Final = (
     GET,
     WRITE,
     HISTORY,
+    VERSION,
+    RESTORE,
 )

@@ -34,7 +34,10 @@ R = TypeVar("R")
 
 
 class Operation(msgspec.Struct, Generic[P, R], frozen=True, kw_only=True):
-    """One public operation. `etag` reads the version of an answer, where it has one."""
+    """One public operation. `etag` reads the version of an answer, where it has one.
+
+    `uploads`: files come in its body, which may therefore be longer than others.
+    """
 
     name: str
     method: Method
@@ -46,6 +49,7 @@ class Operation(msgspec.Struct, Generic[P, R], frozen=True, kw_only=True):
     status: int = 200
     answer: Answer = "json"
     etag: Callable[[Any], str] | None = None
+    uploads: bool = False
 
     @property
     def noun(self) -> str:
@@ -87,6 +91,7 @@ def row(  # noqa: PLR0917  # a row of the table
     status: int = 200,
     answer: Answer = "json",
     etag: Callable[[Any], str] | None = None,
+    uploads: bool = False,
 ) -> Operation[P, R]:
     """A row of the table; `path` is what follows `/v1/`."""
     return Operation(
@@ -100,6 +105,7 @@ def row(  # noqa: PLR0917  # a row of the table
         status=status,
         answer=answer,
         etag=etag,
+        uploads=uploads,
     )
 
 

@@ -6,12 +6,19 @@ from typing import Final
 
 import msgspec
 
-from clew.api.operation import NoParams, row
+from clew.api.fields import Word
+from clew.api.operation import NoParams, Params, row
 from clew.core.personality import Personality
 
 
+class OnePersonality(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The personality that it is about."""
+
+    id: Word
+
+
 class PersonalityList(msgspec.Struct, frozen=True):
-    """The hats, `default` first."""
+    """The personalities, `default` first."""
 
     personalities: tuple[Personality, ...]
 
@@ -22,4 +29,11 @@ LIST: Final = row(
     "personalities.list", "GET", "personalities", "read", NoParams, PersonalityList,
     "List the personalities.",
 )  # fmt: skip
-ROWS: Final = (LIST,)
+GET: Final = row(
+    "personalities.get", "GET", "personalities/{id}", "read", OnePersonality, Personality,
+    "Get one personality.",
+)  # fmt: skip
+ROWS: Final = (
+    LIST,
+    GET,
+)

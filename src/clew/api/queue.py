@@ -10,6 +10,7 @@ from msgspec import Meta
 from clew.api.fields import RowId, SessionId
 from clew.api.operation import Params, row
 from clew.core.delivery import Inbound
+from clew.core.turn import Turn
 
 
 class ListQueue(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -24,6 +25,13 @@ class DropQueue(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     session: SessionId
     id: RowId | None = None
+
+
+class WaitForAnswer(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A message, and for how many seconds to wait at most."""
+
+    id: RowId
+    seconds: Annotated[int, Meta(ge=1, le=25)] = 20
 
 
 class QueuedView(msgspec.Struct, frozen=True):
@@ -50,6 +58,17 @@ class Dropped(msgspec.Struct, frozen=True):
     dropped: tuple[str, ...]
 
 
+class Waited(msgspec.Struct, frozen=True):
+    """What became of a message. Without `turn` it is not answered yet: ask again.
+
+    `answer` is the last that the assistant said in the turn.
+    """
+
+    session: str
+    turn: Turn | None = None
+    answer: str | None = None
+
+
 def view_queued(inbound: Inbound) -> QueuedView:
     """A message of the inbox as it is shown."""
     text = str(inbound.payload.get("text", ""))
@@ -74,7 +93,12 @@ DROP: Final = row(
     "queue.drop", "POST", "queue", "write", DropQueue, Dropped,
     "Take back the messages that wait in a session.",
 )  # fmt: skip
+WAIT: Final = row(
+    "queue.wait", "GET", "queue/{id}/answer", "read", WaitForAnswer, Waited,
+    "Wait until the turn that answers a message is over.",
+)  # fmt: skip
 ROWS: Final = (
     LIST,
     DROP,
+    WAIT,
 )

@@ -12,6 +12,7 @@ from clew.api.fields import (
     _LAST,
     Cursor,
     Directory,
+    Key,
     Line,
     Seq,
     SessionId,
@@ -19,16 +20,23 @@ from clew.api.fields import (
     Word,
 )
 from clew.api.operation import Params, row
+from clew.api.problems import Problem
 from clew.core.compaction import Compacted
 from clew.core.message import Message, Role
 from clew.core.models import Thinking
 from clew.core.notes import Todo
 from clew.core.overview import NamePage, SessionState, Status, status_of
 from clew.core.resume import Purpose
+from clew.core.retention import RetentionAction
 from clew.core.search import SearchPage
 from clew.core.session import MAX_TITLE, SendPolicy, Session
 from clew.core.snippets import Snippet
 from clew.core.turn import Turn
+
+SeveralSessions = Annotated[tuple[SessionId, ...], Meta(min_length=1, max_length=1_000)]
+
+
+MAX_TRANSCRIPT: Final = 20_000_000
 
 
 # --- sessions ---------------------------------------------------------------------------------
@@ -94,6 +102,43 @@ class UpdateSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     thinking: Thinking | UnsetType | None = UNSET
     send_policy: SendPolicy | UnsetType | None = UNSET
     if_match: Annotated[int, Meta(ge=0, le=_LAST)] | None = None
+
+
+class MarkSessions(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to change about all of them; what is left out stays."""
+
+    ids: SeveralSessions
+    pinned: bool | UnsetType = UNSET
+    archived: bool | UnsetType = UNSET
+
+
+class PruneSessions(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`older_than`: milliseconds since a session was used; left out, the retention policy holds.
+
+    `action`: left out, that of the policy. With `dry_run` nothing is changed.
+    """
+
+    older_than: Annotated[int, Meta(ge=0, le=_LAST)] | None = None
+    action: RetentionAction | None = None
+    dry_run: bool = False
+
+
+class LinkKey(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The session that a key leads to from now on; null: none, so its next message begins one."""
+
+    key: Key
+    session: SessionId | None
+
+
+class ImportSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`content` is a transcript in JSON lines, as `sessions.export` gives it; base64 in JSON.
+
+    `as_new` gives the session a new id. With `dry_run` nothing is changed.
+    """
+
+    content: Annotated[bytes, Meta(max_length=MAX_TRANSCRIPT)]
+    as_new: bool = False
+    dry_run: bool = False
 
 
 class ForkSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -237,6 +282,51 @@ class Exported(msgspec.Struct, frozen=True):
     name: str
     media_type: str
     content: str
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """One of several sessions to which nothing was done, and why."""
+
+    id: str
+    problem: Problem
+
+
+class Changed(msgspec.Struct, frozen=True):
+    """Several sessions as they are after a change, and those that could not be changed."""
+
+    sessions: tuple[SessionView, ...]
+    failed: tuple[Failed, ...] = ()
+
+
+class Pruned(msgspec.Struct, frozen=True):
+    """The sessions that were put away, or would be, oldest first."""
+
+    sessions: tuple[SessionView, ...]
+    action: RetentionAction
+    dry_run: bool
+
+
+class Linked(msgspec.Struct, frozen=True):
+    """A key in full, the session that it leads to now, and the one that it led to before."""
+
+    key: str
+    session: SessionView | None
+    before: SessionView | None
+
+
+class Imported(msgspec.Struct, frozen=True):
+    """What an import did, or would do.
+
+    `skipped` are the numbers of lines that could not be read. `whole` is False for a file that
+    has fewer messages than its last line says, or was cut off before that line. A cut file gives
+    all its messages but the last, and the whole one can still add the rest.
+    """
+
+    session_id: str
+    outcome: Literal["created", "extended", "unchanged"]
+    messages: int
+    skipped: tuple[int, ...] = ()
+    whole: bool = True
 
 
 class Stopped(msgspec.Struct, frozen=True):
@@ -431,6 +521,23 @@ FIND: Final = row(
     "sessions.find", "GET", "find", "read", FindSessions, Found,
     "Find the sessions that a person may mean, all of them.",
 )  # fmt: skip
+MARK: Final = row(
+    "sessions.mark", "POST", "marks", "write", MarkSessions, Changed,
+    "Pin or archive several sessions, or take that back.",
+)  # fmt: skip
+PRUNE: Final = row(
+    "sessions.prune", "POST", "prune", "write", PruneSessions, Pruned,
+    "Archive sessions that were not used for long, or put them in the trash.",
+)  # fmt: skip
+LINK: Final = row(
+    "sessions.link", "POST", "routes", "write", LinkKey, Linked,
+    "Let a key lead to a session: messages under it go on there.",
+)  # fmt: skip
+IMPORT: Final = row(
+    "sessions.import", "POST", "import", "admin", ImportSession, Imported,
+    "Make a session of a transcript. A session that is already there is never added to.",
+    uploads=True,
+)  # fmt: skip
 ROWS: Final = (
     LIST,
     GET,
@@ -449,4 +556,8 @@ ROWS: Final = (
     STATES,
     TODOS,
     FIND,
+    MARK,
+    PRUNE,
+    LINK,
+    IMPORT,
 )

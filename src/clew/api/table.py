@@ -19,6 +19,7 @@ from clew.api import (
     sessions,
     status,
     tokens,
+    trash,
     usage,
 )
 from clew.api.operation import Operation
@@ -26,6 +27,7 @@ from clew.errors import InvalidInput
 
 OPERATIONS: Final[tuple[Operation[Any, Any], ...]] = (
     *sessions.ROWS,
+    *trash.ROWS,
     *seats.ROWS,
     *commands.ROWS,
     *models.ROWS,

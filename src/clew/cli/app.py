@@ -89,28 +89,29 @@ class App:
         """Do work that needs no store."""
         return asyncio.run(work)
 
-    def call(self, work: Callable[[Client], Awaitable[T]]) -> T:
+    def call(self, work: Callable[[Client], Awaitable[T]], *, opens_store: bool = True) -> T:
         """Do the work with a client: of the gateway that was named, else in this process.
 
-        In process it works on the store itself, also while a gateway runs for it.
+        In process it works on the store itself, also while a gateway runs for it. What needs no
+        store (memory, personalities, the list of jobs) can do without: then none is made.
         """
 
         async def run() -> T:
-            async with self.open_client() as client:
+            async with self.open_client(opens_store=opens_store) as client:
                 return await work(client)
 
         return asyncio.run(run())
 
-    def open_client(self) -> AbstractAsyncContextManager[Client]:
+    def open_client(self, *, opens_store: bool = True) -> AbstractAsyncContextManager[Client]:
         """The client of this run, for as long as the block lasts."""
         gateway = self.gateway
         if gateway is not None:
             from clew.client.client import Client
 
             return Client(gateway.url, gateway.token)
-        from clew.wiring import local
+        from clew.wiring import local, local_files
 
-        return local(config=self.config)
+        return local(config=self.config) if opens_store else local_files(self.config)
 
     @property
     def gateway(self) -> Gateway | None:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clew.cli.app import App, json_option, pass_app
+from clew.cli.app import App, gateway_options, json_option, pass_app
 from clew.cli.tables import Column, table
+from clew.core.text import strip_controls
 
 if TYPE_CHECKING:
+    from clew.client.client import Client
     from clew.core.cron import CronJob
     from clew.core.turn import Turn
-    from clew.ports import Store
-    from clew.runtime.cron import CronFile
 
 
 @click.group("cron")
@@ -26,12 +26,6 @@ def cron_group() -> None:
     A job says something to the agent when it is due, in a session of its own. What was missed while
     no gateway ran is run once.
     """
-
-
-def _open_file(app: App) -> CronFile:
-    from clew.wiring import open_cron_file
-
-    return open_cron_file(app.config)
 
 
 @cron_group.command("add")
@@ -49,6 +43,7 @@ def _open_file(app: App) -> CronFile:
 )
 @click.option("--agent", metavar="ID", default="main", help="Which agent does it.")
 @click.option("--timezone", metavar="ZONE", help="The zone that the schedule means.")
+@gateway_options
 @json_option
 @pass_app
 def cron_add(app: App, /, words: tuple[str, ...], **given: Any) -> None:  # fmt: skip
@@ -60,18 +55,14 @@ def cron_add(app: App, /, words: tuple[str, ...], **given: Any) -> None:  # fmt:
       clew cron add disk "every 2h" "Is any disk nearly full?" --deliver-to telegram:123
       clew cron add review "0 17 * * fri" "Sum up the week." --session fixed
     """
-    from clew.api.handlers.cron import make_job
-    from clew.api.operation import read_params
-    from clew.api.table import get_operation
-
-    said = {name: value for name, value in given.items() if value is not None}
-    params: Any = read_params(get_operation("cron.add"), said | {"text": " ".join(words)})
-    job = make_job(params, app.now, app.config.session.timezone)
-    _open_file(app).add_job(job)
+    given = {name: value for name, value in given.items() if value is not None}
+    text = " ".join(words)
+    job = app.call(lambda client: client.cron.add(text=text, **given), opens_store=False)
     app.answer(_value(job), f'Added "{job.name}"; it is due {app.local_time(job.due_at)}.')
 
 
 @cron_group.command("list")
+@gateway_options
 @json_option
 @pass_app
 def cron_list(app: App) -> None:
@@ -81,7 +72,7 @@ def cron_list(app: App) -> None:
     Example:
       clew cron list
     """
-    jobs = _open_file(app).list_jobs()
+    jobs = app.call(lambda client: client.cron.list(), opens_store=False)
     if app.json:
         app.emit({"jobs": [_value(each) for each in jobs]})
         return
@@ -116,6 +107,7 @@ def _value(job: CronJob) -> dict[str, Any]:
 
 @cron_group.command("remove")
 @click.argument("name")
+@gateway_options
 @json_option
 @pass_app
 def cron_remove(app: App, name: str) -> None:
@@ -125,16 +117,17 @@ def cron_remove(app: App, name: str) -> None:
     Example:
       clew cron remove news
     """
-    job = _open_file(app).remove_job(name)
+    job = app.call(lambda client: client.cron.remove(name), opens_store=False)
     app.answer(_value(job), f'Removed "{job.name}". Its sessions are still there.')
 
 
 @cron_group.command("run")
 @click.argument("name")
+@gateway_options
 @json_option
-@pass_app
-def cron_run(app: App, name: str) -> None:
-    """Run a job now, here, and show its answer. When it is due next stays as it is.
+@click.pass_context
+def cron_run(ctx: click.Context, name: str) -> None:
+    """Run a job now, and show its answer. When it is due next stays as it is.
 
     What it delivers is sent by the gateway, now or when one runs again.
 
@@ -142,50 +135,8 @@ def cron_run(app: App, name: str) -> None:
     Example:
       clew cron run news
     """
-    from clew.cli.talking import run_talk
-
-    job = _open_file(app).get_job(name)
-    run_talk(app, _run(app, job))
-
-
-async def _run(app: App, job: CronJob) -> int:
-    import asyncio
-
-    from clew.cli.talking import on_signals
-    from clew.runtime.cron import begin_run
-    from clew.wiring import House, open_configured_store
-
-    store = await open_configured_store(app.config)
-    try:
-        house = House(app.config, store)
-        try:
-            at = house.runtime.clock()
-            ticket = await begin_run(house.runtime, house.models, job, f"{job.name}@now-{at}")
-            session_id = ticket.inbound.session_id if ticket.inbound is not None else None
-            stopping: set[asyncio.Future[bool]] = set()
-
-            def stop(_number: int) -> None:
-                stopping.add(asyncio.ensure_future(house.runtime.stop(session_id or "")))
-
-            with on_signals(stop):
-                await asyncio.wait({ticket.turn})
-            if ticket.turn.cancelled():
-                return 130
-            turn = ticket.turn.result()
-            _open_file(app).note_run(job, ran_at=at)
-            return await _tell(app, store, turn)
-        finally:
-            await house.close()
-    finally:
-        await store.close()
-
-
-async def _tell(app: App, store: Store, turn: Turn) -> int:
-    from clew.core.text import strip_controls
-
-    thread = await store.get_messages(turn.session_id, 50)
-    said = [each.content for each in thread if each.turn_id == turn.id and each.role == "assistant"]
-    answer = said[-1] if said else None
+    app = ctx.ensure_object(App)
+    turn, answer = app.call(lambda client: _run(client, name))
     value = {
         "session_id": turn.session_id,
         "turn_id": turn.id,
@@ -193,11 +144,32 @@ async def _tell(app: App, store: Store, turn: Turn) -> int:
         "answer": answer,
         "error": turn.error,
     }
-    if turn.status == "done":
-        app.answer(value, strip_controls(answer or ""))
-        return 0
     if app.json:
         app.emit(value)
+    elif turn.status == "done":
+        app.say(strip_controls(answer or ""))
     else:
-        app.note(f"The run is {turn.status}: {turn.error or 'nobody said why'}.")
-    return 1
+        app.note(f"The run is {turn.status}: {turn.error or 'no reason is known'}.")
+    if turn.status != "done":
+        ctx.exit(1)
+
+
+async def _run(client: Client, name: str) -> tuple[Turn, str | None]:
+    """Begin a run, and wait for the end of its turn. Ctrl+C stops the turn."""
+    import asyncio
+
+    from clew.cli.talking import on_signals
+
+    accepted = await client.cron.run(name)
+    stopping: set[asyncio.Future[object]] = set()
+
+    def stop(_number: int) -> None:
+        stopped = client.sessions.stop(accepted.session, queue=False)
+        stopping.add(asyncio.ensure_future(stopped))
+
+    with on_signals(stop):
+        while True:
+            waited = await client.queue.wait(accepted.inbound)
+            if waited.turn is not None:
+                await asyncio.gather(*stopping)
+                return waited.turn, waited.answer

@@ -3,45 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
-import msgspec
 
-from clew.cli.app import App, json_option, pass_app
+from clew.cli.app import App, gateway_options, json_option, pass_app, refuse_gateway
 from clew.cli.tables import Column, table
-from clew.core.memory import FILE_NAMES, MEMORY_NAMES, MemoryFile, MemoryName
+from clew.core.memory import FILE_NAMES, MEMORY_NAMES, MemoryName
 from clew.core.names import format_bytes
-from clew.core.session import OWNER
 from clew.core.text import strip_controls
-from clew.errors import ClewError, NotFound, RecordNotFound, StaleMemory
+from clew.errors import ClewError, StaleMemory
 
 if TYPE_CHECKING:
-    from clew.core.memory import MemoryVersion
-    from clew.core.personality import Personality
-    from clew.ports import Memory
+    from clew.api.memory import MemoryView
+    from clew.client.client import Client
+
+T = TypeVar("T")
 
 DIFF_STYLES: Final = {"+": "good", "-": "error", "@": "dim"}
 
 
-class Shelf(NamedTuple):
-    """The memory that a command line means."""
-
-    memory: Memory
-    personality: Personality | None
-
-
-def _open(app: App, personality_id: str | None) -> Shelf:
-    from clew.wiring import open_memory
-
-    personality = None
-    if personality_id is not None:
-        from clew.wiring import open_personalities
-
-        personality = open_personalities(app.config).get_personality(personality_id)
-    return Shelf(open_memory(app.config), personality)
+def _call(app: App, work: Callable[[Client], Awaitable[T]]) -> T:
+    """The memory is in files: no store is opened for it."""
+    return app.call(work, opens_store=False)
 
 
 def _store_option(default: MemoryName | None) -> Callable[..., Any]:
@@ -74,6 +60,7 @@ def memory_group() -> None:
 @memory_group.command("show")
 @_store_option(None)
 @personality_option
+@gateway_options
 @json_option
 @pass_app
 def memory_show(app: App, name: str | None, personality_id: str | None) -> None:
@@ -85,79 +72,94 @@ def memory_show(app: App, name: str | None, personality_id: str | None) -> None:
       clew memory show --store user
       clew memory show --personality coach --json
     """
-    shelf = _open(app, personality_id)
     names = MEMORY_NAMES if name is None else (cast("MemoryName", name),)
 
-    async def read() -> list[MemoryFile]:
-        return [await shelf.memory.read(each, shelf.personality) for each in names]
+    async def read(client: Client) -> list[MemoryView]:
+        return [await client.memory.get(each, personality=personality_id) for each in names]
 
-    files = app.wait(read())
+    files = _call(app, read)
     if app.json:
-        app.emit({"files": [msgspec.to_builtins(each) | {"size": _size(each)} for each in files]})
+        app.emit({"files": [_value(each) for each in files]})
     else:
         app.say("\n\n".join("\n".join(_shown(app, each)) for each in files))
 
 
-def _size(file: MemoryFile) -> int:
-    return len(file.text.encode())
+def _value(file: MemoryView) -> dict[str, object]:
+    return {
+        "name": file.store,
+        "text": file.content,
+        "etag": file.etag,
+        "path": file.path,
+        "size": _size(file),
+    }
 
 
-def _shown(app: App, file: MemoryFile) -> Iterator[str]:
-    heading = app.colour(FILE_NAMES[file.name], "bold")
+def _size(file: MemoryView) -> int:
+    return len(file.content.encode())
+
+
+def _shown(app: App, file: MemoryView) -> Iterator[str]:
+    heading = app.colour(FILE_NAMES[file.store], "bold")
     yield f"{heading}  {app.colour(f'{format_bytes(_size(file))} · {file.path}', 'dim')}"
-    yield strip_controls(file.text).rstrip() or app.colour("(empty)", "dim")
+    yield strip_controls(file.content).rstrip() or app.colour("(empty)", "dim")
 
 
 @memory_group.command("path")
 @_store_option("memory")
 @personality_option
+@gateway_options
 @json_option
 @pass_app
 def memory_path(app: App, name: MemoryName, personality_id: str | None) -> None:
-    """Print where a memory file is, or would be.
+    """Print where a memory file is, or would be, on this machine.
 
     \b
     Examples:
       clew memory path --store user
       wc -w "$(clew memory path)"
     """
-    shelf = _open(app, personality_id)
-    file = app.wait(shelf.memory.read(name, shelf.personality))
+    refuse_gateway(app, "`clew memory path`")
+    file = _call(app, lambda client: client.memory.get(name, personality=personality_id))
     app.answer({"name": name, "path": file.path}, file.path)
 
 
 @memory_group.command("edit", short_help="Open a memory file in your editor.")
 @_store_option("memory")
 @personality_option
+@gateway_options
 @pass_app
 def memory_edit(app: App, name: MemoryName, personality_id: str | None) -> None:
     """Open a memory file in your editor, and save what you made of it.
 
-    If somebody else changes the file meanwhile, theirs stays, and your text is kept in a file of
-    its own.
+    If the file is changed by another program meanwhile, it stays as it is then, and your text is
+    kept in a file of its own.
 
     \b
     Examples:
       clew memory edit
       VISUAL=nano clew memory edit --store user
     """
-    shelf = _open(app, personality_id)
-    file = app.wait(shelf.memory.read(name, shelf.personality))
+    file = _call(app, lambda client: client.memory.get(name, personality=personality_id))
     # As bytes, or click would change the line ends.
-    edited = click.edit(file.text.encode(), extension=".md")
-    if edited is None or edited == file.text.encode():
+    edited = click.edit(file.content.encode(), extension=".md")
+    if edited is None or edited == file.content.encode():
         app.say("Nothing was changed.")
         return
     try:
         text = _decoded(edited)
-        app.wait(shelf.memory.write(name, text, shelf.personality, by=OWNER, etag=file.etag))
+        _call(
+            app,
+            lambda client: client.memory.write(
+                name, content=text, personality=personality_id, if_match=file.etag
+            ),
+        )
     except StaleMemory as error:
         raise StaleMemory(
             f"{FILE_NAMES[name]} was changed while you edited it, so it was left as it is now. "
-            f"Your text is in {_keep_apart(file, edited)}: put the two together."
+            f"Your text is in {_keep_apart(app, file, edited)}: put the two together."
         ) from error
     except ClewError as error:
-        raise ClewError(f"{error} Your text is in {_keep_apart(file, edited)}.") from error
+        raise ClewError(f"{error} Your text is in {_keep_apart(app, file, edited)}.") from error
     app.say(f"Saved {file.path}.")
 
 
@@ -168,27 +170,29 @@ def _decoded(data: bytes) -> str:
         raise ClewError("What you saved is not UTF-8 text, so it was not put in place.") from error
 
 
-def _keep_apart(file: MemoryFile, data: bytes) -> Path:
-    """A file beside the memory file, or where there is room, with what was typed."""
+def _keep_apart(app: App, file: MemoryView, data: bytes) -> Path:
+    """A file beside the memory file if that is on this machine, or where there is room."""
     import tempfile
 
-    beside = Path(file.path).parent
-    for directory in (beside, None):
+    name = FILE_NAMES[file.store]
+    if app.gateway is None:
         try:
-            handle, path = tempfile.mkstemp(f"-{FILE_NAMES[file.name]}", "yours-", directory)
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(data)
+            return _write(*tempfile.mkstemp(f"-{name}", "yours-", Path(file.path).parent), data)
         except OSError:
-            if directory is None:
-                raise
-        else:
-            return Path(path)
-    raise AssertionError  # the loop returns or raises
+            pass  # there is no room beside it, perhaps among the temporary files
+    return _write(*tempfile.mkstemp(f"-{name}", "yours-"), data)
+
+
+def _write(handle: int, path: str, data: bytes) -> Path:
+    with os.fdopen(handle, "wb") as stream:
+        stream.write(data)
+    return Path(path)
 
 
 @memory_group.command("log")
 @_store_option("memory")
 @personality_option
+@gateway_options
 @json_option
 @pass_app
 def memory_log(app: App, name: MemoryName, personality_id: str | None) -> None:
@@ -199,15 +203,10 @@ def memory_log(app: App, name: MemoryName, personality_id: str | None) -> None:
       clew memory log
       clew memory log --store user --json
     """
-    shelf = _open(app, personality_id)
-
-    async def read() -> tuple[MemoryFile, tuple[MemoryVersion, ...]]:
-        versions = await shelf.memory.list_versions(name, shelf.personality)
-        return await shelf.memory.read(name, shelf.personality), versions
-
-    file, versions = app.wait(read())
+    history = _call(app, lambda client: client.memory.history(name, personality=personality_id))
+    versions = history.versions
     if app.json:
-        app.emit({"path": file.path, "etag": file.etag, "versions": versions})
+        app.emit({"path": history.path, "etag": history.etag, "versions": versions})
         return
     if not versions:
         app.say(f"Nothing was written to {FILE_NAMES[name]} by clew yet.")
@@ -223,17 +222,8 @@ def memory_log(app: App, name: MemoryName, personality_id: str | None) -> None:
         for each in versions
     ]
     app.say("\n".join(table(app, columns, rows)))
-    if versions[0].etag != file.etag:
+    if versions[0].etag != history.etag:
         app.note("The file was edited by hand since. `clew memory diff 1` shows how.")
-
-
-async def _get_version(shelf: Shelf, name: MemoryName, number: int) -> str:
-    try:
-        return await shelf.memory.get_version(name, number, shelf.personality)
-    except RecordNotFound as error:
-        raise NotFound(
-            f"{FILE_NAMES[name]} has no version {number}. `clew memory log` lists them."
-        ) from error
 
 
 @memory_group.command("diff", short_help="Show what changed since a version, or between two.")
@@ -241,6 +231,7 @@ async def _get_version(shelf: Shelf, name: MemoryName, number: int) -> str:
 @click.argument("newer", metavar="[M]", type=click.IntRange(1), required=False)
 @_store_option("memory")
 @personality_option
+@gateway_options
 @json_option
 @pass_app
 def memory_diff(
@@ -257,15 +248,14 @@ def memory_diff(
     """
     import difflib
 
-    shelf = _open(app, personality_id)
-
-    async def read() -> tuple[str, str]:
-        before = await _get_version(shelf, name, older)
+    async def read(client: Client) -> tuple[str, str]:
+        memory, whose = client.memory, personality_id
+        before = (await memory.version(older, name, personality=whose)).content
         if newer is None:
-            return before, (await shelf.memory.read(name, shelf.personality)).text
-        return before, await _get_version(shelf, name, newer)
+            return before, (await memory.get(name, personality=whose)).content
+        return before, (await memory.version(newer, name, personality=whose)).content
 
-    before, after = app.wait(read())
+    before, after = _call(app, read)
     labels = (f"version {older}", "now" if newer is None else f"version {newer}")
     lines = [
         strip_controls(line, keep_newlines=False).rstrip()
@@ -294,6 +284,7 @@ def _coloured(app: App, line: str) -> str:
 @click.argument("number", metavar="N", type=click.IntRange(1))
 @_store_option("memory")
 @personality_option
+@gateway_options
 @json_option
 @pass_app
 def memory_restore(app: App, number: int, name: MemoryName, personality_id: str | None) -> None:
@@ -306,19 +297,12 @@ def memory_restore(app: App, number: int, name: MemoryName, personality_id: str 
       clew memory restore 2
       clew memory restore 7 --store user
     """
-    shelf = _open(app, personality_id)
-
-    async def restore() -> tuple[MemoryFile, MemoryFile]:
-        before = await shelf.memory.read(name, shelf.personality)
-        text = await _get_version(shelf, name, number)
-        by = f"{OWNER}, restored version {number}"
-        after = await shelf.memory.write(name, text, shelf.personality, by=by, etag=before.etag)
-        return before, after
-
-    before, after = app.wait(restore())
-    changed = before.etag != after.etag
+    restored = _call(
+        app, lambda client: client.memory.restore(number, name, personality=personality_id)
+    )
     done = f"{FILE_NAMES[name]} is what it was in version {number}"
-    done += " again." if changed else " already. Nothing was changed."
-    if changed and before.text:
+    done += " again." if restored.changed else " already. Nothing was changed."
+    if restored.kept:
         done += " What it said until now is version 2."
-    app.answer({"restored": number, "changed": changed, "etag": after.etag}, done)
+    value = {"restored": number, "changed": restored.changed, "etag": restored.file.etag}
+    app.answer(value, done)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from clew.cli.app import App, json_option, pass_app
+from clew.cli.app import App, gateway_options, json_option, pass_app
 from clew.cli.tables import Column, table
-from clew.core.guests import Pairing
+from clew.core.guests import Pairing, describe_person, spell_code
 from clew.core.text import strip_controls
 
 
@@ -20,6 +20,7 @@ def pair_group() -> None:
 
 
 @pair_group.command("list")
+@gateway_options
 @json_option
 @pass_app
 def pair_list(app: App) -> None:
@@ -59,28 +60,28 @@ def pair_list(app: App) -> None:
 
 @pair_group.command("approve")
 @click.argument("who", metavar="CODE|PERSON")
+@gateway_options
 @json_option
 @pass_app
 def pair_approve(app: App, who: str) -> None:
-    """Let somebody in, by the code that they told you or as CHANNEL:ID.
+    """Let a person in, by the code that they told you or as CHANNEL:ID.
 
     \b
     Examples:
       clew pair approve ABCD-EFGH
       clew pair approve telegram:456
     """
-    from clew.runtime.pairing import describe_person
-
     pairing = app.call(lambda client: client.pairings.approve(who))
     app.answer(pairing, f"{describe_person(pairing)} is let in.")
 
 
 @pair_group.command("refuse")
 @click.argument("who", metavar="CODE|PERSON")
+@gateway_options
 @json_option
 @pass_app
 def pair_refuse(app: App, who: str) -> None:
-    """Keep somebody out, a guest too. Their messages are not answered, and they are not told.
+    """Keep a person out, a guest too. Their messages are not answered, and they are not told.
 
     `clew pair approve` lets them in again.
 
@@ -89,8 +90,6 @@ def pair_refuse(app: App, who: str) -> None:
       clew pair refuse telegram:456
       clew pair refuse ABCD-EFGH
     """
-    from clew.runtime.pairing import describe_person
-
     pairing = app.call(lambda client: client.pairings.refuse(who))
     app.answer(pairing, f"{describe_person(pairing)} may not talk to your agent.")
 
@@ -102,8 +101,6 @@ def _state(app: App, pairing: Pairing) -> str:
 
 
 def _code(app: App, pairing: Pairing) -> str:
-    from clew.runtime.pairing import spell_code
-
     return spell_code(pairing.code) if pairing.code and pairing.is_open(app.now) else ""
 
 

@@ -1,4 +1,4 @@
-"""`clew personality`: the hats that the agent can wear."""
+"""`clew personality`: personalities of the agent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from clew.cli.app import App, json_option, pass_app
+from clew.cli.app import App, gateway_options, json_option, pass_app
 from clew.cli.tables import Column, facts, table
 from clew.core.text import strip_controls
 
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 @click.group("personality")
 def personality_group() -> None:
-    """The hats of the agent: how it speaks, which tools it has, what it remembers.
+    """Personalities of the agent: how it speaks, which tools it has, what it remembers.
 
-    In a chat, /personality ID puts one on. The thread stays the same.
+    In a chat, /personality ID changes to one. The session stays the same.
     """
 
 
 @personality_group.command("list")
+@gateway_options
 @json_option
 @pass_app
 def personality_list(app: App) -> None:
@@ -34,9 +35,7 @@ def personality_list(app: App) -> None:
       clew personality list
       clew personality list --json
     """
-    from clew.wiring import open_personalities
-
-    listed = open_personalities(app.config).list_personalities()
+    listed = app.call(lambda client: client.personalities.list(), opens_store=False)
     if app.json:
         app.emit({"personalities": [_value(each) for each in listed]})
         return
@@ -62,6 +61,7 @@ def personality_list(app: App) -> None:
 
 @personality_group.command("show")
 @click.argument("personality_id", metavar="ID")
+@gateway_options
 @json_option
 @pass_app
 def personality_show(app: App, personality_id: str) -> None:
@@ -72,9 +72,7 @@ def personality_show(app: App, personality_id: str) -> None:
       clew personality show engineer
       clew personality show coach --json
     """
-    from clew.wiring import open_personalities
-
-    found = open_personalities(app.config).get_personality(personality_id)
+    found = app.call(lambda client: client.personalities.get(personality_id), opens_store=False)
     if app.json:
         app.emit(_value(found))
         return

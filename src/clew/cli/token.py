@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from clew.cli.app import App, json_option, pass_app
+from clew.cli.app import App, gateway_options, json_option, pass_app
 from clew.cli.tables import Column, table
 from clew.cli.when import Duration
 from clew.core.session import OWNER
@@ -24,6 +24,7 @@ def token_group() -> None:
 @click.option("--scope", type=click.Choice(SCOPES), required=True, help="How far it reaches.")
 @click.option("--expires", type=Duration(), metavar="SPAN", help="When it ends: 12h, 30d, 52w.")
 @click.option("--person", default=OWNER, metavar="PERSON", help="Whose it is; yours if left out.")
+@gateway_options
 @json_option
 @pass_app
 def token_create(app: App, name: str, scope: Scope, expires: int | None, person: str) -> None:
@@ -49,6 +50,7 @@ def token_create(app: App, name: str, scope: Scope, expires: int | None, person:
 
 
 @token_group.command("list")
+@gateway_options
 @json_option
 @pass_app
 def token_list(app: App) -> None:
@@ -91,6 +93,7 @@ def _state(app: App, token: Token) -> str:
 
 @token_group.command("revoke")
 @click.argument("token_id", metavar="ID")
+@gateway_options
 @json_option
 @pass_app
 def token_revoke(app: App, token_id: str) -> None:

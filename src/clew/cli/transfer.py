@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 import msgspec
 
-from clew.cli.app import App, json_option, pass_app
+from clew.cli.app import App, gateway_options, json_option, pass_app
 from clew.cli.resolve import resolve, session_argument
-from clew.core.names import counted
-from clew.errors import ClewError, NotFound
+from clew.core.names import counted, format_bytes
+from clew.errors import ClewError, InvalidInput, NotFound
 
 if TYPE_CHECKING:
+    from clew.api.sessions import Imported
     from clew.ports import Store
-    from clew.transfer import Format, Imported
+    from clew.transfer import Format
 
 INCOMPLETE = 1
 
@@ -100,6 +101,7 @@ def _folder(output: str | None) -> Path | None:
 @click.argument("file", metavar="FILE")
 @click.option("--as-new", is_flag=True, help="As a session of its own, with a new id.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@gateway_options
 @json_option
 @pass_app
 @click.pass_context
@@ -107,27 +109,56 @@ def import_command(ctx: click.Context, app: App, file: str, as_new: bool, dry_ru
     """Read a session from a transcript (`clew export --format jsonl`); - is standard input.
 
     A session that is already here is continued if the transcript goes on where it ends, and left
-    alone otherwise. Importing twice changes nothing.
+    alone otherwise. Importing twice changes nothing. At a gateway (--url) a session that is already
+    there is never continued.
 
     \b
     Examples:
       clew import session.jsonl
       clew import --as-new --dry-run session.jsonl
     """
-    from clew.transfer import import_transcript
-
     stream, size = _open(file)
-    with stream, app.progress("Importing", total=size) as bar:
-        imported = app.run(
-            lambda store: import_transcript(
-                store, stream, as_new=as_new, dry_run=dry_run, advance=bar.advance
+    with stream:
+        if app.gateway is None:
+            imported = _import_here(app, stream, size, as_new=as_new, dry_run=dry_run)
+        else:
+            content = _read_whole(stream, size, file)
+            imported = app.call(
+                lambda client: client.sessions.import_transcript(
+                    content, as_new=as_new, dry_run=dry_run
+                )
             )
-        )
     app.answer(msgspec.to_builtins(imported), _sentence(imported, dry_run=dry_run))
     for complaint in _complaints(imported, as_new=as_new, dry_run=dry_run):
         app.note(complaint)
     if imported.skipped or not imported.whole:
         ctx.exit(INCOMPLETE)
+
+
+def _import_here(
+    app: App, stream: BinaryIO, size: int | None, *, as_new: bool, dry_run: bool
+) -> Imported:
+    """Line by line, so that a file of any length can be read."""
+    from clew.wiring import import_file
+
+    with app.progress("Importing", total=size) as bar:
+        work = import_file(app.config, stream, as_new=as_new, dry_run=dry_run, advance=bar.advance)
+        return app.wait(work)
+
+
+def _read_whole(stream: BinaryIO, size: int | None, file: str) -> bytes:
+    """What is sent to a gateway; `InvalidInput` if it is too long for that."""
+    from clew.api.sessions import MAX_TRANSCRIPT
+
+    too_long = size is not None and size > MAX_TRANSCRIPT
+    content = b"" if too_long else stream.read(MAX_TRANSCRIPT + 1)
+    if too_long or len(content) > MAX_TRANSCRIPT:
+        name = "Standard input" if file == "-" else file
+        raise InvalidInput(
+            f"{name} is longer than the {format_bytes(MAX_TRANSCRIPT)} that a gateway takes. Run "
+            "`clew import` where its store is. Nothing was changed."
+        )
+    return content
 
 
 def _open(file: str) -> tuple[BinaryIO, int | None]:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         Personalities,
         Queue,
         Tokens,
+        Trash,
     )
     from clew.client.seats import Seats
     from clew.client.sessions import Sessions
@@ -91,6 +92,13 @@ class Client:
         from clew.client.sessions import Sessions  # noqa: PLC0415  # loaded when it is first used
 
         return Sessions(self.do)
+
+    @cached_property
+    def trash(self) -> Trash:
+        """Sessions that were deleted and can still be restored."""
+        from clew.client.nouns import Trash  # noqa: PLC0415  # loaded when it is first used
+
+        return Trash(self.do)
 
     @cached_property
     def chat(self) -> Chat:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterable
+from typing import Final
+
 from clew.api import (
     approvals,
     commands,
@@ -13,19 +16,40 @@ from clew.api import (
     personalities,
     queue,
     tokens,
+    trash,
 )
 from clew.api.approvals import DecideApproval, ListApprovals
 from clew.api.chat import Accepted
 from clew.api.commands import CommandReply, RunCommand
 from clew.api.cron import AddJob, OneJob
-from clew.api.memory import GetMemory, MemoryHistory, MemoryView, WriteMemory
+from clew.api.memory import (
+    GetMemory,
+    GetMemoryVersion,
+    MemoryHistory,
+    MemoryRestored,
+    MemoryText,
+    MemoryView,
+    RestoreMemory,
+    WriteMemory,
+)
 from clew.api.models import ModelList
 from clew.api.operation import NoParams
 from clew.api.outbox import ListOutbox, RetryOutbound
 from clew.api.pairings import DecidePairing
-from clew.api.queue import DropQueue, ListQueue, QueuedView
+from clew.api.personalities import OnePersonality
+from clew.api.queue import DropQueue, ListQueue, QueuedView, Waited, WaitForAnswer
 from clew.api.seats import Standing, Wanted
+from clew.api.sessions import ListedSession, SessionList
 from clew.api.tokens import CreateToken, NewToken, OneToken
+from clew.api.trash import (
+    Deleted,
+    EmptyTrash,
+    ListTrash,
+    Purged,
+    PutInTrash,
+    Restored,
+    TrashedSessions,
+)
 from clew.client.noun import Noun
 from clew.core.cron import CronJob
 from clew.core.delivery import Outbound, OutboundStatus
@@ -35,6 +59,8 @@ from clew.core.personality import Personality
 from clew.core.session import OWNER
 from clew.core.tokens import Scope, Token
 from clew.core.turn import Approval, ApprovalScope, Decision
+
+TRASH_PAGE: Final = 200
 
 
 class Commands(Noun):
@@ -81,6 +107,10 @@ class Personalities(Noun):
         """All of them, `default` first."""
         return (await self._do(personalities.LIST, NoParams())).personalities
 
+    async def get(self, personality: str) -> Personality:
+        """One of them, by its id."""
+        return await self._do(personalities.GET, OnePersonality(id=personality))
+
 
 class Memory(Noun):
     """The two memory files."""
@@ -113,6 +143,27 @@ class Memory(Noun):
         params = GetMemory(store=store, personality=personality)
         return await self._do(memory.HISTORY, params)
 
+    async def version(
+        self, number: int, store: MemoryName = "memory", *, personality: str | None = None
+    ) -> MemoryText:
+        """What a file said in a version; 1 is the newest."""
+        params = GetMemoryVersion(store=store, number=number, personality=personality)
+        return await self._do(memory.VERSION, params)
+
+    async def restore(
+        self,
+        number: int,
+        store: MemoryName = "memory",
+        *,
+        personality: str | None = None,
+        if_match: str | None = None,
+    ) -> MemoryRestored:
+        """Make a file again what it was in a version; that is a new version."""
+        params = RestoreMemory(
+            store=store, number=number, personality=personality, if_match=if_match
+        )
+        return await self._do(memory.RESTORE, params)
+
 
 class Approvals(Noun):
     """Tool calls that wait for the owner's word."""
@@ -141,6 +192,10 @@ class Queue(Noun):
     async def drop(self, session: str, message: str | None = None) -> tuple[str, ...]:
         """Take back what waits in a session, or one message of it; the ids of what was."""
         return (await self._do(queue.DROP, DropQueue(session=session, id=message))).dropped
+
+    async def wait(self, inbound: str, *, seconds: int = 20) -> Waited:
+        """What became of a message, when its turn is over; without a turn, the time was."""
+        return await self._do(queue.WAIT, WaitForAnswer(id=inbound, seconds=seconds))
 
 
 class Outbox(Noun):
@@ -235,3 +290,51 @@ class Cron(Noun):
     async def run(self, name: str) -> Accepted:
         """Begin a run now."""
         return await self._do(cron.RUN, OneJob(name=name))
+
+
+class Trash(Noun):
+    """Sessions that were deleted and can still be restored."""
+
+    async def list(self, *, limit: int = 20, cursor: str | None = None) -> SessionList:
+        """A page of the sessions in the trash, latest deleted first."""
+        return await self._do(trash.LIST, ListTrash(limit=limit, cursor=cursor))
+
+    async def iter_list(self) -> AsyncIterator[ListedSession]:
+        """Every session in the trash, page by page."""
+        cursor: str | None = None
+        while True:
+            page = await self.list(limit=TRASH_PAGE, cursor=cursor)
+            for each in page.sessions:
+                yield each
+            if (cursor := page.cursor) is None:
+                return
+
+    async def put(
+        self,
+        ids: Iterable[str] = (),
+        *,
+        everything: bool = False,
+        for_good: bool = False,
+        dry_run: bool = False,
+    ) -> Deleted:
+        """Put several sessions in the trash, or all; one `undo` brings them back."""
+        params = PutInTrash(
+            ids=tuple(ids), everything=everything, for_good=for_good, dry_run=dry_run
+        )
+        return await self._do(trash.PUT, params)
+
+    async def restore(self, ids: Iterable[str]) -> Restored:
+        """Bring several sessions back."""
+        return await self._do(trash.RESTORE, TrashedSessions(ids=tuple(ids)))
+
+    async def undo(self) -> Restored:
+        """Bring back what was deleted last; called again, what was deleted before."""
+        return await self._do(trash.UNDO, NoParams())
+
+    async def purge(self, ids: Iterable[str]) -> Purged:
+        """Remove sessions in the trash for good."""
+        return await self._do(trash.PURGE, TrashedSessions(ids=tuple(ids)))
+
+    async def empty(self, *, older_than: int | None = None) -> Purged:
+        """Remove everything in the trash for good, or what has been there for so long."""
+        return await self._do(trash.EMPTY, EmptyTrash(older_than=older_than))

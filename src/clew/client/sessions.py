@@ -12,6 +12,7 @@ from msgspec import UNSET, UnsetType
 
 from clew.api import sessions
 from clew.api.sessions import (
+    Changed,
     CompactSession,
     Exported,
     ExportSession,
@@ -19,13 +20,20 @@ from clew.api.sessions import (
     ForkSession,
     GetMessages,
     GetSession,
+    Imported,
+    ImportSession,
+    Linked,
+    LinkKey,
     ListedSession,
     ListNames,
     ListSessions,
     ListStates,
+    MarkSessions,
     MessagePage,
     OneSession,
     PreviewSession,
+    Pruned,
+    PruneSessions,
     ResolveSession,
     SearchMessages,
     SessionDetail,
@@ -44,6 +52,7 @@ from clew.core.models import Thinking
 from clew.core.notes import Todo
 from clew.core.overview import NamePage, SessionName
 from clew.core.resume import Purpose
+from clew.core.retention import RetentionAction
 from clew.core.search import SearchHit, SearchPage
 from clew.core.session import SendPolicy
 
@@ -292,6 +301,39 @@ class Sessions(Noun):
     async def restore(self, session: str) -> SessionView:
         """Bring it back from the trash."""
         return await self._do(sessions.RESTORE, OneSession(id=session))
+
+    async def mark(
+        self,
+        ids: Iterable[str],
+        *,
+        pinned: bool | UnsetType = UNSET,
+        archived: bool | UnsetType = UNSET,
+    ) -> Changed:
+        """Pin or archive several sessions, or take that back."""
+        params = MarkSessions(ids=tuple(ids), pinned=pinned, archived=archived)
+        return await self._do(sessions.MARK, params)
+
+    async def prune(
+        self,
+        *,
+        older_than: int | None = None,
+        action: RetentionAction | None = None,
+        dry_run: bool = False,
+    ) -> Pruned:
+        """Put sessions away that were not used for so many milliseconds, or by the policy."""
+        params = PruneSessions(older_than=older_than, action=action, dry_run=dry_run)
+        return await self._do(sessions.PRUNE, params)
+
+    async def link(self, key: str, session: str | None) -> Linked:
+        """Let a key lead to a session from now on; with None it leads nowhere."""
+        return await self._do(sessions.LINK, LinkKey(key=key, session=session))
+
+    async def import_transcript(
+        self, content: bytes, *, as_new: bool = False, dry_run: bool = False
+    ) -> Imported:
+        """Make a session of a transcript; one that is there already is never added to."""
+        params = ImportSession(content=content, as_new=as_new, dry_run=dry_run)
+        return await self._do(sessions.IMPORT, params)
 
     async def fork(self, session: str, *, at: int | None = None) -> SessionView:
         """A new session that shares its beginning, up to and with message `at`."""

@@ -15,6 +15,7 @@ import msgspec
 
 from clew.core.arrivals import Incoming
 from clew.core.channelkeys import normalise_id, normalise_word
+from clew.core.text import cut, strip_controls
 
 PairingStatus = Literal["waiting", "paired", "refused"]
 Decided = Literal["paired", "refused"]
@@ -80,6 +81,18 @@ def read_code(typed: str) -> str | None:
     """A code as a person types it, in any case, with dashes or blanks; None for what is none."""
     code = re.sub(r"[\s-]", "", typed).upper()
     return code if _CODE.fullmatch(code) else None
+
+
+def spell_code(code: str) -> str:
+    """A code as people read it: `ABCD-EFGH`."""
+    return f"{code[:4]}-{code[4:]}"
+
+
+def describe_person(pairing: Pairing) -> str:
+    """A person as people read it: the name is what they call themselves, and may be anything."""
+    name = cut(strip_controls(pairing.name or "", keep_newlines=False).strip(), 40)
+    person = strip_controls(pairing.person, keep_newlines=False)
+    return f"{name} ({person})" if name else person
 
 
 def read_person(typed: str) -> str | None:

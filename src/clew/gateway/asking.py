@@ -35,8 +35,7 @@ async def read_request(operation: Operation[P, R], request: Request) -> P:
     query = read_query(request)
     if operation.has_body:
         _know(query, ())
-        limit = MAX_UPLOAD if operation.answer == "events" else MAX_BODY
-        values = await read_json(request, limit)
+        values = await read_json(request, MAX_UPLOAD if operation.uploads else MAX_BODY)
     else:
         values = dict(query)
     _know(values, operation.other_fields)

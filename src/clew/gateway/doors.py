@@ -47,7 +47,10 @@ def make_routes(gate: Gate, doors: Iterable[Door]) -> list[BaseRoute]:
     routes: list[BaseRoute] = []
     for door in doors:
         # Whoever comes to a socket's door without one is answered too.
-        places.setdefault(door.operation.path, {})[door.operation.method] = door
+        behind = places.setdefault(door.operation.path, {})
+        if door.operation.method in behind:
+            raise TypeError(f"two doors at {door.operation.method} {door.operation.path}")
+        behind[door.operation.method] = door
         if door.is_socket:
             routes.append(WebSocketRoute(door.operation.path, _SocketPlace(gate, door)))
     return routes + [Route(path, _Place(gate, behind)) for path, behind in places.items()]

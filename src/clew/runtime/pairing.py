@@ -26,9 +26,9 @@ from clew.core.guests import (
     Pairing,
     read_code,
     read_person,
+    spell_code,
 )
 from clew.core.replies import ReplyTo, read_reply_to
-from clew.core.text import cut, strip_controls
 from clew.errors import InvalidInput, RecordNotFound
 from clew.ports import Store
 
@@ -103,18 +103,6 @@ async def refuse_pairing(store: Store, who: str, *, by: str) -> Pairing:
         if each.code == code:
             return await store.decide_pairing(each.person, each.channel, "refused", by=by)
     raise InvalidInput(_NO_CODE.format(code=spell_code(code)))
-
-
-def spell_code(code: str) -> str:
-    """A code as people read it: `ABCD-EFGH`."""
-    return f"{code[:4]}-{code[4:]}"
-
-
-def describe_person(pairing: Pairing) -> str:
-    """Somebody as people read it: the name is what they call themselves, and may be anything."""
-    name = cut(strip_controls(pairing.name or "", keep_newlines=False).strip(), 40)
-    person = strip_controls(pairing.person, keep_newlines=False)
-    return f"{name} ({person})" if name else person
 
 
 def _get_person(who: str) -> str:

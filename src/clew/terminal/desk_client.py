@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING
 
-from clew.api.handlers.parts import Caller, Exporter, Renderer
+from clew.api.handlers.parts import Caller, Exporter, Importer, Renderer
 from clew.api.local import Calls, LocalTransport
 from clew.client.client import Client
+from clew.core.retention import Retention
 from clew.runtime.commands.desk import Desk
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class DeskParts:
     """`Parts` of a desk: what the picker's calls need."""
 
     export: Exporter | None = None
+    import_transcript: Importer | None = None
+    retention = Retention()
     render: Renderer | None = None
     describe: Callable[[], Awaitable[StoreView]] | None = None
     reception: Reception | None = None

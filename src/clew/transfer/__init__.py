@@ -6,12 +6,11 @@ Everything here goes through the ports, so any store can be exported and importe
 from __future__ import annotations
 
 from clew.transfer.exporter import FORMATS, Format, export_session, guess_format, write_file
-from clew.transfer.importer import Imported, import_transcript
+from clew.transfer.importer import import_transcript
 
 __all__ = [
     "FORMATS",
     "Format",
-    "Imported",
     "export_session",
     "guess_format",
     "import_transcript",

@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, cast
 
 import msgspec
 
+from clew.api.sessions import Imported
 from clew.core.changes import (
     AddCompaction,
     AddMessage,
@@ -50,28 +51,11 @@ from clew.transfer.jsonl import (
 )
 from clew.transfer.thread import pages
 
-Outcome: TypeAlias = Literal["created", "extended", "unchanged"]
-
 CHUNK = 500
 CHUNK_BYTES = 8_000_000
 
 HOLDER = "clew import"
 """Who holds the lease: always the same, so that an import can follow a killed one."""
-
-
-class Imported(msgspec.Struct, frozen=True):
-    """What an import did, or would do.
-
-    `skipped` are the numbers of lines that could not be read. `whole` is False for a file that
-    has fewer messages than its last line says, or was cut off before that line. A cut file gives
-    all its messages but the last, and the whole one can still add the rest.
-    """
-
-    session_id: str
-    outcome: Outcome
-    messages: int
-    skipped: tuple[int, ...] = ()
-    whole: bool = True
 
 
 async def import_transcript(
@@ -80,10 +64,12 @@ async def import_transcript(
     *,
     as_new: bool = False,
     dry_run: bool = False,
+    extends: bool = True,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Imported:
     """Bring the session of a transcript into the store; `lines` are those of the file, as bytes.
 
+    Without `extends` a session that is there is never added to: `Conflict` if the file has more.
     `NotATranscript` if it is none, `Diverged` if the store has other messages under that id,
     `Conflict` if the session is in the trash: nothing is changed by any of them.
     """
@@ -92,15 +78,22 @@ async def import_transcript(
     first = parse_first_line(raw)
     advance(len(raw))
     target = None if as_new else await _find_target(store, first.session.id)
-    work = _Import(store, first, target, as_new=as_new, dry_run=dry_run)
+    only_compares = target is not None and not extends
+    work = _Import(store, first, target, as_new=as_new, dry_run=dry_run or only_compares)
     try:
         await work.begin()
         for number, raw in enumerate(reading, 2):
             await work.take(parse_line(raw), number, len(raw))
             advance(len(raw))
-        return await work.finish()
+        imported = await work.finish()
     finally:
         await work.release()
+    if only_compares and imported.outcome == "extended":
+        raise Conflict(
+            f"Session {imported.session_id} is already there, and the transcript has more messages "
+            "than it. Nothing was changed; --as-new imports it as a session of its own."
+        )
+    return imported
 
 
 async def _find_target(store: Store, session_id: str) -> Session | None:
@@ -204,9 +197,14 @@ class _Import:
             if not self._dry_run:
                 await self._describe()
         added = self._chunks.messages
-        outcome: Outcome = "created" if created else "extended" if added else "unchanged"
         whole = self._end is not None and self._end.messages == self._messages
-        return Imported(self._id, outcome, added, tuple(self._skipped), whole)
+        return Imported(
+            session_id=self._id,
+            outcome="created" if created else "extended" if added else "unchanged",
+            messages=added,
+            skipped=tuple(self._skipped),
+            whole=whole,
+        )
 
     async def release(self) -> None:
         """Let go of the session."""

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from clew.api.sessions import Imported
 from clew.core.names import counted
 from clew.core.resume import is_transcript_name
 from clew.core.session import Session
@@ -20,7 +21,7 @@ from clew.core.text import strip_controls
 from clew.errors import ClewError, Conflict, NotATranscript, NotFound
 from clew.ports import Store
 from clew.transfer.exporter import export_session, write_file
-from clew.transfer.importer import Imported, import_transcript
+from clew.transfer.importer import import_transcript
 from clew.transfer.jsonl import parse_first_line
 
 

@@ -49,6 +49,23 @@ async def local(
         yield Client(transport=LocalTransport(Calls(house), Caller()))
 
 
+@asynccontextmanager
+async def local_files(config: Config) -> AsyncIterator[Client]:
+    """The same for calls that need no store: memory, personalities, the list of jobs.
+
+    No store is opened, and none is made.
+    """
+    from clew.api.handlers.parts import Caller  # noqa: PLC0415  # only who calls pays for it
+    from clew.api.local import Calls, LocalTransport  # noqa: PLC0415  # only who calls pays for it
+    from clew.client.client import Client  # noqa: PLC0415  # only who calls pays for it
+
+    house = House(config, None)
+    try:
+        yield Client(transport=LocalTransport(Calls(house), Caller()))
+    finally:
+        await house.close()
+
+
 class Gateway(NamedTuple):
     """What a gateway is made of, built."""
 

@@ -6,7 +6,7 @@ Parts are imported and built when they are first asked for.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property, partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from clew.config import (
 from clew.core.pruning import Pruning
 from clew.store import is_postgres, sqlite_path
 from clew.wiring.rules import model_names, reset_rules, routing_rules, terminal_judge
-from clew.wiring.stores import describe_store
+from clew.wiring.stores import describe_store, retention_policy
 
 if TYPE_CHECKING:
     from clew.agent.models.catalogue import Catalogue
@@ -35,11 +35,12 @@ if TYPE_CHECKING:
     from clew.agent.system_prompt import SystemPrompt
     from clew.agent.tools import MCPServer, Policy, Tools
     from clew.api.handlers.parts import Format
-    from clew.api.sessions import MessageHtml
+    from clew.api.sessions import Imported, MessageHtml
     from clew.api.status import ChannelView, ErrandView, StoreView
     from clew.core.keys import Place
     from clew.core.message import Message
     from clew.core.placing import Judge
+    from clew.core.retention import Retention
     from clew.core.session import Session
     from clew.ports import Agent, Clock, Context, Memory, Personalities, Store
     from clew.runtime.cron import CronFile
@@ -53,26 +54,34 @@ class House:
     """What a conversation and the handlers of the API work with, over an open store.
 
     Each part is built when it is first asked for: a list of sessions builds no runtime. Close it
-    before the store. `agent` takes the place of the one that the configuration names; `settle_s`
-    is another pause than the usual one before what was said meanwhile is answered.
+    before the store. Without a store it has the parts that need none: memory, personalities, jobs.
+    `agent` takes the place of the one that the configuration names; `settle_s` is another pause
+    than the usual one before what was said meanwhile is answered.
     """
 
     def __init__(
         self,
         config: Config,
-        store: Store,
+        store: Store | None,
         *,
         clock: Clock | None = None,
         agent: Agent | None = None,
         settle_s: float | None = None,
     ) -> None:
         self.config = config
-        self.store = store
+        self._store = store
         self.clock: Clock = clock or host_clock
         self.errands: Errands | None = None
         """What a gateway does beside the turns; it is set when that has begun."""
         self._agent = agent
         self._settle_s = settle_s
+
+    @property
+    def store(self) -> Store:
+        """The open store."""
+        if self._store is None:
+            raise TypeError("this house was built without a store")
+        return self._store
 
     async def close(self) -> None:
         """Abort what runs, and let go of what was built."""
@@ -261,6 +270,21 @@ class House:
         from clew.transfer import export_session  # noqa: PLC0415  # see above
 
         return export_session(self.store, session, kind, masked=masked)
+
+    async def import_transcript(
+        self, lines: Iterable[bytes], *, as_new: bool, dry_run: bool
+    ) -> Imported:
+        """Make a session of a transcript; one that is there already is left alone."""
+        from clew.transfer import import_transcript  # noqa: PLC0415  # see above
+
+        return await import_transcript(
+            self.store, lines, as_new=as_new, dry_run=dry_run, extends=False
+        )
+
+    @property
+    def retention(self) -> Retention:
+        """What is done with old sessions."""
+        return retention_policy(self.config)
 
     @cached_property
     def _typesetter(self) -> Typesetter:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from clew.errors import InvalidInput
 from clew.store import is_postgres, need_postgres, open_store, sqlite_path
 
 if TYPE_CHECKING:
+    from clew.api.sessions import Imported
     from clew.ports import Clock, Store
     from clew.store.copying import Copied, Source, Target, Tell
     from clew.store.findings import Advance
@@ -27,6 +29,29 @@ if TYPE_CHECKING:
 async def open_configured_store(config: Config, clock: Clock | None = None) -> Store:
     """The store of this configuration, open. `clock` is another than the host's."""
     return await open_store(config.store.url, durability=config.store.durability, clock=clock)
+
+
+async def import_file(
+    config: Config,
+    lines: Iterable[bytes],
+    *,
+    as_new: bool,
+    dry_run: bool,
+    advance: Callable[[int], None],
+) -> Imported:
+    """Read a transcript of this machine into the store, line by line.
+
+    Unlike `sessions.import` it adds to a session that the transcript goes on with.
+    """
+    from clew.transfer import import_transcript  # noqa: PLC0415  # only who imports pays for it
+
+    store = await open_configured_store(config)
+    try:
+        return await import_transcript(
+            store, lines, as_new=as_new, dry_run=dry_run, advance=advance
+        )
+    finally:
+        await store.close()
 
 
 def retention_policy(config: Config) -> Retention:

@@ -3,40 +3,104 @@
 from __future__ import annotations
 
 from clew.api.handlers.parts import Caller, Parts, handles
-from clew.api.memory import GET, HISTORY, WRITE, GetMemory, MemoryHistory, MemoryView, WriteMemory
-from clew.core.memory import MemoryName
+from clew.api.memory import (
+    GET,
+    HISTORY,
+    RESTORE,
+    VERSION,
+    WRITE,
+    GetMemory,
+    GetMemoryVersion,
+    MemoryHistory,
+    MemoryRestored,
+    MemoryText,
+    MemoryView,
+    RestoreMemory,
+    WriteMemory,
+)
+from clew.core.memory import FILE_NAMES, MemoryFile
 from clew.core.personality import Personality
+from clew.errors import NotFound, RecordNotFound
 
 
 @handles(GET)
 async def get_memory(parts: Parts, params: GetMemory, caller: Caller) -> MemoryView:
-    """A memory file; it is the owner's."""
+    """A memory file."""
     caller.need_owner("read the memory")
-    hat = parts.personalities.get_personality(params.personality)
-    return await _memory_view(parts, params.store, hat, params.personality)
+    personality = _get_personality(parts, params)
+    return _view(await parts.memory.read(params.store, personality), params, personality)
 
 
 @handles(WRITE)
 async def write_memory(parts: Parts, params: WriteMemory, caller: Caller) -> MemoryView:
     """A memory file, whole."""
     caller.need_owner("write the memory")
-    hat = parts.personalities.get_personality(params.personality)
-    by = "api" if caller.token_id is None else f"api:{caller.token_id}"
-    await parts.memory.write(params.store, params.content, hat, by=by, etag=params.if_match)
-    return await _memory_view(parts, params.store, hat, params.personality)
-
-
-async def _memory_view(
-    parts: Parts, store: MemoryName, hat: Personality, named: str | None
-) -> MemoryView:
-    file = await parts.memory.read(store, hat)
-    return MemoryView(store, file.text, file.etag, hat.memory_scope, named and hat.id)
+    personality = _get_personality(parts, params)
+    await parts.memory.write(
+        params.store, params.content, personality, by=caller.signature, etag=params.if_match
+    )
+    return _view(await parts.memory.read(params.store, personality), params, personality)
 
 
 @handles(HISTORY)
 async def get_history(parts: Parts, params: GetMemory, caller: Caller) -> MemoryHistory:
     """What was written before."""
     caller.need_owner("read the memory")
-    hat = parts.personalities.get_personality(params.personality)
-    versions = await parts.memory.list_versions(params.store, hat)
-    return MemoryHistory(params.store, hat.memory_scope, versions)
+    personality = _get_personality(parts, params)
+    versions = await parts.memory.list_versions(params.store, personality)
+    file = await parts.memory.read(params.store, personality)
+    return MemoryHistory(params.store, personality.memory_scope, versions, file.etag, file.path)
+
+
+@handles(VERSION)
+async def get_version(parts: Parts, params: GetMemoryVersion, caller: Caller) -> MemoryText:
+    """What a version says."""
+    caller.need_owner("read the memory")
+    content = await _get_version(parts, params, _get_personality(parts, params))
+    return MemoryText(params.store, params.number, content)
+
+
+@handles(RESTORE)
+async def restore_version(parts: Parts, params: RestoreMemory, caller: Caller) -> MemoryRestored:
+    """A version as a new one; what the file said until now stays in the history."""
+    caller.need_owner("write the memory")
+    personality = _get_personality(parts, params)
+    before = await parts.memory.read(params.store, personality)
+    content = await _get_version(parts, params, personality)
+    by = f"{caller.signature}, restored version {params.number}"
+    seen = params.if_match or before.etag
+    after = await parts.memory.write(params.store, content, personality, by=by, etag=seen)
+    changed = before.etag != after.etag
+    return MemoryRestored(
+        file=_view(after, params, personality),
+        number=params.number,
+        changed=changed,
+        kept=changed and bool(before.text),
+    )
+
+
+def _get_personality(parts: Parts, params: GetMemory | WriteMemory) -> Personality:
+    return parts.personalities.get_personality(params.personality)
+
+
+async def _get_version(parts: Parts, params: GetMemoryVersion, personality: Personality) -> str:
+    try:
+        return await parts.memory.get_version(params.store, params.number, personality)
+    except RecordNotFound as error:
+        raise NotFound(
+            f"{FILE_NAMES[params.store]} has no version {params.number}. "
+            "`clew memory log` lists them."
+        ) from error
+
+
+def _view(
+    file: MemoryFile, params: GetMemory | WriteMemory, personality: Personality
+) -> MemoryView:
+    return MemoryView(
+        store=file.name,
+        content=file.text,
+        etag=file.etag,
+        scope=personality.memory_scope,
+        path=file.path,
+        personality=None if params.personality is None else personality.id,
+    )

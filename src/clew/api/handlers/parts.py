@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 import msgspec
 
 from clew.api.operation import Operation, P, R
-from clew.api.sessions import MessageHtml, SessionView, view_session
+from clew.api.problems import problem_of
+from clew.api.sessions import Failed, Imported, MessageHtml, SessionView, view_session
 from clew.core.message import Message
 from clew.core.session import OWNER, Session, may_see
 from clew.core.tokens import Scope, covers
-from clew.errors import Forbidden, SessionNotFound
+from clew.errors import ClewError, Forbidden, SessionNotFound
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from clew.api.status import ChannelView, ErrandView, StoreView
     from clew.core.keys import Place
     from clew.core.placing import Judge
+    from clew.core.retention import Retention
     from clew.ports import Clock, Context, Memory, Models, Personalities, Store
     from clew.runtime.cron import CronFile
     from clew.runtime.reception import Reception
@@ -37,6 +39,14 @@ Renderer: TypeAlias = Callable[[Sequence[Message]], Awaitable[tuple[MessageHtml,
 """The HTML of messages, one for each."""
 
 
+class Importer(Protocol):
+    """Makes a session of the lines of a transcript; one that is there already is left alone."""
+
+    async def __call__(
+        self, lines: Iterable[bytes], *, as_new: bool, dry_run: bool
+    ) -> Imported: ...
+
+
 class Caller(msgspec.Struct, frozen=True):
     """Somebody who calls: a person, and what their credential may. In process, the owner."""
 
@@ -48,6 +58,11 @@ class Caller(msgspec.Struct, frozen=True):
     def is_owner(self) -> bool:
         """Whether everything here is theirs."""
         return self.person == OWNER
+
+    @property
+    def signature(self) -> str:
+        """How what they have written is signed: the person, or the token that it came with."""
+        return self.person if self.token_id is None else f"api:{self.token_id}"
 
     def check(self, operation: Operation[Any, Any]) -> None:
         """`Forbidden`, if the credential does not reach that far."""
@@ -99,6 +114,10 @@ class Parts(Protocol):
     @property
     def export(self) -> Exporter | None: ...
     @property
+    def import_transcript(self) -> Importer | None: ...
+    @property
+    def retention(self) -> Retention: ...
+    @property
     def render(self) -> Renderer | None: ...
     @property
     def describe(self) -> Callable[[], Awaitable[StoreView]] | None: ...
@@ -127,6 +146,32 @@ async def get_visible(
         advice = "It is not in the trash." if trashed else "It is in the trash; restore it first."
         raise SessionNotFound(session_id, advice)
     return session
+
+
+async def find_each(
+    parts: Parts, ids: Sequence[str], caller: Caller, *, trashed: bool = False
+) -> tuple[list[Session], tuple[Failed, ...]]:
+    """Each of the sessions that the caller may see, once, and what is wrong with the others."""
+    found: list[Session] = []
+    failed: list[Failed] = []
+    for each in dict.fromkeys(ids):
+        try:
+            found.append(await get_visible(parts, each, caller, trashed=trashed))
+        except ClewError as error:
+            failed.append(Failed(each, problem_of(error)))
+    return found, tuple(failed)
+
+
+async def view_all(parts: Parts, sessions: Sequence[Session]) -> tuple[SessionView, ...]:
+    """Sessions as they are shown; those that were removed meanwhile are left out."""
+    ids = [each.id for each in sessions]
+    short_ids = await parts.store.shorten_ids(ids)
+    states = await parts.store.list_states(ids)
+    return tuple(
+        view_session(each, short_ids[each.id], states[each.id])
+        for each in sessions
+        if each.id in short_ids and each.id in states
+    )
 
 
 async def view(parts: Parts, session: Session) -> SessionView:

@@ -1,13 +1,20 @@
-"""What the operation about personalities does."""
+"""What the operations about personalities do."""
 
 from __future__ import annotations
 
 from clew.api.handlers.parts import Caller, Parts, handles
 from clew.api.operation import NoParams
-from clew.api.personalities import LIST, PersonalityList
+from clew.api.personalities import GET, LIST, OnePersonality, PersonalityList
+from clew.core.personality import Personality
 
 
 @handles(LIST)
 async def list_personalities(parts: Parts, _params: NoParams, _caller: Caller) -> PersonalityList:
-    """The hats."""
+    """All of them."""
     return PersonalityList(parts.personalities.list_personalities())
+
+
+@handles(GET)
+async def get_personality(parts: Parts, params: OnePersonality, _caller: Caller) -> Personality:
+    """One of them; an unknown one is an error that names those there are."""
+    return parts.personalities.get_personality(params.id)

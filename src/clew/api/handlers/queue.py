@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+
 from clew.api.handlers.parts import Caller, Parts, get_visible, handles
-from clew.api.queue import DROP, LIST, Dropped, DropQueue, ListQueue, QueueList, view_queued
+from clew.api.queue import (
+    DROP,
+    LIST,
+    WAIT,
+    Dropped,
+    DropQueue,
+    ListQueue,
+    QueueList,
+    Waited,
+    WaitForAnswer,
+    view_queued,
+)
 from clew.core.session import may_see
+from clew.errors import RecordNotFound
 
 
 @handles(LIST)
@@ -22,6 +37,33 @@ async def drop_queue(parts: Parts, params: DropQueue, caller: Caller) -> Dropped
     """Take back what waits in a session, here or in the inbox."""
     session = await get_visible(parts, params.session, caller)
     return Dropped(await take_back(parts, session.id, params.id))
+
+
+@handles(WAIT)
+async def wait_for_answer(parts: Parts, params: WaitForAnswer, caller: Caller) -> Waited:
+    """What came of a message, when its turn is over or the time is."""
+    # Loaded when it is called: lists of sessions need nothing of it.
+    from clew.api.frames import EventFrame  # noqa: PLC0415
+    from clew.api.handlers.answers import Sent, answer  # noqa: PLC0415
+    from clew.core.signals import Committed, TurnEnded  # noqa: PLC0415
+
+    row = await parts.store.get_inbound(params.id)
+    if row.session_id is None or not may_see(caller.person, row.person):
+        raise RecordNotFound("message", params.id)
+    session = await get_visible(parts, row.session_id, caller)
+    turn, said = None, None
+    with parts.runtime.watch(session.id, session.head) as events, contextlib.suppress(TimeoutError):
+        frames = answer(parts, Sent(row, is_new=False), events)
+        async with asyncio.timeout(params.seconds), contextlib.aclosing(frames):
+            async for frame in frames:
+                match frame:
+                    case EventFrame(event=Committed(message)) if message.role == "assistant":
+                        said = message.content
+                    case EventFrame(event=TurnEnded(ended)):
+                        turn = ended
+                    case _:
+                        pass
+    return Waited(session.id, turn, said)
 
 
 async def take_back(parts: Parts, session_id: str, only: str | None = None) -> tuple[str, ...]:

@@ -7,13 +7,22 @@ called, so that `clew list` starts fast.
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import Sequence
 from typing import Final, Literal
 
 import msgspec
 from msgspec import UNSET
 
-from clew.api.handlers.parts import Caller, Parts, get_visible, handles, view
+from clew.api.handlers.parts import (
+    Caller,
+    Parts,
+    find_each,
+    get_visible,
+    handles,
+    view,
+    view_all,
+)
 from clew.api.handlers.queue import take_back
 from clew.api.sessions import (
     COMPACT,
@@ -22,10 +31,14 @@ from clew.api.sessions import (
     FIND,
     FORK,
     GET,
+    IMPORT,
+    LINK,
     LIST,
+    MARK,
     MESSAGES,
     NAMES,
     PREVIEW,
+    PRUNE,
     RESOLVE,
     RESTORE,
     SEARCH,
@@ -33,6 +46,7 @@ from clew.api.sessions import (
     STOP,
     TODOS,
     UPDATE,
+    Changed,
     CompactSession,
     Exported,
     ExportSession,
@@ -42,15 +56,22 @@ from clew.api.sessions import (
     GetMessages,
     GetSession,
     Hit,
+    Imported,
+    ImportSession,
+    Linked,
+    LinkKey,
     ListedSession,
     ListNames,
     ListSessions,
     ListStates,
+    MarkSessions,
     MessageHtml,
     MessagePage,
     OneSession,
     PreviewLine,
     PreviewSession,
+    Pruned,
+    PruneSessions,
     ResolveSession,
     SearchMessages,
     SessionDetail,
@@ -65,8 +86,9 @@ from clew.api.sessions import (
     list_session,
     view_state,
 )
+from clew.core.channelkeys import complete_key
 from clew.core.compaction import Compacted
-from clew.core.keys import Identity, Place
+from clew.core.keys import Identity, Place, check_key
 from clew.core.message import Message
 from clew.core.overview import NamePage, SessionName, name_of
 from clew.core.search import SearchFilter, SearchHit, SearchPage
@@ -101,7 +123,14 @@ async def list_sessions(parts: Parts, params: ListSessions, caller: Caller) -> S
         archived=None if params.trashed else bool(params.archived),
         trashed=params.trashed,
     )
-    page = await parts.store.list_sessions(where, limit=params.limit, cursor=params.cursor)
+    return await list_page(parts, where, params.limit, params.cursor)
+
+
+async def list_page(
+    parts: Parts, where: SessionFilter, limit: int, cursor: str | None
+) -> SessionList:
+    """A page of the sessions that fit."""
+    page = await parts.store.list_sessions(where, limit=limit, cursor=cursor)
     return SessionList(await _listed(parts, [(each, None) for each in page.sessions]), page.cursor)
 
 
@@ -245,6 +274,60 @@ async def restore_session(parts: Parts, params: OneSession, caller: Caller) -> S
     session = await get_visible(parts, params.id, caller, trashed=True)
     await parts.store.restore_sessions([session.id])
     return await view(parts, await parts.store.get_session(session.id))
+
+
+@handles(MARK)
+async def mark_sessions(parts: Parts, params: MarkSessions, caller: Caller) -> Changed:
+    """The same change to each of them; one that is not there does not stop the others."""
+    found, failed = await find_each(parts, params.ids, caller)
+    edit = SessionEdit(pinned=params.pinned, archived=params.archived)
+    edited = [await parts.store.edit_session(each.id, edit) for each in found]
+    return Changed(await view_all(parts, edited), failed)
+
+
+@handles(PRUNE)
+async def prune_sessions(parts: Parts, params: PruneSessions, caller: Caller) -> Pruned:
+    """By the age that is told, else by the retention policy of this side."""
+    caller.need_owner("put old sessions away")
+    store, policy = parts.store, parts.retention
+    action = params.action or policy.action
+    if params.older_than is None:
+        chosen = msgspec.structs.replace(policy, action=action)
+        ids = (await store.retain(chosen, dry_run=params.dry_run)).ids
+    else:
+        before = parts.clock() - params.older_than
+        ids = await store.prune_old_sessions(before, action=action, dry_run=params.dry_run)
+    sessions = [await store.get_session(each) for each in ids]
+    return Pruned(await view_all(parts, sessions), action, params.dry_run)
+
+
+@handles(LINK)
+async def link_key(parts: Parts, params: LinkKey, caller: Caller) -> Linked:
+    """Where a key leads from now on; with no session it leads nowhere."""
+    from clew.runtime.linking import link  # noqa: PLC0415  # see above
+
+    caller.need_owner("let a key lead to another session")
+    key = complete_key(check_key(params.key))
+    led = await parts.store.find_route(key)
+    before = None if led is None else await view(parts, led)
+    if params.session is not None:
+        session = await get_visible(parts, params.session, caller)
+        linked = await link(parts.store, key, session, parts.clock())
+        return Linked(key, await view(parts, linked), before)
+    if led is None:
+        raise InvalidInput(f"{strip_controls(key)} leads to no session. Nothing was changed.")
+    await parts.store.clear_route(key)
+    return Linked(key, None, before)
+
+
+@handles(IMPORT)
+async def import_session(parts: Parts, params: ImportSession, caller: Caller) -> Imported:
+    """A new session from a transcript."""
+    caller.need_owner("import sessions")
+    if parts.import_transcript is None:
+        raise InvalidInput("Transcripts can't be imported here.")
+    lines = io.BytesIO(params.content)
+    return await parts.import_transcript(lines, as_new=params.as_new, dry_run=params.dry_run)
 
 
 @handles(FORK)

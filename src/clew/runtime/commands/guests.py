@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from clew.core.guests import Pairing
+from clew.core.guests import Pairing, describe_person, spell_code
 from clew.core.session import OWNER
 from clew.errors import Forbidden, InvalidInput
 from clew.runtime.commands.desk import Desk, Reply
-from clew.runtime.pairing import approve_pairing, describe_person, refuse_pairing, spell_code
+from clew.runtime.pairing import approve_pairing, refuse_pairing
 
 
 async def pair(desk: Desk, rest: str) -> Reply:
