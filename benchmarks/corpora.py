@@ -14,7 +14,7 @@ import msgspec
 
 from benchmarks.floor import copy_store
 from clew.store import open_sqlite
-from clew.store.sqlite.migrating import shipped_migrations
+from clew.store.sqlite.schema import shipped_migrations
 from clew.store.sqlite.store import SqliteStore
 from clew.testing.corpus import Blend, Corpus, load
 

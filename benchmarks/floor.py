@@ -15,7 +15,7 @@ import apsw
 
 from clew.core.session import OWNER, SessionFilter
 from clew.store.rows import SESSION_COLUMNS
-from clew.store.sqlite import log, record
+from clew.store.sqlite import log
 from clew.store.sqlite.database import CHANGES_PER_PAGE, MERGE_EVERY
 from clew.store.sqlite.engine import DIALECT, spell
 from clew.store.work.listing import list_query
@@ -38,12 +38,12 @@ class Floor:
         now = time.time_ns() // 1_000_000
         execute("BEGIN IMMEDIATE")
         before = self._connection.total_changes()
-        begin: Rows = execute(record.BEGIN, (session_id,)).fetchall()
+        begin: Rows = execute(log.BEGIN, (session_id,)).fetchall()
         head = begin[0][0]
         unset = (None,) * 6
         message = (session_id, head + 1, None, "user", content, *unset[:4], 0, None, *unset, now)
-        execute(record.INSERT_MESSAGE, message).fetchall()
-        execute(record.ADVANCE, (session_id, head + 1, 1, len(content), now, now, None))
+        execute(log.INSERT_MESSAGE, message).fetchall()
+        execute(log.ADVANCE, (session_id, head + 1, 1, len(content), now, now, None))
         execute("SELECT 1 FROM spaceless_queue LIMIT 1").fetchall()
         self._merge(self._connection.total_changes() - before)
         execute("COMMIT")

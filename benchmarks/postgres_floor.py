@@ -129,7 +129,7 @@ async def searched(
     noting: Any = _Noting(connection)
     await noting.script(search.begin(60))
     place = await search.find_place(noting, None)
-    searching = search.Searching(noting, language.parse(query), where, place)
+    searching = search.SearchRun(noting, language.parse(query), where, place)
     await searching.page(limit, per_session=False)
     await noting.script("COMMIT")
     return list(noting.asked)

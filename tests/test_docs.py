@@ -21,7 +21,7 @@ from clew import config, errors
 from clew.cli import main as clew
 from clew.core import settings
 from clew.core.changes import Change
-from clew.store.sqlite.migrating import apply, shipped_migrations
+from clew.store.sqlite.schema import apply, shipped_migrations
 from clew.transfer import jsonl
 from scripts import consoles, picture
 from tests.patience import PATIENCE

@@ -10,7 +10,7 @@ from clew.store.postgres import doctor
 from tests.patience import PATIENCE
 from tests.postgres.histories import fill
 from tests.postgres.server import Server, find_programs
-from tests.postgres.test_copying import rows_of
+from tests.postgres.test_copy import rows_of
 
 
 def test_a_dump_that_is_restored_is_the_same_store(

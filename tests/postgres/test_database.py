@@ -12,10 +12,11 @@ from clew import errors
 from clew.core.message import Draft
 from clew.core.session import NewSession
 from clew.store import open_store
-from clew.store.postgres.failures import translate
-from clew.store.postgres.migrating import Migration, shipped_migrations
+from clew.store.migrations import Migration
+from clew.store.postgres.errors import translate
+from clew.store.postgres.schema import shipped_migrations
 from clew.store.postgres.store import PostgresStore
-from clew.store.sqlite.migrating import shipped_migrations as sqlite_migrations
+from clew.store.sqlite.schema import shipped_migrations as sqlite_migrations
 from clew.testing.contract.case import make, read
 from tests.postgres.server import Server
 

@@ -264,7 +264,7 @@ def test_a_manifest_that_can_not_be_read_is_refused(path: Path, backup: Path) ->
     fill(path, "one")
     back_up(path, backup, now=NOW)
     manifest_path(backup).write_text("{")
-    with pytest.raises(StoreDamaged, match="Take it away"):
+    with pytest.raises(StoreDamaged, match="Remove it to restore"):
         restore(path, backup, now=NOW, replace=True)
 
 

@@ -14,10 +14,10 @@ from clew.core.session import NewSession
 from clew.errors import StoreDamaged, StoreInUse
 from clew.files.locks import FileLock
 from clew.store import open_store
-from clew.store.findings import Diagnosis
+from clew.store.diagnosis import Diagnosis
 from clew.store.sqlite import doctor
 from clew.store.sqlite.doctor import check_library, examine
-from clew.store.sqlite.mending import mend
+from clew.store.sqlite.repair import repair_file
 from tests.patience import PATIENCE
 from tests.store.files import HOLDER, Child, contents, fill, holding, query, snapshot
 
@@ -109,7 +109,7 @@ def test_a_store_that_others_may_read_is_closed_to_them(path: Path) -> None:
     diagnosis = examine(path, now=NOW, home=home)
     assert troubles(diagnosis) == {"permissions"}
     assert diagnosis.sound  # a warning
-    (mended,) = mend(path, diagnosis, now=NOW, home=home)
+    (mended,) = repair_file(path, diagnosis, now=NOW, home=home)
     assert mended.what.endswith("processes and home are now readable by their owner only")
     assert (mode(path), mode(home), mode(home / "processes")) == (0o600, 0o700, 0o700)
     assert troubles(examine(path, now=NOW, home=home)) == set()
@@ -122,7 +122,7 @@ def test_a_directory_that_is_not_clews_is_left_as_it_is(path: Path, elsewhere: s
     assert troubles(examine(path, now=NOW, home=home)) == set()
     (path.parent / "store.lock").chmod(0o644)
     diagnosis = examine(path, now=NOW, home=home)
-    (mended,) = mend(path, diagnosis, now=NOW, home=home)
+    (mended,) = repair_file(path, diagnosis, now=NOW, home=home)
     assert mended.what == "store.lock is now readable by its owner only"
     assert mode(path.parent) == 0o755
 
@@ -131,7 +131,7 @@ def test_a_home_that_everybody_writes_to_is_left_as_it_is(path: Path) -> None:
     home = path.parent
     path.chmod(0o644)
     home.chmod(0o1777)
-    mend(path, examine(path, now=NOW, home=home), now=NOW, home=home)
+    repair_file(path, examine(path, now=NOW, home=home), now=NOW, home=home)
     assert (mode(path), mode(home)) == (0o600, 0o1777)
 
 
@@ -155,7 +155,7 @@ def test_files_of_dead_processes_are_found_and_cleared_away(path: Path) -> None:
     assert troubles(diagnosis) == {"process files"}
     assert len(list(processes.iterdir())) == 1
     assert "1 file left behind" in str(diagnosis.findings)
-    (mended,) = mend(path, diagnosis, now=NOW)
+    (mended,) = repair_file(path, diagnosis, now=NOW)
     assert mended.what == "1 file of a dead process removed"
     assert list(processes.iterdir()) == []
 
@@ -174,7 +174,7 @@ def test_messages_that_wait_to_be_indexed_are_indexed(path: Path) -> None:
     diagnosis = examine(path, now=NOW)
     assert troubles(diagnosis) == {"search queue", "counters"}
     assert "1 message waits to be indexed" in str(diagnosis.findings)
-    mended = mend(path, diagnosis, now=NOW)
+    mended = repair_file(path, diagnosis, now=NOW)
     assert "the counters of 1 session corrected" in str(mended)
     assert troubles(examine(path, now=NOW, full=True)) == set()
 
@@ -195,7 +195,7 @@ def test_a_message_that_is_not_indexed_is_noticed_and_the_index_rebuilt(path: Pa
     diagnosis = examine(path, now=NOW)
     assert troubles(diagnosis) == {"search index", "counters"}
     assert not diagnosis.sound
-    mended = mend(path, diagnosis, now=NOW)
+    mended = repair_file(path, diagnosis, now=NOW)
     assert {each.name for each in mended} == {"search index", "counters"}
     assert troubles(examine(path, now=NOW, full=True)) == set()
 
@@ -205,7 +205,7 @@ def test_an_index_with_the_right_count_and_wrong_words_is_noticed(path: Path) ->
     query(path, "UPDATE messages SET content = 'something else entirely' WHERE id = 2")
     diagnosis = examine(path, now=NOW)
     assert {"search index", "counters"} >= troubles(diagnosis) >= {"search index"}
-    mend(path, diagnosis, now=NOW)
+    repair_file(path, diagnosis, now=NOW)
     assert troubles(examine(path, now=NOW, full=True)) == set()
 
 
@@ -216,7 +216,7 @@ def test_only_a_full_check_compares_every_word(path: Path) -> None:
     assert troubles(examine(path, now=NOW)) == set()
     diagnosis = examine(path, now=NOW, full=True)
     assert troubles(diagnosis) == {"whole index"}
-    mend(path, diagnosis, now=NOW)
+    repair_file(path, diagnosis, now=NOW)
     assert troubles(examine(path, now=NOW, full=True)) == set()
 
 
@@ -225,7 +225,7 @@ def test_pairs_of_characters_that_are_missing_are_noticed(path: Path) -> None:
     assert troubles(examine(path, now=NOW)) == {"search index"}
     diagnosis = examine(path, now=NOW, full=True)
     assert troubles(diagnosis) == {"search index", "whole index"}
-    mend(path, diagnosis, now=NOW)
+    repair_file(path, diagnosis, now=NOW)
     assert troubles(examine(path, now=NOW, full=True)) == set()
 
 
@@ -236,7 +236,7 @@ def test_the_index_is_not_rebuilt_while_somebody_has_the_store_open(path: Path) 
         diagnosis = examine(path, now=NOW)
         assert "permissions" in troubles(diagnosis)
         with pytest.raises(StoreInUse, match=rf"python \(pid {child.process.pid}.*Nothing was"):
-            mend(path, diagnosis, now=NOW)
+            repair_file(path, diagnosis, now=NOW)
     assert path.stat().st_mode & 0o777 == 0o644
 
 
@@ -246,7 +246,7 @@ def test_wrong_counters_are_corrected_beside_a_running_process(path: Path) -> No
     with holding(path):
         diagnosis = examine(path, now=NOW)
         assert troubles(diagnosis) == {"counters"}
-        mend(path, diagnosis, now=NOW)
+        repair_file(path, diagnosis, now=NOW)
         assert troubles(examine(path, now=NOW)) == set()
     assert query(path, "SELECT id, message_count, content_bytes FROM sessions ORDER BY id") == right
 
@@ -256,7 +256,7 @@ def test_messages_that_are_missing_from_a_thread_are_a_problem_without_a_fix(pat
     diagnosis = examine(path, now=NOW)
     assert "threads" in troubles(diagnosis)
     assert not diagnosis.sound
-    mend(path, diagnosis, now=NOW)
+    repair_file(path, diagnosis, now=NOW)
     assert "threads" in troubles(examine(path, now=NOW))
 
 
@@ -274,7 +274,7 @@ def test_an_overwritten_header_is_told_and_nothing_replaced(path: Path) -> None:
     assert not diagnosis.usable
     assert str(diagnosis.findings[-1]).count("clew restore BACKUP --replace") == 1
     assert "clew doctor" not in str(diagnosis.findings[-1])
-    assert mend(path, diagnosis, now=NOW) == ()
+    assert repair_file(path, diagnosis, now=NOW) == ()
     assert snapshot(path.parent) == before
 
 
@@ -375,7 +375,7 @@ def test_a_damaged_page_is_no_traceback_when_mending(path: Path) -> None:
     diagnosis = examine(path, now=NOW)
     damage(path, lambda data: data.__setitem__(slice(0, 100), b"\xff" * 100))
     with pytest.raises(StoreDamaged):
-        mend(path, diagnosis, now=NOW)
+        repair_file(path, diagnosis, now=NOW)
 
 
 def test_a_full_check_leaves_no_copy_behind(

@@ -29,7 +29,7 @@ from clew.errors import ClewError, SessionAttached, StoreFull, StoreReadOnly, St
 from clew.store import open_sqlite, open_store
 from clew.store.sqlite.connection import READERS
 from clew.store.sqlite.engine import DIALECT, spell
-from clew.store.sqlite.failures import translate
+from clew.store.sqlite.errors import translate
 from clew.store.sqlite.store import SqliteStore
 from clew.store.work.listing import list_query
 from clew.testing.clock import SECOND, FakeClock
@@ -324,7 +324,7 @@ from clew.core.retention import Retention
 from clew.core.search import SearchFilter
 from clew.core.session import NewSession, SessionFilter
 from clew.store import open_sqlite, open_store
-from clew.store.sqlite import backup, doctor, mending
+from clew.store.sqlite import backup, doctor, repair
 
 path = Path(sys.argv[1])
 
@@ -348,7 +348,7 @@ async def work():
 
 asyncio.run(work())
 diagnosis = doctor.examine(path, now=1, full=True)
-mending.mend(path, diagnosis, now=1)
+repair.repair_file(path, diagnosis, now=1)
 backup.restore(path.parent / "copy.db", path, now=2, replace=True)
 doctor.examine(path, now=1)
 for event, name in names:
@@ -393,16 +393,13 @@ OPENERS = {
 }  # fmt: skip
 HARMLESS = {
     "__init__.py": "opens a store, through its own room",
-    "locks.py": "store.lock and the files of processes",
+    "migrations.py": "the SQL of the migrations",
     "presence.py": "files of processes",
     "sqlite/backup.py": "copies, manifests and directories; the store goes through SQLite",
-    "sqlite/migrating.py": "the SQL of the migrations",
-    "sqlite/filesystem.py": "/proc/self/mountinfo",
+    "sqlite/connection.py": "/proc/self/mountinfo",
     "sqlite/doctor.py": "files of processes",
     "sqlite/store.py": "its own `open` of the database, through SQLite",
-    "sqlite/database.py": "likewise",
-    "sqlite/mending.py": "files of processes",
-    "sqlite/soundness.py": "likewise",
+    "sqlite/database.py": "its own `open`, which goes through SQLite",
 }
 
 

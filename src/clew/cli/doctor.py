@@ -16,7 +16,7 @@ from clew.core.text import pad, strip_controls
 if TYPE_CHECKING:
     from clew.agent.models.catalogue import Catalogue
     from clew.config import Config
-    from clew.wiring import Diagnosis, Finding, Mended
+    from clew.wiring import Diagnosis, Finding, Repaired
 
 Level = Literal["ok", "warning", "problem"]
 MARKS: Final = {"ok": ("✓", "good"), "warning": ("!", "warning"), "problem": ("✗", "error")}
@@ -62,7 +62,7 @@ def doctor_command(ctx: click.Context, app: App, full: bool, fix: bool) -> None:
     around = tuple(_look_around(app.config))
     if not app.json:
         app.say("\n".join(_lines(app, (*diagnosis.findings, *around))))
-    mended: tuple[Mended, ...] = ()
+    mended: tuple[Repaired, ...] = ()
     if fix:
         with app.progress("Mending"):
             mended = app.wait(mend_store(app.config, diagnosis, now=app.now))

@@ -1,4 +1,14 @@
-"""Stores: adapters that never meet, and the one door to them."""
+"""The store: one contract (`ports.Store`), two engines, and `open_store`, which opens either.
+
+open_store ─► sqlite.store.SqliteStore      one file, threads of its own
+           └► postgres.store.PostgresStore  one database, a pool of connections
+
+work/       what both engines do, written once: a class for each port
+sqlite/     and postgres/: connections, search, hot paths, who is alive, the schema and its
+            migrations, doctor, repair, one side of a copy
+rows.py     rows as values and values as bindings, for both
+copy.py     from one store into another; diagnosis.py: what `clew doctor` finds
+"""
 
 from __future__ import annotations
 
@@ -31,8 +41,8 @@ async def open_store(
 async def open_sqlite(
     url: str, *, durability: Durability = "full", clock: Clock | None = None
 ) -> SqliteStore:
-    """The same for a SQLite file alone."""
-    from clew.store.sqlite.store import SqliteStore  # noqa: PLC0415  # only the store that is asked for
+    """Open a store in a SQLite file, making it if it is not there."""
+    from clew.store.sqlite.store import SqliteStore  # noqa: PLC0415  # only the engine that is needed
 
     return SqliteStore(sqlite_path(url), durability=durability, clock=clock)
 
@@ -44,15 +54,15 @@ def is_postgres(url: str) -> bool:
 
 async def _open_postgres(url: str, *, durability: Durability, clock: Clock | None) -> PostgresStore:
     need_postgres()
-    from clew.store.postgres.store import PostgresStore  # noqa: PLC0415  # likewise
+    from clew.store.postgres.store import PostgresStore  # noqa: PLC0415  # only the engine that is needed
 
     return await PostgresStore.open(url, durability=durability, clock=clock)
 
 
 def need_postgres() -> None:
-    """Say how to get what a store in PostgreSQL needs, if it is not here."""
+    """Raise `StoreUnavailable` with what to install, if the driver of PostgreSQL is missing."""
     try:
-        import psycopg  # noqa: F401, PLC0415  # likewise
+        import psycopg  # noqa: F401, PLC0415  # only the engine that is needed
     except ModuleNotFoundError as error:
         raise StoreUnavailable(
             "A store in PostgreSQL needs clew's extra for it: pip install 'clew[postgres]'."

@@ -1,4 +1,4 @@
-"""Pages: how long they are, and the cursors that are opaque to callers and checked on return."""
+"""Limits of pages, and the cursors between them: opaque to callers, checked when they return."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ T = TypeVar("T")
 
 
 def check_limit(limit: int) -> int:
-    """The limit of a page, if it can be one."""
+    """The limit of a page; `InvalidInput` if it is negative."""
     if limit < 0:
         raise InvalidInput(f"A page can't have {limit} rows.")
     return limit
 
 
 def make_cursor(place: object) -> str:
-    """A place as a cursor."""
+    """A place in a list as a cursor."""
     return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
 
 
 def read_cursor(cursor: str, kind: type[T]) -> T:
-    """The place that a cursor stands for."""
+    """The place that a cursor stands for; `InvalidCursor` if it can't be read."""
     try:
         raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
         return msgspec.json.decode(raw, type=kind)

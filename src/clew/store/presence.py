@@ -1,7 +1,7 @@
-"""Which processes are alive: each holds the lock on a small file of its own.
+"""Which processes have a SQLite store open: each holds the lock on a small file of its own.
 
-The files lie in `processes/` beside the store, so that all who share a store look in one place.
-A reused pid or a reboot can't fool this; pid and command are in the file for people to read.
+The files are in `processes/` beside the store. A reused pid or a reboot can't fool this; pid and
+command are in the file for people to read. `ProcessInfo` and identities are PostgreSQL's too.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _IDENTITY = re.compile(r"(?P<process>[0-9a-f]{32})@(?P<host>.+)", re.DOTALL)
 
 
 class ProcessInfo(msgspec.Struct, frozen=True):
-    """What a process says of itself."""
+    """A process that has a store open."""
 
     process: str
     host: str
@@ -55,13 +55,13 @@ class Presence:
 
     @property
     def identity(self) -> str:
-        """What this process is called where others must be able to see whether it lives."""
+        """The identity of this process, see `ports.Processes`."""
         return f"{self.info.process}@{self.info.host}"
 
     def announce(self) -> None:
-        """Be alive for the others until `leave` or the end of the process."""
+        """Count as alive for other processes until `leave` or the end of this process."""
         self._directory.mkdir(mode=0o700, exist_ok=True)
-        # Locked before it has its name: nobody ever meets it unlocked and takes it for dead.
+        # Locked before it has its name: no process sees it unlocked and takes this one for dead.
         unnamed = self._path if _OPEN_FILES_ARE_FIXED else self._path.with_suffix(".new")
         self._lock = FileLock(unnamed)
         self._lock.acquire()
@@ -70,7 +70,7 @@ class Presence:
             unnamed.rename(self._path)
 
     def leave(self) -> None:
-        """Be gone."""
+        """Count as ended, and remove the file."""
         if self._lock is not None:
             if _OPEN_FILES_ARE_FIXED:
                 self._lock.release()
@@ -79,9 +79,9 @@ class Presence:
             self._lock = None
 
     def is_living(self, holder: str) -> bool:
-        """Whether the process of an identity, with `#` and more behind it or not, is still there.
+        """Whether the process of a holder is alive.
 
-        Of other hosts, and of holders that are no identity, nothing is known: they count as living.
+        Of other hosts, and of holders that are no identity, nothing is known: they count as alive.
         """
         identity = _IDENTITY.fullmatch(holder.partition("#")[0])
         if identity is None or identity["host"] != self.info.host:
@@ -89,14 +89,14 @@ class Presence:
         return self.is_alive(identity["process"])
 
     def is_alive(self, process: str) -> bool:
-        """Whether that process of this host is still there. Clears away what a dead one left."""
+        """Whether a process of this host is alive. Removes the file of one that has died."""
         if process == self.info.process:
             return self._lock is not None
         path = self._directory / f"{process}.json"
         if not path.exists():
             return False
         probe = FileLock(path)
-        # Shared: two who look at a dead one at once don't take each other for it.
+        # Shared: two processes that check a dead one at once must not find each other's lock.
         if not probe.acquire(shared=True):
             return True
         path.unlink(missing_ok=True)
@@ -104,7 +104,7 @@ class Presence:
         return False
 
     def others(self) -> tuple[ProcessInfo, ...]:
-        """The other living processes, oldest first."""
+        """The other processes that are alive, oldest first."""
         found = []
         for path in self._directory.glob("*.json"):
             process = path.stem
@@ -116,7 +116,7 @@ class Presence:
         return tuple(sorted(found, key=lambda info: info.started_at))
 
     def dead(self) -> tuple[str, ...]:
-        """Names of files that dead processes left behind. Only looks; `is_alive` clears."""
+        """Names of the files that dead processes have left. Removes none; `is_alive` does."""
         left = []
         for path in self._directory.glob("*.json"):
             probe = FileLock(path)
@@ -133,7 +133,7 @@ def process_of(holder: str) -> str | None:
 
 
 def command_name(argv: list[str]) -> str:
-    """What to call this process: its program and first word, never an option that may be secret."""
+    """The program and its first word, to show to people; no options, which may be secret."""
     if not argv or argv[0] in ("", "-", "-c"):
         return "python"  # a program that has no name
     path = Path(argv[0])

@@ -1,6 +1,6 @@
-"""Rows as values, and values as bindings: the one place that knows column orders.
+"""Rows as values, and values as bindings: the one module that knows the order of columns.
 
-The stores share their tables' and columns' names, and so this. It runs no SQL.
+Tables and columns have the same names in both databases. It runs no SQL.
 """
 
 from __future__ import annotations
@@ -113,12 +113,12 @@ def check_types(value: msgspec.Struct) -> None:
 
 
 def plain(value: str | None) -> str | None:
-    """What a TEXT column holds, as it was given."""
+    """The text of a TEXT column as it was given."""
     return value if value is None or ESCAPE not in value else decode_text(value)
 
 
 def byte_length(value: str) -> int:
-    """Bytes of a text that is ready for its column, for accounting."""
+    """The size in UTF-8 of a text that is ready for its column."""
     return len(value) if value.isascii() else len(value.encode())
 
 
@@ -129,13 +129,13 @@ def usage_bindings(usage: Usage) -> tuple[int | None, ...]:
 
 def session_from(row: Row) -> Session:
     """A row of SESSION_COLUMNS."""
-    if _ESCAPED in _pack(row):  # the quickest look at fifty columns at once
+    if _ESCAPED in _pack(row):  # the quickest way to check fifty columns at once
         row = _unescape(row, json_at=(24, 25, 49))
     return _session(row)
 
 
 def sessions_from(rows: Sequence[Row]) -> list[Session]:
-    """Rows of SESSION_COLUMNS, looked at all at once."""
+    """Rows of SESSION_COLUMNS; one check for escapes serves all of them."""
     if _ESCAPED in _pack(rows):
         rows = [_unescape(row, json_at=(24, 25, 49)) for row in rows]
     return list(map(_session, rows))
@@ -157,7 +157,7 @@ def _session(row: Row) -> Session:
 
 
 def names_from(rows: Sequence[Row]) -> tuple[SessionName, ...]:
-    """Rows of NAME_COLUMNS. There are many: one look at all, and no call for each."""
+    """Rows of NAME_COLUMNS. There are many: one check for escapes, and no call for each."""
     if _ESCAPED in _pack(rows):
         rows = [_unescape(row, json_at=()) for row in rows]
     return tuple([

@@ -1,7 +1,7 @@
-"""What a store keeps, table by table: names, columns and order, the same in every database.
+"""The tables that a copy brings into another store: names, columns and order of rows.
 
-Only what is told to another store: leases, attachments and processes belong to who is there now,
-indexes to the database that has them. It runs no SQL.
+Leases, attachments and processes are left out, because they belong to running processes; indexes,
+because each database builds its own. It runs no SQL.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 class Table(NamedTuple):
     """One table. `key` is its primary key.
 
-    `ordered`: in which order the rows were made counts, and must be the same in a copy.
+    `ordered`: rows are listed in the order in which they were made, so a copy keeps it.
     """
 
     name: str
@@ -111,9 +111,9 @@ class Mark(NamedTuple):
 
 CHUNK_ROWS = 1000
 CHUNK_BYTES = 4 << 20
-"""What one transaction of a copy writes: about so much, at least a row."""
+"""About how much one transaction of a copy writes; at least one row."""
 
 
-def weigh(row: tuple[object, ...]) -> int:
-    """About how much a row takes."""
+def row_size(row: tuple[object, ...]) -> int:
+    """About how many bytes a row takes."""
     return sum(len(value) for value in row if isinstance(value, str | bytes)) + 8 * len(row)

@@ -40,7 +40,7 @@ from clew.wiring.stores import (
 )
 
 if TYPE_CHECKING:
-    from clew.store.findings import Diagnosis, Finding, Mended
+    from clew.store.diagnosis import Diagnosis, Finding, Repaired
 
 __all__ = [
     "Diagnosis",
@@ -48,7 +48,7 @@ __all__ = [
     "Finding",
     "Gateway",
     "House",
-    "Mended",
+    "Repaired",
     "StoreFacts",
     "back_up_store",
     "copy_source",

@@ -18,11 +18,11 @@ from clew.store import is_postgres, need_postgres, open_store, sqlite_path
 if TYPE_CHECKING:
     from clew.api.sessions import Imported
     from clew.ports import Clock, Store
-    from clew.store.copying import Copied, Source, Target, Tell
-    from clew.store.findings import Advance
-    from clew.store.findings import Diagnosis as Diagnosis  # noqa: PLC0414  # given on
-    from clew.store.findings import Finding as Finding  # noqa: PLC0414  # likewise
-    from clew.store.findings import Mended as Mended  # noqa: PLC0414  # likewise
+    from clew.store.copy import Copied, Source, Target, Tell
+    from clew.store.diagnosis import Advance
+    from clew.store.diagnosis import Diagnosis as Diagnosis  # noqa: PLC0414  # given on
+    from clew.store.diagnosis import Finding as Finding  # noqa: PLC0414  # likewise
+    from clew.store.diagnosis import Repaired as Repaired  # noqa: PLC0414  # likewise
     from clew.store.sqlite.backup import Manifest, Progress, Restored
 
 
@@ -79,7 +79,7 @@ async def describe_store(config: Config) -> StoreFacts:
         return StoreFacts(*await describe(config.store.url))
     import apsw  # noqa: PLC0415  # only who asks about SQLite pays for it
 
-    from clew.store.sqlite.migrating import shipped_migrations  # noqa: PLC0415  # likewise
+    from clew.store.sqlite.schema import shipped_migrations  # noqa: PLC0415  # likewise
 
     return StoreFacts(
         path=str(sqlite_path(config.store.url)),
@@ -134,24 +134,24 @@ async def examine_store(config: Config, *, now: int, full: bool, advance: Advanc
     return examine(path, now=now, home=config.data_dir, full=full, advance=advance)
 
 
-async def mend_store(config: Config, diagnosis: Diagnosis, *, now: int) -> tuple[Mended, ...]:
+async def mend_store(config: Config, diagnosis: Diagnosis, *, now: int) -> tuple[Repaired, ...]:
     """Put right what a diagnosis says can be."""
     if is_postgres(config.store.url):
-        from clew.store.postgres import mending  # noqa: PLC0415
+        from clew.store.postgres.repair import repair_database  # noqa: PLC0415
 
-        return await mending.mend(config.store.url, diagnosis)
-    from clew.store.sqlite.mending import mend  # noqa: PLC0415
+        return await repair_database(config.store.url, diagnosis)
+    from clew.store.sqlite.repair import repair_file  # noqa: PLC0415
 
-    return mend(sqlite_path(config.store.url), diagnosis, now=now, home=config.data_dir)
+    return repair_file(sqlite_path(config.store.url), diagnosis, now=now, home=config.data_dir)
 
 
 async def copy_store(
     source: str, target: str, *, now: int, progress: Progress, tell: Tell
 ) -> Copied:
     """Bring everything of one store into another, new or empty one."""
-    from clew.store.copying import Copying  # noqa: PLC0415
+    from clew.store.copy import StoreCopy  # noqa: PLC0415
 
-    return await Copying(
+    return await StoreCopy(
         copy_source(source, now=now), copy_target(target, now=now), progress=progress, tell=tell
     ).run()
 
@@ -160,10 +160,10 @@ def copy_source(url: str, *, now: int) -> Source:
     """A store as the side that is read, not opened yet."""
     if is_postgres(url):
         need_postgres()
-        from clew.store.postgres.shelf import PostgresSource  # noqa: PLC0415
+        from clew.store.postgres.copy_side import PostgresSource  # noqa: PLC0415
 
         return PostgresSource(url)
-    from clew.store.sqlite.shelf import SqliteSource  # noqa: PLC0415
+    from clew.store.sqlite.copy_side import SqliteSource  # noqa: PLC0415
 
     return SqliteSource(sqlite_path(url), now=now)
 
@@ -172,9 +172,9 @@ def copy_target(url: str, *, now: int) -> Target:
     """A store as the side that is written, not opened yet."""
     if is_postgres(url):
         need_postgres()
-        from clew.store.postgres.shelf import PostgresTarget  # noqa: PLC0415
+        from clew.store.postgres.copy_side import PostgresTarget  # noqa: PLC0415
 
         return PostgresTarget(url)
-    from clew.store.sqlite.shelf import SqliteTarget  # noqa: PLC0415
+    from clew.store.sqlite.copy_side import SqliteTarget  # noqa: PLC0415
 
     return SqliteTarget(sqlite_path(url), now=now)

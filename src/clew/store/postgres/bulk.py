@@ -1,9 +1,9 @@
-"""A record of many messages, as an import makes them: by a few statements, not one for each.
+"""A record of many messages, as an import makes them: a few statements instead of one for each.
 
 Messages come with COPY, into a temporary table and before the session is locked: the server waits
-without an end for a process that stops in the middle of a COPY, and nobody else may have to wait
-for it. Turns that begin and end in the record are written as they are in the end. All else is left
-to `recording`; what a record is, and who may write one, is known to `record`.
+without limit for a process that stops in the middle of a COPY, and no other process may have to
+wait for that one. Turns that begin and end in the record are written in their last state. The other
+changes are applied by `work.record`.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from clew.store.rows import Row, optional, text, whole
 from clew.store.work.record import check_usage, new_message
 
 MANY = 100
-"""Messages of one record that are worth a table of their own."""
+"""Records with more messages than this use a temporary table."""
 
 _COLUMNS = """turn_id, role, content, parts, tool_call_id, tool_name, tool_calls, is_error, model,
   input_tokens, output_tokens, cache_read_tokens, cache_creation_tokens, cost, api_calls"""
 
-# The types are those of the tables, without what they demand: that is asked when rows get there.
+# The types of the tables without their constraints: those are checked when the rows get there.
 _MAKE = f"""
 CREATE TEMPORARY TABLE incoming ON COMMIT DROP AS
 SELECT seq AS place, {_COLUMNS}, at, words, size, partial FROM messages, messages_words WITH NO DATA
@@ -65,10 +65,10 @@ ON CONFLICT DO NOTHING RETURNING id
 
 
 async def stage(connection: Connection, messages: Sequence[AddMessage]) -> bool:
-    """Bring the messages near; False, and nothing done, if they have to go one by one.
+    """Copy the messages into a temporary table; False, and nothing done, if that is not possible.
 
-    That is so for few of them, for a value that `record` will refuse in its turn, and where this
-    user may not make temporary tables.
+    It is not for few messages, for a value that `record` is going to refuse, and where this user
+    may not make temporary tables.
     """
     if len(messages) <= MANY:
         return False
@@ -85,7 +85,7 @@ async def stage(connection: Connection, messages: Sequence[AddMessage]) -> bool:
     sql = "COPY pg_temp.incoming FROM STDIN"
     async with connection.cursor() as cursor, cursor.copy(sql) as copy:
         for row, change in zip(rows, messages, strict=True):
-            # Words are made here, where the server does not take it for idling.
+            # Words are made here, where the server does not take this process for idle.
             await copy.write_row((*row, *vector_of(change.draft.content)))
     return True
 
@@ -98,7 +98,7 @@ def _row(place: int, change: AddMessage) -> Row:
 async def place_staged(
     connection: Connection, session_id: str, ids: Sequence[int], *, head: int, now: int
 ) -> None:
-    """Put what was brought behind the head of the session, which is locked by now."""
+    """Add the messages of the temporary table to the session, which is locked by now."""
     await connection.execute(_PLACE_MESSAGES, (session_id, head, now, list(ids)), prepare=False)
     await connection.execute(_PLACE_WORDS, (list(ids),), prepare=False)
 
@@ -106,7 +106,7 @@ async def place_staged(
 async def place_turns(
     connection: Connection, session_id: str, requested: Sequence[Change], *, head: int, now: int
 ) -> list[Change]:
-    """Write the turns that begin and end in these changes; what remains to be done."""
+    """Write the turns that begin and end in these changes; returns the changes that remain."""
     turns = _whole_turns(requested, head)
     if not turns:
         return list(requested)
@@ -121,7 +121,7 @@ async def place_turns(
 
 
 def _without(requested: Sequence[Change], turns: Mapping[str, _Turn]) -> list[Change]:
-    """The changes without these turns. What those have spent is still to be told the session."""
+    """The changes without these turns. Their usage still has to be added to the session."""
     rest: list[Change] = []
     spent = Usage()
     for change in requested:
@@ -138,7 +138,7 @@ def _without(requested: Sequence[Change], turns: Mapping[str, _Turn]) -> list[Ch
 
 
 class _Turn(msgspec.Struct):
-    """A turn as far as the changes have told it."""
+    """A turn as the changes describe it."""
 
     start: StartTurn
     first_seq: int
@@ -164,12 +164,12 @@ class _Turn(msgspec.Struct):
 
 
 def _whole_turns(requested: Sequence[Change], head: int) -> dict[str, _Turn]:
-    """Turns that do nothing but begin and end, by name; up to the first that does more.
+    """Turns that do nothing but begin and end, by id; up to the first that does more.
 
-    Not beyond it, for turns are kept in the order in which they began.
+    Not beyond it, because turns are kept in the order in which they began.
     """
     turns: dict[str, _Turn] = {}
-    early: set[str] = set()  # spoken of before they begin: `recording` says what it thinks of that
+    early: set[str] = set()  # named before they begin: left to `work.record`, which refuses them
     for change in requested:
         match change:
             case AddMessage():
@@ -183,7 +183,7 @@ def _whole_turns(requested: Sequence[Change], head: int) -> dict[str, _Turn]:
             case EndTurn(turn_id=name) if name in turns and turns[name].end is None:
                 turns[name].end = change
             case UndoTurn(turn_id=name) | RedoTurn(turn_id=name) if name in turns:
-                pass  # which asks no more than that it is there
+                pass  # it only needs the turn to exist
             case _:
                 name = str(getattr(change, "turn_id", ""))
                 if name in turns:

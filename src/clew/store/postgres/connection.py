@@ -1,8 +1,7 @@
-"""Connections to PostgreSQL: how one is opened, and the few that a process keeps open.
+"""Connections to PostgreSQL, and the pool that a process keeps.
 
-The pool is our own, for three things that a store needs of it: one that the server has ended is
-noticed before it is used, who waits for a server that is away waits a bounded time, and nothing
-runs in the background. What is asked over a connection is the business of the modules beside this.
+The pool is our own, for three reasons: a connection that the server has ended is noticed before it
+is used, waiting for a server that is away is bounded, and nothing runs in the background.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from clew.errors import InvalidInput
 from clew.ports import Clock
 from clew.store.rows import Row
 
-# What it warns of is raised as an error anyway; nobody asked for it on the screen.
+# Its warnings are also raised as errors, and would only clutter the screen.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 T = TypeVar("T")
@@ -92,7 +91,7 @@ class Connection(AsyncConnection[Row]):
         self._cursors[""] = cursor
 
     def _take(self, sql: str) -> AsyncCursor[Row]:
-        """Its cursor. While it is used nobody else has it."""
+        """The cursor of a statement, or a new one; taken out while it is used."""
         if len(self._cursors) > CURSORS:
             self._cursors.clear()
         return self._cursors.pop(sql, None) or self.cursor()
@@ -106,11 +105,11 @@ Durability = Literal["full", "normal"]
 
 CURSORS = 16
 KEPT_ROWS = 250
-"""How many cursors are kept for the next query, and the most rows of an answer, whose memory goes
-with them."""
+"""How many cursors are kept for the next query. One keeps the memory of its last result, so one
+with more rows is not kept."""
 
 CONNECTIONS = 8
-"""Most that one process has, besides the one that listens."""
+"""Most that one process has, besides the one that listens for notifications."""
 
 PATIENCE = 10.0
 """Seconds that a call waits for a server that is away."""
@@ -125,9 +124,9 @@ _DEFAULTS: dict[str, Any] = {
     "fallback_application_name": "clew",
 }
 
-# No wait without an end: for a lock, for an answer, or for a process that stopped in the middle of
-# a transaction. (Hence no pipelines: in one, the server does not take such a process for idle.)
-# Whoever was only slow begins its transaction anew: see `Database.write`.
+# Every wait is bounded: for a lock, for an answer, and for a process that stopped in the middle of
+# a transaction. (Hence no pipelines: in one, the server does not take such a process for idle.) A
+# process that was only slow repeats its transaction: see `Database.write`.
 _SETTINGS = """
 SET lock_timeout = '20s'; SET idle_in_transaction_session_timeout = '2s';
 SET statement_timeout = '60s'; SET jit = off; SET client_min_messages = warning;
@@ -135,23 +134,23 @@ SET statement_timeout = '60s'; SET jit = off; SET client_min_messages = warning;
 
 
 def conninfo_of(url: str) -> str:
-    """What libpq is given for a URL."""
+    """The connection string of libpq for a URL."""
     try:
         given = conninfo_to_dict(url)
     except psycopg.Error as error:
-        # libpq quotes what it can't read, and that may be the password; so does its traceback.
+        # libpq quotes what it can't read, and that may be the password; so would the traceback.
         raise InvalidInput(
             f"That is no URL of a PostgreSQL database ({_unquoted(error)}). "
             "Use postgresql://user@host/database."
         ) from None
     if "@" in str(given.get("host", "")):
-        # Said here, or the end of a password would be looked up as a host, and shown.
+        # Otherwise the end of a password would be looked up as a host, and shown.
         raise InvalidInput("An @ in the user or password of a URL has to be written %40.")
     return make_conninfo(**{**_DEFAULTS, **given, "client_encoding": "utf8"})
 
 
 def place_of(url: str) -> str:
-    """A URL as people may read it: without its password."""
+    """A URL to show to people: without its password."""
     given = conninfo_to_dict(url)
     host, port, name = given.get("host"), given.get("port"), given.get("dbname")
     where = f"{host or 'localhost'}" + (f":{port}" if port else "")
@@ -163,7 +162,7 @@ async def connect(
 ) -> Connection:
     """Open a connection, outside of any transaction. Bindings are `$1`, `$2` …"""
     connection = await Connection.connect(conninfo, autocommit=True, cursor_factory=AsyncRawCursor)
-    # One type for whole numbers: statements are prepared once, and sums never overflow on the way.
+    # One type for whole numbers: statements are prepared once, and sums don't overflow.
     connection.adapters.register_dumper(int, Int8Dumper)
     connection.clock = clock
     relaxed = "SET synchronous_commit = off;" if durability == "normal" else ""
@@ -176,7 +175,7 @@ async def connect(
 
 
 class Pool:
-    """Connections that are taken, used by one task, and given back."""
+    """Connections, each used by one task at a time."""
 
     def __init__(self, open_connection: Callable[[], Awaitable[Connection]]) -> None:
         self._open = open_connection
@@ -184,21 +183,21 @@ class Pool:
         self._free = asyncio.Semaphore(CONNECTIONS)
 
     async def take(self, deadline: float) -> Connection:
-        """A connection that works as far as can be seen; a driver error after the deadline."""
+        """A connection that seems to work; a driver error after the deadline."""
         await self._free.acquire()
         try:
             while self._idle:
                 connection = self._idle.pop()
-                if is_sound(connection):
+                if is_usable(connection):
                     return connection
                 await connection.close()
-            return await insist(self._open, deadline)
+            return await keep_trying(self._open, deadline)
         except BaseException:
             self._free.release()
             raise
 
     async def give(self, connection: Connection) -> None:
-        """Take a connection back; one that is in no state to be used again is ended."""
+        """Take a connection back; one that can't be used again is closed."""
         self._free.release()
         if connection.pgconn.transaction_status == TransactionStatus.IDLE:
             self._idle.append(connection)
@@ -206,17 +205,17 @@ class Pool:
             await connection.close()
 
     async def add(self, connection: Connection) -> None:
-        """One more that is idle."""
+        """Add an idle connection."""
         self._idle.append(connection)
 
     async def close(self) -> None:
-        """End those that are idle."""
+        """Close the idle connections."""
         while self._idle:
             await self._idle.pop().close()
 
 
-def is_sound(connection: Connection) -> bool:
-    """Whether an idle connection is still there. The server has nothing to say but good-bye."""
+def is_usable(connection: Connection) -> bool:
+    """Whether an idle connection is still open. All that the server could send is its end."""
     if connection.closed:
         return False
     poll = select.poll()
@@ -224,7 +223,7 @@ def is_sound(connection: Connection) -> bool:
     return not poll.poll(0)
 
 
-async def insist(attempt: Callable[[], Awaitable[T]], deadline: float) -> T:
+async def keep_trying(attempt: Callable[[], Awaitable[T]], deadline: float) -> T:
     """Try to connect until it works or the time is over, with short jittered naps."""
     while True:
         try:
@@ -237,3 +236,19 @@ async def insist(attempt: Callable[[], Awaitable[T]], deadline: float) -> T:
 
 def _unquoted(error: Exception) -> str:
     return " ".join(str(error).partition('"')[0].split()).rstrip(" :") or "can't be read"
+
+
+async def connect_first(
+    connect: Callable[[], Awaitable[Connection]], patience: float
+) -> Connection:
+    """Connect; a server that is starting is waited for, one that is not there fails at once."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            return await connect()
+        except psycopg.OperationalError as error:
+            # libpq gives no code here, only the sentence.
+            starting = "starting up" in str(error) or "shutting down" in str(error)
+            if not starting or time.monotonic() > deadline:
+                raise
+        await asyncio.sleep(0.1)

@@ -1,8 +1,8 @@
-"""The open database: its schema, its connections, its clock.
+"""The open database: its schema, its connections, its clock. It is PostgreSQL's `work.Engine`.
 
-Everything above asks for `read(job)`, `snapshot(job)` or `write(job)`; this module sees to it that
-a write returns after its commit, that errors come in clew's words, and that a lost connection is
-opened again. A job is only run a second time when it is certain that the first did nothing.
+Other modules ask for `read(job)`, `snapshot(job)` or `write(job)`. A write returns after its
+commit, errors of the driver are raised as clew's, and a lost connection is opened again. A job runs
+a second time only if it is certain that the first run changed nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from clew.core.ids import is_id
 from clew.core.turn import Attachment, Lease
 from clew.errors import StoreClosed
 from clew.ports import Clock
-from clew.store.postgres import migrating, opening
+from clew.store.migrations import Migration
+from clew.store.postgres import schema
 from clew.store.postgres.connection import (
     PATIENCE,
     Connection,
@@ -30,11 +31,11 @@ from clew.store.postgres.connection import (
     Job,
     Pool,
     connect,
+    connect_first,
     conninfo_of,
     place_of,
 )
-from clew.store.postgres.failures import DRIVER_ERRORS, is_repeatable, translate
-from clew.store.postgres.migrating import Migration
+from clew.store.postgres.errors import DRIVER_ERRORS, is_repeatable, translate
 from clew.store.postgres.presence import CHANNEL, Presence, list_processes
 from clew.store.presence import ProcessInfo, process_of
 from clew.store.work.transaction import Dialect, Transaction
@@ -42,7 +43,7 @@ from clew.store.work.transaction import Dialect, Transaction
 T = TypeVar("T")
 
 REPEATS = 5
-"""How often a transaction is tried that PostgreSQL ended for the sake of another."""
+"""How often a transaction is tried that PostgreSQL ends because of another one."""
 
 DIALECT = Dialect(
     preview_columns=("preview", "preview_key"),
@@ -59,7 +60,7 @@ SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 class Database:
-    """One database, open in this process: `work.Engine` for PostgreSQL."""
+    """One database, open in this process."""
 
     dialect = DIALECT
 
@@ -86,16 +87,16 @@ class Database:
         self._closed = False
 
     async def open(self, migrations: Sequence[Migration] | None = None) -> None:
-        """Bring the schema up to date and be present. On any error nothing stays open."""
-        steps = migrating.shipped_migrations() if migrations is None else migrations
+        """Bring the schema up to date and count as alive. After an error nothing is open."""
+        steps = schema.shipped_migrations() if migrations is None else migrations
         connection: Connection | None = None
         try:
-            connection = await opening.connect_first(self._connect, self._patience)
-            version = await migrating.stored_version(connection, self.place, steps[-1].number)
+            connection = await connect_first(self._connect, self._patience)
+            version = await schema.stored_version(connection, self.place, steps[-1].number)
             if version == 0:
-                await migrating.apply(connection, steps, self.place)
+                await schema.apply(connection, steps, self.place)
             elif version < steps[-1].number:
-                await opening.migrate_alone(connection, steps, self.place)
+                await schema.migrate_alone(connection, steps, self.place)
             await self.presence.announce(connection)
         except DRIVER_ERRORS as error:
             await _end(connection)
@@ -109,8 +110,7 @@ class Database:
     async def read(self, job: Job[T]) -> T:
         """Run a query, or several that need not agree with each other.
 
-        In the caller's own task: who is cancelled while reading needs no answer any more, and the
-        driver tells the server so.
+        It runs in the caller's own task: if that is cancelled, the driver tells the server.
         """
         self.check_open()
         self._reading += 1
@@ -137,11 +137,12 @@ class Database:
     ) -> T:
         """Run a job in a transaction; returns after its commit.
 
-        `about` is the session that others are told of. Jobs of one `lane` wait for each other here,
-        not on connections. A `repeatable` job may be run again when its fate is not known.
+        `about` is the session that other processes are told of. Jobs of one `lane` wait for each
+        other here, without a connection. A `repeatable` job may be run again when it is not known
+        whether it was committed.
         """
         sent = False
-        # Two statements in one go, and so without bindings: an id is made of digits and hyphens.
+        # Two statements in one go can have no bindings; an id is made of digits and hyphens.
         commit = f"SELECT pg_notify('{CHANNEL}', '{about if is_id(about) else ''}'); COMMIT"
 
         async def run(connection: Connection) -> T:
@@ -158,7 +159,7 @@ class Database:
     async def statement(
         self, job: Job[T], *, lane: str | None = None, repeatable: bool = False
     ) -> T:
-        """Run one statement that is a transaction of its own, and tells others itself."""
+        """Run one statement that is a transaction of its own and notifies others itself."""
         return await self._finish(self._in_lane(lane, job, lambda: repeatable))
 
     async def _in_lane(self, lane: str | None, job: Job[T], may_repeat: Callable[[], bool]) -> T:
@@ -195,12 +196,12 @@ class Database:
                 await self._pool.give(connection)
 
     async def _finish(self, work: Coroutine[Any, Any, T]) -> T:
-        """Bring work to its end even if whoever waits for it is cancelled."""
+        """Finish work even if the task that waits for it is cancelled."""
         if self._closed:
             work.close()
             raise StoreClosed("The store is closed.")
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        task = asyncio.create_task(_bring(work, answer))
+        task = asyncio.create_task(_answer(work, answer))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return await answer
@@ -253,7 +254,7 @@ class Database:
             raise StoreClosed("The store is closed.")
 
     async def close(self) -> None:
-        """Finish what is under way, and let go."""
+        """Finish what is under way, and close all connections."""
         self._closed = True
         while self._running:
             await asyncio.gather(*self._running, return_exceptions=True)
@@ -263,17 +264,17 @@ class Database:
         await self._pool.close()
 
 
-async def _bring(work: Coroutine[Any, Any, T], answer: asyncio.Future[T]) -> None:
-    """Do the work, and answer whoever still waits for it.
+async def _answer(work: Coroutine[Any, Any, T], answer: asyncio.Future[T]) -> None:
+    """Do the work, and set the answer if a task still waits for it.
 
-    What `asyncio.shield` does, with one round of the event loop less on every call.
+    Like `asyncio.shield`, with one iteration of the event loop less.
     """
     try:
         result = await work
     except asyncio.CancelledError:
         answer.cancel()
         raise
-    except Exception as error:  # noqa: BLE001  # it is raised where it is waited for
+    except Exception as error:  # noqa: BLE001  # raised in the task that waits
         if not answer.done():
             answer.set_exception(error)
     else:

@@ -1,7 +1,8 @@
-"""Is the store in PostgreSQL sound? Checks that only look, and may run beside everybody.
+"""The checks of `clew doctor` for a PostgreSQL store. They change nothing, and others go on.
 
-The server, the way to it and who else is there. Whether the rows are in step with each other is
-looked at by `soundness`; what can be put right is done by `mending`.
+First the server and the connection to it, then which processes have the store open, then the rows:
+what the server promises (references) is asked of it, what clew promises (counters, the search
+index) is counted anew. `repair` does what can be repaired.
 """
 
 from __future__ import annotations
@@ -9,28 +10,31 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import AsyncIterator, Callable
+from typing import NamedTuple
 
 import psycopg
 
-from clew.core.names import counted, format_bytes
+from clew.core.names import counted, format_bytes, format_count
+from clew.core.text import decode_text
 from clew.errors import ClewError
-from clew.store.findings import FIX, Advance, Diagnosis, Finding
-from clew.store.postgres import migrating
+from clew.store.diagnosis import FIX, SAMPLE, Advance, Diagnosis, Finding, some
+from clew.store.postgres import schema
 from clew.store.postgres.connection import (
     Connection,
     connect,
     conninfo_of,
     place_of,
 )
-from clew.store.postgres.failures import DRIVER_ERRORS, translate
-from clew.store.postgres.soundness import check_counters, check_index, check_references
+from clew.store.postgres.errors import DRIVER_ERRORS, translate
+from clew.store.postgres.words import vector_of
 from clew.store.presence import ProcessInfo
+from clew.store.work.thread import hidden_messages
 
 OLDEST = 14
-"""The oldest server that everything here was written for."""
+"""The oldest version of PostgreSQL that clew is written for."""
 
 SLOW = 50.0
-"""Milliseconds of one round to the server, above which every command feels it."""
+"""Milliseconds of one round trip to the server, above which commands feel slow."""
 
 _BACK_UP = "Make a backup before: pg_dump --format custom --file clew.dump URL."
 
@@ -51,6 +55,34 @@ SELECT process, host, pid, version, command, started_at,
 """
 
 
+_STEP = 500
+
+_REFERENCES = """
+SELECT conrelid::regclass::text, confrelid::regclass::text, a.attname, b.attname, convalidated
+FROM pg_constraint
+JOIN pg_attribute a ON a.attrelid = conrelid AND a.attnum = conkey[1]
+JOIN pg_attribute b ON b.attrelid = confrelid AND b.attnum = confkey[1]
+WHERE contype = 'f' AND connamespace = current_schema()::regnamespace
+"""
+
+_SOME_MESSAGES = """
+SELECT m.id, m.content
+FROM messages m
+WHERE m.id IN (
+  SELECT id FROM (SELECT id FROM messages ORDER BY id DESC LIMIT $1) newest
+  UNION
+  SELECT (SELECT id FROM messages WHERE id >= thrown.at ORDER BY id LIMIT 1)
+  FROM (SELECT (random() * (SELECT max(id) FROM messages))::bigint AS at
+        FROM generate_series(1, $1)) thrown)
+"""
+
+_NEXT_MESSAGES = """
+SELECT m.id, m.content
+FROM messages m
+WHERE m.id > $1 ORDER BY m.id LIMIT $2
+"""
+
+
 async def describe(url: str) -> tuple[str, str, int]:
     """Where a store is, its engine, and the schema that this clew has."""
     place = place_of(url) if conninfo_of(url) else ""
@@ -62,19 +94,19 @@ async def describe(url: str) -> tuple[str, str, int]:
             await connection.close()
     except DRIVER_ERRORS as error:
         raise translate(error, place) from error
-    return place, f"PostgreSQL {version}", migrating.shipped_migrations()[-1].number
+    return place, f"PostgreSQL {version}", schema.shipped_migrations()[-1].number
 
 
 async def examine(url: str, *, full: bool = False, advance: Advance = lambda _: None) -> Diagnosis:
-    """Look at everything: a sample of the rows, or all of them with `full`."""
+    """Check everything: a sample of the rows, or all of them with `full`."""
     place = place_of(url) if conninfo_of(url) else ""
     findings: list[Finding] = []
     try:
         connection = await connect(conninfo_of(url))
         try:
             await connection.execute("SET statement_timeout = '10min'")
-            looking = _look(connection, url, full=full, advance=advance)
-            findings.extend([finding async for finding in looking])
+            checking = _check(connection, url, full=full, advance=advance)
+            findings.extend([finding async for finding in checking])
         finally:
             await connection.close()
     except DRIVER_ERRORS as error:
@@ -86,7 +118,7 @@ async def examine(url: str, *, full: bool = False, advance: Advance = lambda _: 
     return Diagnosis(tuple(findings), usable=False)
 
 
-async def _look(
+async def _check(
     connection: Connection, url: str, *, full: bool, advance: Advance
 ) -> AsyncIterator[Finding]:
     place = place_of(url)
@@ -97,22 +129,22 @@ async def _look(
     advance(1)
     yield await _check_notifications(connection, url)
     advance(1)
-    latest = migrating.shipped_migrations()[-1].number
-    version = await migrating.stored_version(connection, place, latest)
+    latest = schema.shipped_migrations()[-1].number
+    version = await schema.stored_version(connection, place, latest)
     if version == 0:
         yield Finding("store", "ok", f"there is none in {place} yet", "The first start makes it.")
         return
     if version < latest:
         what = f"{version}, this clew has {latest}"
         yield Finding("schema", "warning", what, f"The next start updates it. {_BACK_UP}")
-        return  # the other checks ask for what the update brings
+        return  # the other checks need what the update brings
     yield Finding("schema", "ok", str(version))
     advance(1)
     checks: tuple[Callable[..., AsyncIterator[Finding]], ...] = (
         _check_processes,
-        check_references,
-        check_counters,
-        check_index,
+        _check_references,
+        _check_counters,
+        _check_index,
     )
     for check in checks:
         # All that a check reads is of one moment.
@@ -165,7 +197,7 @@ async def _check_latency(connection: Connection) -> Finding:
 
 
 async def _check_notifications(connection: Connection, url: str) -> Finding:
-    """Whether one connection hears of what another does; with some poolers it never would."""
+    """Whether one connection receives what another notifies; behind some poolers none does."""
     try:
         await connection.execute("LISTEN clew_doctor")
     except psycopg.errors.ReadOnlySqlTransaction:
@@ -175,15 +207,15 @@ async def _check_notifications(connection: Connection, url: str) -> Finding:
         await other.execute("NOTIFY clew_doctor")
     finally:
         await other.close()
-    heard = [each async for each in connection.notifies(timeout=_PATIENCE, stop_after=1)]
+    received = [each async for each in connection.notifies(timeout=_PATIENCE, stop_after=1)]
     await connection.execute("UNLISTEN clew_doctor")
-    if heard:
+    if received:
         return Finding("notifications", "ok", "arrive")
     advice = "A PgBouncer in between has to be in session mode."
     return Finding("notifications", "problem", "do not arrive", advice)
 
 
-async def _check_processes(connection: Connection, *, full: bool) -> AsyncIterator[Finding]:  # noqa: ARG001  # always whole
+async def _check_processes(connection: Connection, *, full: bool) -> AsyncIterator[Finding]:  # noqa: ARG001  # it always checks all
     rows = await connection.fetch(_PROCESSES)
     living = [str(ProcessInfo(*row[:6])) + f" on {row[1]}" for row in rows if row[6]]
     what = f"open in {'; '.join(living)}" if living else "nobody else has it open"
@@ -192,3 +224,129 @@ async def _check_processes(connection: Connection, *, full: bool) -> AsyncIterat
     if dead:
         what = f"{counted(dead, 'row')} left behind by processes that died"
         yield Finding("process rows", "warning", what, FIX, "processes")
+
+
+# --- rows -------------------------------------------------------------------------------------
+
+
+async def _check_references(connection: Connection, *, full: bool) -> AsyncIterator[Finding]:
+    """The server keeps references, unless its constraints were removed; `full` checks the rows."""
+    wanted = sum(step.sql.count("REFERENCES ") for step in schema.shipped_migrations())
+    rows = await connection.fetch(_REFERENCES)
+    broken = [f"{row[0]}.{row[2]} is not checked" for row in rows if not row[4]]
+    if len(rows) < wanted:
+        broken.append(f"{counted(wanted - len(rows), 'constraint')} missing")
+    for table, other, column, key, _ in rows if full else ():
+        ((count,),) = await connection.fetch(
+            f"""SELECT count(*) FROM {table} a WHERE a.{column} IS NOT NULL
+                AND NOT EXISTS (SELECT 1 FROM {other} b WHERE b.{key} = a.{column})""",
+        )
+        if count:
+            broken.append(f"{format_count(count)} in {table} belong to nothing")
+    if broken:
+        advice = "Somebody changed it by hand: restore it with pg_restore from a pg_dump."
+        yield Finding("references", "problem", ", ".join(broken), advice)
+    else:
+        what = "every row belongs somewhere" if full else f"the server keeps all {len(rows)}"
+        yield Finding("references", "ok", what)
+
+
+async def _check_counters(connection: Connection, *, full: bool) -> AsyncIterator[Finding]:
+    """`head` and gaps are the thread itself and can't be recomputed; the counters can."""
+    wrong, torn = [], []
+    sessions = await connection.fetch(
+        "SELECT id FROM sessions WHERE purged_at IS NULL ORDER BY updated_at DESC LIMIT $1",
+        (None if full else SAMPLE,),
+    )
+    for (session_id,) in sessions:
+        counters = await count_session(connection, session_id)
+        if not counters.whole:
+            torn.append(session_id)
+        elif counters.stored != counters.actual:
+            wrong.append(session_id)
+    if torn:
+        what = f"messages are missing from {some(torn)}"
+        yield Finding("threads", "problem", what, "Restore it with pg_restore from a pg_dump.")
+    if wrong:
+        yield Finding("counters", "problem", f"wrong for {some(wrong)}", FIX, "counters")
+    if not torn and not wrong:
+        yield Finding("counters", "ok", f"right for {counted(len(sessions), 'session')}")
+
+
+class Counters(NamedTuple):
+    """(message_count, content_bytes) as stored and as counted; `whole`: no message is missing."""
+
+    stored: tuple[int, int]
+    actual: tuple[int, int]
+    whole: bool
+
+
+async def count_session(connection: Connection, session_id: str) -> Counters:
+    """Count a session's thread anew."""
+    row = await connection.one(
+        """SELECT message_count, content_bytes, head, coalesce(forked_at_seq, 0),
+                  (SELECT count(*) FROM messages WHERE session_id = s.id),
+                  (SELECT coalesce(max(seq), 0) FROM messages WHERE session_id = s.id),
+                  (SELECT coalesce(sum(size), 0)::bigint FROM scratchpad WHERE session_id = s.id),
+                  (SELECT coalesce(sum(octet_length(content) + coalesce(octet_length(parts), 0)
+                          + coalesce(octet_length(tool_calls), 0)), 0)::bigint
+                   FROM messages WHERE session_id = s.id)
+           FROM sessions s WHERE id = $1""",
+        (session_id,),
+    )
+    assert row is not None
+    count, size, head, knot, own, last, scratch, said = row
+    shown = head - await hidden_messages(connection, session_id, head)
+    whole = own == head - knot and (last == head or own == 0)
+    return Counters((count, size), (shown, said + scratch), whole)
+
+
+async def _check_index(connection: Connection, *, full: bool) -> AsyncIterator[Finding]:
+    ((messages, indexed),) = await connection.fetch(
+        "SELECT (SELECT count(*) FROM messages), (SELECT count(*) FROM messages_words)",
+    )
+    if messages != indexed:
+        what = f"{format_count(indexed)} of {counted(messages, 'message')} indexed"
+        yield Finding("search index", "problem", what, FIX, "index")
+    elif lost := await find_unindexed(
+        connection, await connection.fetch(_SOME_MESSAGES, (SAMPLE,))
+    ):
+        what = f"messages can't be found: rows {some([str(each) for each in lost])}"
+        yield Finding("search index", "problem", what, FIX, "index")
+    else:
+        yield Finding("search index", "ok", f"in step, {counted(messages, 'message')}")
+    if full:
+        wrong = [str(each) async for each in list_unindexed(connection)]
+        if wrong:
+            what = f"differs from the messages: {some(wrong)}"
+            yield Finding("whole index", "problem", what, FIX, "index")
+        else:
+            yield Finding("whole index", "ok", "compared with every message")
+
+
+async def list_unindexed(connection: Connection) -> AsyncIterator[int]:
+    """Every message that the index does not have as it should."""
+    last = 0
+    while rows := await connection.fetch(_NEXT_MESSAGES, (last, _STEP)):
+        for row_id in await find_unindexed(connection, rows):
+            yield row_id
+        last = rows[-1][0]
+
+
+async def find_unindexed(connection: Connection, rows: list[tuple[object, ...]]) -> list[int]:
+    """Which of these messages the index does not have as it should; the server compares."""
+    wanted = [vector_of(decode_text(str(content))) for _, content, *_ in rows]
+    found = await connection.fetch(
+        """SELECT given.id FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::boolean[])
+             AS given (id, words, size, partial)
+           LEFT JOIN messages_words w ON w.message_id = given.id
+           WHERE (w.words, w.size, w.partial)
+             IS DISTINCT FROM (given.words::tsvector, given.size::integer, given.partial)""",
+        (
+            [row[0] for row in rows],
+            [vector.words for vector in wanted],
+            [vector.size for vector in wanted],
+            [vector.partial for vector in wanted],
+        ),
+    )
+    return [row_id for (row_id,) in found]

@@ -1,10 +1,10 @@
 """Which processes are alive, and whether anything was committed: one connection that listens.
 
-Every process holds an advisory lock on this connection, so that the server lets go of it the moment
-the process ends, on whatever host it is. Who leaves in order also takes its row away. A row whose
-lock is free for a second is a dead process's, and whoever sees it takes it away: in a transaction,
-a process lives if it has a row. The second is for those whose connection alone was lost: they come
-back by themselves, at once.
+Every process has a row in `processes`, and holds an advisory lock on this connection, which the
+server releases the moment the process ends, on whatever host it is. A process that closes the store
+removes its row. A row whose lock is free for a second belongs to a dead process, and any process
+that sees it removes it: inside a transaction, a process is alive if it has a row. The second is for
+a process that has only lost this connection, which it opens again at once.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from collections.abc import Awaitable, Callable, Iterable
 import psycopg
 
 from clew.errors import StoreBusy
-from clew.store.postgres.connection import Connection, insist
+from clew.store.postgres.connection import Connection, keep_trying
 from clew.store.presence import ProcessInfo, command_name, process_of
 from clew.store.work.transaction import Transaction
 
 CHANNEL = "clew"
 
 OPEN = 0x636C6577_00000002
-"""The advisory lock that all who have the store open share; who migrates has it alone."""
+"""The advisory lock that all processes with the store open share; a migration has it alone."""
 
 GRACE = 1.0
 """Seconds that a lock may be free before its process counts as dead."""
@@ -50,9 +50,14 @@ SELECT process FROM processes
 WHERE process = ANY ($1) AND pg_try_advisory_xact_lock_shared(lock)
 """
 
-_BURY = """
+_REMOVE_DEAD = """
 DELETE FROM processes WHERE process = ANY ($1) AND pg_try_advisory_xact_lock_shared(lock)
 RETURNING process
+"""
+
+_LIVING = """
+SELECT process, host, pid, version, command, started_at FROM processes
+WHERE NOT pg_try_advisory_xact_lock_shared(lock) ORDER BY started_at
 """
 
 
@@ -78,19 +83,19 @@ class Presence:
         )
         self._connection: Connection | None = None
         self._asking = asyncio.Lock()
-        self._coming_back: asyncio.Task[None] | None = None
+        self._reconnecting: asyncio.Task[None] | None = None
         self._count = 0
         self._watched = -1
 
     @property
     def identity(self) -> str:
-        """What this process is called where others must be able to see whether it lives."""
+        """The identity of this process, see `ports.Processes`."""
         return f"{self.info.process}@{self.info.host}"
 
-    # --- being there --------------------------------------------------------------------------
+    # --- this process -------------------------------------------------------------------------
 
     async def announce(self, connection: Connection) -> None:
-        """Be alive for the others, on this connection, until `leave` or the end of the process."""
+        """Count as alive for other processes, on this connection, until `leave` or the end."""
         info = self.info
         await connection.execute(_LISTEN, prepare=False)
         try:
@@ -111,39 +116,39 @@ class Presence:
             ),
         )
         self._connection = connection
-        self._count += 1  # whatever was said while nobody listened
+        self._count += 1  # for notifications that were missed meanwhile
         connection.add_notify_handler(self._hear)
         self._watch()
 
     async def leave(self) -> None:
-        """Be gone, for all to see."""
-        if self._coming_back is not None:
-            self._coming_back.cancel()
+        """Count as ended."""
+        if self._reconnecting is not None:
+            self._reconnecting.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._coming_back
+                await self._reconnecting
         self._unwatch()
         connection, self._connection = self._connection, None
         if connection is not None:
-            with contextlib.suppress(psycopg.Error):  # lost: the server has let go by itself
+            with contextlib.suppress(psycopg.Error):  # lost: the server has released the lock
                 await connection.execute(
                     "DELETE FROM processes WHERE process = $1", (self.info.process,)
                 )
                 await connection.execute("SELECT pg_advisory_unlock_all()")
             await connection.close()
 
-    # --- hearing ------------------------------------------------------------------------------
+    # --- notifications ------------------------------------------------------------------------
 
     async def pulse(self) -> int:
-        """A number that has moved if anybody committed anything before this was called."""
+        """A number that has changed if any process has committed since it was last asked."""
         async with self._asking:
             deadline = time.monotonic() + self._patience
             while True:
                 if self._connection is None:
-                    await self._come_back(deadline)
+                    await self._reconnect(deadline)
                 assert self._connection is not None
                 self._unwatch()
                 try:
-                    # What was notified before an answer comes before that answer.
+                    # Notifications that came before an answer are received before it.
                     await self._connection.execute("SELECT")
                     self._drain()
                 except psycopg.OperationalError:
@@ -173,16 +178,16 @@ class Presence:
             self._watched = -1
 
     def _on_readable(self) -> None:
-        """Something came while nobody asked: a notification, or the end of the connection."""
+        """Receive what came meanwhile: notifications, or the end of the connection."""
         assert self._connection is not None
         try:
             self._connection.pgconn.consume_input()
             self._drain()
         except psycopg.OperationalError:
             self._lose()
-            self._coming_back = asyncio.create_task(self._return())
+            self._reconnecting = asyncio.create_task(self._reconnect_later())
 
-    # --- coming back --------------------------------------------------------------------------
+    # --- reconnecting -------------------------------------------------------------------------
 
     def _lose(self) -> None:
         self._unwatch()
@@ -190,34 +195,34 @@ class Presence:
             self._connection.pgconn.finish()
             self._connection = None
 
-    async def _return(self) -> None:
-        """Be there again as soon as the server is."""
+    async def _reconnect_later(self) -> None:
+        """Connect again as soon as the server is there."""
         pause = 0.05
         while self._connection is None:
             async with self._asking:
                 if self._connection is None:
                     with contextlib.suppress(psycopg.Error, StoreBusy):
-                        await self._come_back(deadline=0)
+                        await self._reconnect(deadline=0)
                         return
             await asyncio.sleep(pause * random.uniform(0.5, 1))  # noqa: S311  # jitter, no secret
             pause = min(pause * 2, 1.0)
 
-    async def _come_back(self, deadline: float) -> None:
-        connection = await insist(self._open, deadline)
+    async def _reconnect(self, deadline: float) -> None:
+        connection = await keep_trying(self._open, deadline)
         try:
             await self.announce(connection)
         except BaseException:
             await connection.close()
             raise
 
-    # --- the others ---------------------------------------------------------------------------
+    # --- other processes ----------------------------------------------------------------------
 
     async def find_dead(
         self,
         holders: Iterable[str],
         read: Callable[[str, tuple[object, ...]], Awaitable[list[str]]],
     ) -> set[str]:
-        """Which of these holders' processes have ended without saying so; their rows go.
+        """Which of these holders' processes have died; their rows are removed.
 
         `read` runs one statement and returns its first column.
         """
@@ -229,7 +234,7 @@ class Presence:
                 break
             if suspects:
                 await asyncio.sleep(GRACE / 10)
-        return set(await read(_BURY, (suspects,))) if suspects else set()
+        return set(await read(_REMOVE_DEAD, (suspects,))) if suspects else set()
 
 
 def _lock_of(process: str) -> int:
@@ -239,3 +244,9 @@ def _lock_of(process: str) -> int:
 async def list_processes(tx: Transaction) -> set[str]:
     """The processes that are alive, as far as is known at this moment."""
     return {process for (process,) in await tx.fetch("SELECT process FROM processes")}
+
+
+async def list_living(tx: Transaction) -> tuple[str, ...]:
+    """The processes that have the store open, as people read them."""
+    rows = await tx.fetch(_LIVING)
+    return tuple(str(ProcessInfo(*row)) for row in rows)

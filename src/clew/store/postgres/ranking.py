@@ -1,8 +1,7 @@
-"""The statement of a search: which messages match, how good each is, which of them a page shows.
+"""The statement of a search: which messages match, how they rank, which of them a page shows.
 
-PostgreSQL does all of it, and only the rows of the page come over. Which words are asked for is
-known to `words`, where to look to `scope`; how much time there is, and what a hit looks like, to
-`search`. The numbers are those of `core.ranking`.
+PostgreSQL does all of it, and only the rows of the page are transferred. `words` has the query,
+`scope` the filters, `search` the time limit and the hits. The numbers are those of `core.ranking`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _SAMPLE = 500
 LONGEST = 4 * MAX_INDEXED + 1
 """Characters of a message that a snippet can need: `encode_text` makes up to four of one."""
 
-# A zone is looked at when those before it had too few matches, and there is time for it.
+# A zone is searched if those before it had too few matches, and there is time left.
 _ZONE = """
 zone{number} AS MATERIALIZED (
   SELECT w.message_id AS id, w.size, w.partial, m.session_id, m.seq, m.role, m.at, s.deleted_at,
@@ -45,7 +44,7 @@ gate{number} AS MATERIALIZED (
   FROM ({before}) AS before
 )"""
 
-# Those of the newest messages that have a word make its weight.
+# The weight of a word depends on how many of the newest messages have it.
 _WEIGHTS = """
 weights AS MATERIALIZED (
   SELECT {weights} FROM (
@@ -54,8 +53,8 @@ weights AS MATERIALIZED (
       ORDER BY message_id DESC LIMIT {sample}) AS sample) AS counted
 )"""
 
-# What was said in a deleted session is opened in a fork that still reads it: the oldest living one,
-# and one of the session's own before one of a deleted fork's.
+# A message of a deleted session is opened in the oldest fork outside the trash that has it; forks
+# of the session itself come before forks of its deleted forks.
 _OPENED = """
 CASE WHEN deleted_at IS NULL THEN session_id ELSE (
   WITH RECURSIVE forks AS (
@@ -93,7 +92,7 @@ _BEST = "SELECT DISTINCT ON (opened) * FROM scored ORDER BY opened, score DESC, 
 
 
 class Question(NamedTuple):
-    """What is asked of PostgreSQL, and how much of it."""
+    """The parameters of one page of a search."""
 
     asked: Asked
     newest: int
@@ -106,7 +105,7 @@ class Question(NamedTuple):
 
 
 class _Shape(NamedTuple):
-    """All that the text of a statement depends on; where values belong, their marks."""
+    """All that the text of a statement depends on, with marks in the place of values."""
 
     zones: tuple[tuple[str, str], ...]
     match: str
@@ -128,7 +127,7 @@ def statement(
     *,
     without: Sequence[int] = (),
 ) -> tuple[str, Row]:
-    """The statement of one page, and its bindings. `without`: what doesn't match after all.
+    """The statement of one page, and its bindings. `without`: messages that don't match after all.
 
     Each row tells whether something was left out, which candidates have more positions than the
     index can keep, and a hit with its content and session; without hits there is one of NULLs.
@@ -160,9 +159,9 @@ def statement(
 
 @lru_cache(maxsize=128)
 def _text(shape: _Shape) -> str:
-    """A statement. Most searches are of few shapes, and what is the same is not made again."""
+    """The text of a statement, cached: most searches have one of a few shapes."""
     tables = _zones(shape)
-    if alone := len(shape.terms) == 1:  # its weight would change no order
+    if alone := len(shape.terms) == 1:  # a single weight changes no order
         score = _bm25(0)
     else:
         tables.append(_weights(shape))
@@ -242,12 +241,12 @@ def _union(zones: int) -> str:
     return " UNION ALL ".join(f"SELECT * FROM zone{number}" for number in range(zones))
 
 
-# --- how often ----------------------------------------------------------------------------------
+# --- frequency -----------------------------------------------------------------------------------
 
-# A word that stands n times in a message adds 1 + 1/4 + … + 1/n² of a unit to its `ts_rank`, and
-# the rank is shared by the words that were asked for together. What is missing to the whole sum is
-# very nearly 1 / (n + ½), which tells n. A sum of several words is taken apart as if all but one
-# were there often; that is as good as it has to be.
+# A word that is n times in a message adds 1 + 1/4 + … + 1/n² of a unit to its `ts_rank`, and the
+# rank is divided by the number of words in the query. What is missing from the infinite sum is very
+# nearly 1 / (n + ½), which tells n. The sum of several words is split as if all but one were
+# frequent, which is good enough.
 _WHOLE = math.pi**2 / 6
 _UNIT = 0.1 / _WHOLE
 

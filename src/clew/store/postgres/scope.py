@@ -1,7 +1,7 @@
-"""Which messages a search looks through: its filters as conditions, and as ranges of rows.
+"""The filters of a search, as conditions and as ranges of rows.
 
-Conditions alone would be enough to be right. The ranges make it quick: the newest rows are looked
-at first, and an old or rare session is gone to directly.
+Conditions alone would be right. The ranges make it fast: the newest rows are searched first, and
+the rows of an old or rare session are gone to directly.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from clew.store.work.thread import Stretch, stretches
 
 FEW_SESSIONS = 64
 FEW_MESSAGES = 50_000
-"""Up to so many sessions, and messages in them, are gone to one by one."""
+"""Filters that leave at most so many sessions, and messages in them, are searched by their rows."""
 
 WINDOWS = (10_000, 100_000)
-"""Rows that are looked at together, from the newest on; then all the rest."""
+"""Sizes of the first ranges, from the newest row on; then all the rest."""
 
-# Said in a session that is deleted, but perhaps still read by forks: looked at one by one.
+# Forks may still have messages of a deleted session; the ranking looks at each.
 _LIVING = """(s.deleted_at IS NULL
   OR EXISTS (SELECT 1 FROM sessions child WHERE child.parent_id = s.id))"""
 
@@ -45,19 +45,19 @@ SELECT max(low) FROM halving WHERE low >= high
 
 
 class Bindings:
-    """The values of a statement that is put together; `bind` gives each its place."""
+    """The values of a statement that is composed; `bind` numbers them."""
 
     def __init__(self) -> None:
         self.values: list[Any] = []
 
     def bind(self, value: object) -> str:
-        """The mark of one more value."""
+        """Add a value; returns its mark in the statement."""
         self.values.append(value)
         return f"${len(self.values)}"
 
 
 class Scope:
-    """The filters of one search, in one transaction. `s` and `m` are session and message."""
+    """The filters of one search, in one transaction. `s` is the session, `m` the message."""
 
     def __init__(self, where: SearchFilter, newest: int, parts: list[Stretch] | None) -> None:
         self._where = where
@@ -66,11 +66,11 @@ class Scope:
 
     @classmethod
     async def find(cls, connection: Connection, where: SearchFilter, newest: int) -> Scope:
-        """Look what the filters mean at this moment."""
+        """The scope of these filters at this moment."""
         return cls(where, newest, await _few_parts(connection, where))
 
     def conditions(self, bindings: Bindings) -> list[str]:
-        """What a message and its session must be."""
+        """The conditions on a message and its session."""
         conditions = [_LIVING, *_about_sessions(self._where, bindings)]
         if self._where.role is not None:
             conditions.append(f"m.role = {bindings.bind(text(self._where.role))}")
@@ -124,7 +124,7 @@ def _about_sessions(where: SearchFilter, bindings: Bindings) -> list[str]:
 
 
 async def _few_parts(connection: Connection, where: SearchFilter) -> list[Stretch] | None:
-    """What the sessions in question are made of, if those are few; None: look everywhere."""
+    """The stretches of the sessions that the filters leave; None if they are too many."""
     if where.session is not None:
         if not may_see(where.viewer, (await get(connection, where.session)).person):
             raise SessionNotFound(where.session)

@@ -1,8 +1,8 @@
 """Full-text search in PostgreSQL: the newest candidates, ranked by bm25 and recency.
 
-The index says which messages match; a query looks at its newest matches only, range by range, until
-it has enough or its time is over. One statement does it all, see `ranking`; here is what surrounds
-it: the time it may take, the phrases that the index can't tell, and the hits.
+A query looks at its newest matches only, range by range, until it has enough or its time is over.
+One statement does that, see `ranking`; here are its time limit, the phrases that the index can't
+decide, and the hits.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ DEADLINE = 0.14
 """Seconds for finding and ranking; the rest of the promised 200 ms is for snippets."""
 
 FIRST = 0.65
-"""The part of these for looking everywhere. After it, only the newest messages are looked at."""
+"""The part of the time for searching all messages. After it, only the newest are searched."""
 
 SNIPPETS = 0.03
 SHORT = 500
 
 
 def begin(seconds: float) -> str:
-    """How the transaction of a search begins that may take so long."""
+    """The beginning of a transaction for a search that may take so long."""
     return f"{SNAPSHOT}; SET LOCAL statement_timeout = {seconds * FIRST * 1000:.0f}"
 
 
@@ -79,10 +79,10 @@ class PostgresSearch:
         async def job(connection: Connection) -> SearchPage:
             try:
                 here = place or await find_place(connection, connection.given_now)
-                searching = Searching(connection, parsed, where, here, self._db.search_seconds)
-                return await searching.page(limit, per_session=per_session)
+                run = SearchRun(connection, parsed, where, here, self._db.search_seconds)
+                return await run.page(limit, per_session=per_session)
             except psycopg.errors.QueryCanceled:
-                return SearchPage((), cut=True)  # its time was over before anything was found
+                return SearchPage((), cut=True)  # out of time before anything was found
 
         return await self._db.snapshot(job, begin=begin(self._db.search_seconds))
 
@@ -93,7 +93,7 @@ async def find_place(connection: Connection, now: int | None) -> Place:
     return Place(newest, at, 0)
 
 
-class Searching:
+class SearchRun:
     """One search, inside one read transaction."""
 
     def __init__(
@@ -148,9 +148,9 @@ class Searching:
         return []
 
     async def _in_time(self, sql: str, values: Row) -> list[Row] | None:
-        """What a statement finds; None if its time is not enough."""
+        """The rows of a statement; None if it runs out of time."""
         try:
-            # Planned anew for these words: a plan for any words takes them all for common ones.
+            # Not prepared: a plan for any words would take these for common ones.
             return await self._connection.fetch(sql, values, prepare=False)
         except psycopg.errors.QueryCanceled:
             left = max(SNIPPETS, self._deadline - time.monotonic())

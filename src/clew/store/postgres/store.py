@@ -8,10 +8,10 @@ from typing import Self
 
 from clew.errors import InvalidInput
 from clew.ports import Clock
+from clew.store.migrations import Migration
 from clew.store.postgres.connection import PATIENCE, Durability
 from clew.store.postgres.database import Database
 from clew.store.postgres.log import PostgresLog
-from clew.store.postgres.migrating import Migration
 from clew.store.postgres.presence import list_processes
 from clew.store.postgres.search import DEADLINE, PostgresSearch
 from clew.store.presence import process_of

@@ -1,8 +1,8 @@
-"""What the index holds of a message, and a query as it is asked of it.
+"""The words of a message for the search index of PostgreSQL, and a query as a `tsquery`.
 
-Words are split, folded and stemmed here, exactly as SQLite's index does it, and handed over as they
-are: PostgreSQL's own parser and dictionaries depend on the server's locale and would find other
-messages. Scripts without spaces go in as pairs of characters. Runs no SQL and ranks nothing.
+Words are split, folded and stemmed here, exactly as SQLite's index does it: PostgreSQL's own parser
+and dictionaries depend on the server's locale and would find other messages. Scripts without spaces
+are indexed as pairs of characters. It runs no SQL and ranks nothing.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from clew.core.text import fold
 
 MAX_POSITION = 16_383
 MAX_POSITIONS = 256
-"""What a tsvector can tell of where a word stands."""
+"""Limits of a tsvector: the highest position of a word, and how many positions it can have."""
 
 _PLACES = tuple(f":{place}" for place in range(1, MAX_POSITIONS + 1))
 
 LONGEST = 500
-"""Characters of a word that count: no more than 2,046 bytes fit."""
+"""Characters of a word that are indexed: no more than 2,046 bytes fit."""
 
 # The words of a folded text that is ASCII, as `find_pieces` would find them; most texts are.
 _ASCII_WORDS = re.compile("[a-z0-9]+")
 _SHORT = 64
 _MANY = 16_384
-"""Characters of a word whose stem is remembered (more don't have one), and how many are."""
+"""Stems are remembered of words up to this length (longer ones have none), and so many."""
 
 
 class Vector(NamedTuple):
-    """A message for the index. `partial`: without positions, for there would be too many."""
+    """A message for the index. `partial`: without positions, because there are too many."""
 
     words: str
     size: int
@@ -43,20 +43,20 @@ class Vector(NamedTuple):
 
 
 def vector_of(content: str) -> Vector:
-    """What the index holds of a message."""
+    """The words of a message, as the index holds them."""
     tokens = tokens_of(content)
     size = len(tokens)
     if size > MAX_POSITIONS and (
         size > MAX_POSITION or max(Counter(tokens).values()) > MAX_POSITIONS
     ):
         return Vector(" ".join(dict.fromkeys(tokens)), size, partial=True)
-    # Equal words are brought together by PostgreSQL, as it has to sort them anyway.
+    # PostgreSQL joins equal words itself: it has to sort them anyway.
     places = chain(_PLACES, map(":%d".__mod__, count(len(_PLACES) + 1)))
     return Vector(" ".join(map(add, tokens, places)), size, partial=False)
 
 
 def tokens_of(content: str) -> list[str]:
-    """The words of a message as the index knows them, in order."""
+    """The words of a message as they are indexed, in order."""
     folded = fold(content[:MAX_INDEXED])
     if folded.isascii():
         return list(map(_STEMS.__getitem__, _ASCII_WORDS.findall(folded)))
@@ -70,7 +70,7 @@ def tokens_of(content: str) -> list[str]:
 
 
 class _Stems(dict[str, str]):
-    """Stems that were made before: every word of every message is looked up here."""
+    """Stems by word, made when they are first looked up."""
 
     def __missing__(self, word: str) -> str:
         found = _stem(word)
@@ -96,7 +96,7 @@ def _pairs(run: str) -> list[str]:
 
 
 class Wanted(NamedTuple):
-    """What may stand at one place: one of these words, or one that begins so."""
+    """What may be at one position of a phrase: one of these words, or one that begins so."""
 
     words: tuple[str, ...]
     beginning: str | None = None
@@ -128,7 +128,7 @@ class Asked(NamedTuple):
 
     @property
     def has_phrases(self) -> bool:
-        """Whether it matters where words stand."""
+        """Whether the positions of words matter."""
         return any(len(phrase) > 1 for phrase in (*self.wanted, *self.unwanted))
 
     def exact(self) -> str:
@@ -136,7 +136,7 @@ class Asked(NamedTuple):
         return _render(self.wanted, self.unwanted, " <-> ")
 
     def loose(self) -> str:
-        """As a tsquery that matches wherever the words stand, for `fits` to look closer."""
+        """As a tsquery that ignores positions; `fits` then checks them."""
         unwanted = tuple(phrase for phrase in self.unwanted if len(phrase) == 1)
         return _render(self.wanted, unwanted, " & ")
 
@@ -148,17 +148,17 @@ class Asked(NamedTuple):
 
 
 def asked(query: Query) -> Asked:
-    """A parsed query as it is asked of the index."""
+    """A parsed query for the index."""
     return Asked(tuple(map(_phrase, query.positive)), tuple(map(_phrase, query.negated)))
 
 
 def rarest(phrase: Phrase) -> Wanted:
-    """The word of a phrase by which its frequency is judged."""
+    """The word of a phrase by which its frequency is estimated."""
     return max(phrase, key=lambda wanted: max(map(len, wanted.words), default=0))
 
 
 def _phrase(term: Term) -> Phrase:
-    """A term as the tokens of a message would be, open at the end."""
+    """A term as the tokens that a message would have for it; the last may be a beginning."""
     *first, last = find_pieces(fold(term.text))
     tokens: list[Wanted] = []
     for piece in first:
@@ -174,7 +174,7 @@ def _phrase(term: Term) -> Phrase:
 
 
 def _beginning(word: str) -> Wanted:
-    """What words that begin so have become: stems that do, and those that fall short of it."""
+    """The stems of words that begin so: those that begin so too, and those that are shorter."""
     kept = stem(word + protective_ending(word))
     shorter = {_stem(word + ending): None for ending in stunting_endings(word, kept)}
     return Wanted(tuple(shorter), kept[:LONGEST])

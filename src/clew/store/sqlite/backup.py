@@ -1,7 +1,7 @@
-"""The whole store as one file, and back: online, verified, and never half.
+"""Backups of a SQLite store, and restoring one: online, verified, and complete or not there.
 
 A backup is a plain database file with a manifest beside it. Only SQLite opens the live store; the
-backup file itself is also read as bytes, for its hash. Blocking: meant for a command of its own.
+backup file itself is also read as bytes, for its hash. It blocks: meant for a command of its own.
 """
 
 from __future__ import annotations
@@ -24,21 +24,19 @@ from clew.errors import (
     NotFound,
     StoreDamaged,
     StoreInUse,
-    StoreUnavailable,
     TargetNotEmpty,
 )
 from clew.files.locks import FileLock
-from clew.store.presence import Presence
-from clew.store.sqlite import migrating
+from clew.store.sqlite import schema
 from clew.store.sqlite.connection import (
-    DRIVER_ERRORS,
     connect,
-    connect_to_look,
+    connect_read_only,
     fetch_one,
     lock_path,
 )
-from clew.store.sqlite.failures import translate
-from clew.store.sqlite.soundness import find_faults
+from clew.store.sqlite.database import hold_store
+from clew.store.sqlite.doctor import find_faults
+from clew.store.sqlite.errors import translated
 from clew.version import __version__
 
 Progress = Callable[[int, int], None]
@@ -46,11 +44,11 @@ Progress = Callable[[int, int], None]
 
 
 _READING = (apsw.SQLITE_IOERR_READ, apsw.SQLITE_IOERR_SHORT_READ, apsw.SQLITE_IOERR_CORRUPTFS)
-"""Failures of the file that is copied, not of the copy."""
+"""Errors of the file that is copied, not of the copy."""
 
 
 def _quiet(_done: int, _total: int) -> None:
-    """Nobody watches."""
+    """Show no progress."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +64,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
-    """What was put in place. `kept` is where the store of before is now, if there was one.
+    """What was restored. `kept` is where the old store is now, if there was one.
 
     Without a manifest (`hashed` is False) only the database itself could be checked.
     """
@@ -85,15 +83,15 @@ def manifest_path(backup: Path) -> Path:
 def back_up(
     path: Path, target: Path, *, now: int, force: bool = False, progress: Progress = _quiet
 ) -> Manifest:
-    """Copy the store at `path` to `target` as it is at this moment; writers go on meanwhile."""
+    """Copy the store at `path` to `target` as it is at this moment. Writers need not stop."""
     target = target.absolute()
     if not path.exists():
         raise NotFound(f"There is no store at {path} yet: nothing to back up.")
     _check_target(target, path, force=force)
     new = target.with_name(f"{target.name}.new")
     with (
-        _holding(path, "Backing up", now=now, alone=False),
-        _in_words(path),
+        hold_store(path, "Backing up", now=now, alone=False),
+        translated(path),
         _as_only_writer(target),
     ):
         try:
@@ -104,7 +102,7 @@ def back_up(
                 _publish(new, target, manifest)
         finally:
             with suppress(OSError):
-                migrating.discard(new)
+                schema.discard(new)
     return manifest
 
 
@@ -124,22 +122,24 @@ def _check_target(target: Path, path: Path, *, force: bool) -> None:
 
 def _copy(path: Path, new: Path, target: Path, *, now: int, progress: Progress) -> Manifest:
     with closing(connect(path, mode="rw")) as connection:
-        schema = migrating.stored_version(connection, path, _latest())
-        if schema == 0:
+        version = schema.stored_version(connection, path, _latest())
+        if version == 0:
             raise NotFound(f"{path} is empty: nothing to back up.")
         # The open read pins this moment: no writer can make the copy begin anew.
         connection.execute("BEGIN")
         counts = _counts(connection)
         with _writing(target):
-            migrating.verified_copy(connection, new, lock=lock_path(path), progress=progress)
+            schema.verified_copy(connection, new, lock=lock_path(path), progress=progress)
         connection.execute("COMMIT")
     with closing(_open_still(new)) as copy:
         if _counts(copy) != counts:
-            raise StoreDamaged(f"The copy of {path} has not all that the store has.")
+            raise StoreDamaged(
+                f"The copy of {path} is incomplete: sessions or messages are missing."
+            )
     return Manifest(
         sha256=_hash(new),
         bytes=new.stat().st_size,
-        schema=schema,
+        schema=version,
         sessions=counts[0],
         messages=counts[1],
         clew=__version__,
@@ -148,7 +148,7 @@ def _copy(path: Path, new: Path, target: Path, *, now: int, progress: Progress) 
 
 
 def _publish(new: Path, target: Path, manifest: Manifest) -> None:
-    """Give the copy its name. An older manifest goes first: it must never meet the newer file."""
+    """Give the copy its name. An older manifest goes first: it must not be beside the new file."""
     unnamed = new.with_name(f"{new.name}.manifest.json")
     try:
         with os.fdopen(
@@ -171,7 +171,7 @@ def restore(
     """Put the backup `source` in the place of the store at `path`.
 
     `TargetNotEmpty` for a store that has sessions, unless `replace`: then it is kept beside the
-    new one. At every moment either the old store or the whole new one is in place.
+    new one. At every moment either the old store or the complete new one is in place.
     """
     source = source.absolute()
     if not source.is_file():
@@ -179,24 +179,24 @@ def restore(
     if path.exists() and path.samefile(source):
         raise InvalidInput(f"{source} is the store itself, not a backup of it.")
     staged = path.with_name(f"{path.name}.restoring")
-    with _in_words(source):
+    with translated(source):
         manifest = _checked_manifest(source)
-    with _holding(path, "Restoring", now=now, alone=True):
+    with hold_store(path, "Restoring", now=now, alone=True):
         try:
             if path.exists() and not replace:
-                with _in_words(path):
+                with translated(path):
                     _refuse_sessions(path)
-            with _in_words(source):
+            with translated(source):
                 sessions, messages = _stage(source, staged, path, manifest, progress)
-            with _in_words(path):
+            with translated(path):
                 kept = _put_in_place(staged, path, now=now)
         finally:
-            migrating.discard(staged)
+            schema.discard(staged)
     return Restored(sessions=sessions, messages=messages, hashed=manifest is not None, kept=kept)
 
 
 def _checked_manifest(source: Path) -> Manifest | None:
-    """The manifest, if there is one and the file is what it says."""
+    """The manifest, None if there is none; `StoreDamaged` if the file is not what it says."""
     beside = manifest_path(source)
     try:
         manifest = msgspec.json.decode(beside.read_bytes(), type=Manifest)
@@ -205,7 +205,7 @@ def _checked_manifest(source: Path) -> Manifest | None:
     except msgspec.MsgspecError as error:
         raise StoreDamaged(
             f"The manifest {beside} can't be read. Nothing was changed. "
-            "Take it away to restore without it."
+            "Remove it to restore without it."
         ) from error
     if source.stat().st_size != manifest.bytes or _hash(source) != manifest.sha256:
         raise StoreDamaged(
@@ -216,8 +216,8 @@ def _checked_manifest(source: Path) -> Manifest | None:
 
 
 def _refuse_sessions(path: Path) -> None:
-    with closing(connect_to_look(path)) as connection:
-        if migrating.stored_version(connection, path, _latest()) == 0:
+    with closing(connect_read_only(path)) as connection:
+        if schema.stored_version(connection, path, _latest()) == 0:
             return
         if _counts(connection)[0]:
             raise TargetNotEmpty(str(path))
@@ -226,25 +226,25 @@ def _refuse_sessions(path: Path) -> None:
 def _stage(
     source: Path, staged: Path, path: Path, manifest: Manifest | None, progress: Progress
 ) -> tuple[int, int]:
-    """A sound copy of the backup beside the store, ready to be used as one."""
+    """Make a checked copy of the backup beside the store; its sessions and messages."""
     with closing(_open_still(source)) as backup:
-        if migrating.stored_version(backup, source, _latest()) == 0:
+        if schema.stored_version(backup, source, _latest()) == 0:
             raise StoreDamaged(f"{source} is empty: no backup of a store. Nothing was changed.")
         if source.stat().st_size % int(backup.pragma("page_size")):
             # SQLite takes the missing end of a page for zeros, and may find nothing wrong.
-            raise StoreDamaged(f"{source} is not whole: its end is missing. Nothing was changed.")
+            raise StoreDamaged(f"{source} is incomplete: its end is missing. Nothing was changed.")
         with _writing(path):
-            migrating.verified_copy(backup, staged, lock=lock_path(path), progress=progress)
+            schema.verified_copy(backup, staged, lock=lock_path(path), progress=progress)
     with closing(connect(staged, mode="rw")) as copy:
         if manifest is None and (faults := find_faults(copy, full=True)):
             raise StoreDamaged(f"{source} is damaged ({faults}). Nothing was changed.")
         counts = _counts(copy)
-        migrating.use_wal(copy, path)
+        schema.use_wal(copy, path)
     return counts
 
 
 def _put_in_place(staged: Path, path: Path, *, now: int) -> Path | None:
-    """The swap. The old file gets a second name first: there is always a store in place."""
+    """Replace the store. The old file gets a second name first, so a store is always in place."""
     kept = None
     if path.exists():
         kept = path.with_name(f"{path.name}.replaced-{_stamp(now)}")
@@ -253,7 +253,7 @@ def _put_in_place(staged: Path, path: Path, *, now: int) -> Path | None:
             file = path.with_name(path.name + ending)
             if file.exists():
                 kept.with_name(kept.name + ending).hardlink_to(file)
-    # What a damaged store left in its log must not be taken for the new one's.
+    # The log of a damaged store must not be taken for the new one's.
     for ending in ("-wal", "-shm"):
         path.with_name(path.name + ending).unlink(missing_ok=True)
     staged.replace(path)
@@ -262,15 +262,14 @@ def _put_in_place(staged: Path, path: Path, *, now: int) -> Path | None:
 
 
 def _settle(path: Path) -> None:
-    """Bring the old store's log into its file. One that is damaged stays as it is."""
+    """Write the old store's log into its file. A damaged store stays as it is."""
     try:
-        # Read-only first: one that may write would throw away the log of a damaged file.
-        with closing(connect_to_look(path)) as connection:
+        with closing(connect_read_only(path)) as connection:
             connection.pragma("schema_version")
     except (apsw.NotADBError, apsw.CorruptError):
         return
     with closing(connect(path, mode="rw")) as connection:
-        connection.set_busy_timeout(1000)  # all that is clew's is gone: no need for patience
+        connection.set_busy_timeout(1000)  # no process of clew's has it open
         busy, *_ = fetch_one(connection, "PRAGMA wal_checkpoint(TRUNCATE)") or (0,)
     log = path.with_name(f"{path.name}-wal")
     if busy or (log.exists() and log.stat().st_size):
@@ -278,7 +277,7 @@ def _settle(path: Path) -> None:
 
 
 def _open_still(path: Path) -> apsw.Connection:
-    """Open a file that nobody writes to, leaving nothing beside it."""
+    """Open a file that no process writes to, leaving no file beside it."""
     log = path.with_name(f"{path.name}-wal")
     still = "" if log.exists() and log.stat().st_size else "&immutable=1"
     flags = apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_READONLY
@@ -286,14 +285,14 @@ def _open_still(path: Path) -> apsw.Connection:
 
 
 def _counts(connection: apsw.Connection) -> tuple[int, int]:
-    """Sessions and messages, everything counted."""
+    """How many sessions and messages there are."""
     sql = "SELECT (SELECT count(*) FROM sessions), (SELECT count(*) FROM messages)"
     sessions, messages = fetch_one(connection, sql) or (0, 0)
     return sessions, messages
 
 
 def _latest() -> int:
-    return migrating.shipped_migrations()[-1].number
+    return schema.shipped_migrations()[-1].number
 
 
 def _hash(path: Path) -> str:
@@ -306,7 +305,7 @@ def _stamp(now: int) -> str:
 
 
 def _sync_directory(directory: Path) -> None:
-    """Make new names durable, where the system can (Windows does it by itself)."""
+    """Make new names durable (Windows does it by itself)."""
     with suppress(OSError):
         descriptor = os.open(directory, os.O_RDONLY)
         try:
@@ -316,25 +315,8 @@ def _sync_directory(directory: Path) -> None:
 
 
 @contextmanager
-def _holding(path: Path, purpose: str, *, now: int, alone: bool) -> Iterator[None]:
-    """Have the store open as far as other processes can tell; `alone`: as the only one."""
-    lock = FileLock(lock_path(path))
-    presence = Presence(path.parent / "processes", version=__version__, started_at=now)
-    try:
-        with _in_words(path):
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not lock.acquire(shared=not alone):
-                raise StoreInUse(purpose, tuple(str(info) for info in presence.others()))
-            presence.announce()
-        yield
-    finally:
-        presence.leave()
-        lock.release()
-
-
-@contextmanager
 def _as_only_writer(target: Path) -> Iterator[None]:
-    """Two backups into one file would spoil each other's copy."""
+    """Refuse a second backup into the same file at the same time."""
     lock = FileLock(target.with_name(f"{target.name}.lock"))
     with _writing(target):
         alone = lock.acquire()
@@ -352,7 +334,7 @@ def _as_only_writer(target: Path) -> Iterator[None]:
 
 @contextmanager
 def _writing(target: Path) -> Iterator[None]:
-    """What goes wrong with the file that is written is not the fault of the one that is read."""
+    """Raise errors of the file that is written as such, not as errors of the store."""
     try:
         yield
     except apsw.FullError as error:
@@ -365,15 +347,3 @@ def _writing(target: Path) -> Iterator[None]:
         ) from error
     except OSError as error:
         raise ClewError(f"{target} can't be written: {error.strerror or error}.") from error
-
-
-@contextmanager
-def _in_words(path: Path) -> Iterator[None]:
-    """Errors of the driver and the system in clew's words."""
-    try:
-        yield
-    except DRIVER_ERRORS as error:
-        raise translate(error, path) from error
-    except OSError as error:
-        where = error.filename or path
-        raise StoreUnavailable(f"{where} can't be used: {error.strerror or error}.") from error

@@ -1,8 +1,8 @@
-"""One SQLite file: how it is opened, who waits for whom, and which thread does what.
+"""Connections to a SQLite file, and the threads that use them.
 
 A single writer thread commits whole groups of jobs (one savepoint each, one sync for all); a few
-reader threads answer queries. Jobs are plain functions over a connection. What the jobs mean is
-the business of the modules beside this one; only SQLite itself ever opens the file.
+reader threads answer queries. Jobs are plain functions over a connection. Only SQLite itself ever
+opens the file.
 """
 
 from __future__ import annotations
@@ -28,12 +28,10 @@ Durability = Literal["full", "normal"]
 
 READERS = 4
 WAL_KEPT = 16 * 1024 * 1024
-"""Bytes to which the write-ahead log shrinks again after something large."""
+"""Bytes to which the write-ahead log shrinks again after a large transaction."""
 
 PATIENCE = 60.0
-"""Seconds that a writer waits for the others before it gives up."""
-
-DRIVER_ERRORS = (apsw.Error, OverflowError)
+"""Seconds that a writer waits for the lock of another process before it gives up."""
 
 
 def connect(
@@ -46,18 +44,18 @@ def connect(
     flags = apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_NOMUTEX
     flags |= apsw.SQLITE_OPEN_READONLY if mode == "ro" else apsw.SQLITE_OPEN_READWRITE
     connection = apsw.Connection(name, flags=flags | (apsw.SQLITE_OPEN_CREATE * (mode == "rwc")))
-    connection.set_busy_handler(Patience())
+    connection.set_busy_handler(BusyHandler())
     connection.pragma("foreign_keys", True)
     connection.pragma("synchronous", durability)
     connection.pragma("journal_size_limit", WAL_KEPT)
     return connection
 
 
-def connect_to_look(path: Path) -> apsw.Connection:
-    """Open an existing file to look at it.
+def connect_read_only(path: Path) -> apsw.Connection:
+    """Open an existing file for reading.
 
-    Without the right to write: who has it throws away the log of a damaged file on closing. Only
-    where a process died in a way that SQLite has to roll back first is that right needed.
+    A connection that may write would throw away the log of a damaged file on closing. It is opened
+    only where a process has died in a way that SQLite has to roll back first.
     """
     try:
         return connect(path, mode="ro")
@@ -77,12 +75,12 @@ def fetch_one(connection: apsw.Connection, sql: str, bindings: Row = ()) -> Row 
 
 
 def lock_path(path: Path) -> Path:
-    """The file whose lock says who has the store open."""
+    """The file whose lock is held by every process that has the store open."""
     return path.with_name("store.lock" if path.name == "sessions.db" else f"{path.name}.lock")
 
 
-class Patience:
-    """A busy handler with short jittered naps: SQLite's own lets some writers starve."""
+class BusyHandler:
+    """Waits for a lock with short jittered naps: SQLite's own handler lets some writers starve."""
 
     def __init__(self) -> None:
         self._since = 0.0
@@ -124,8 +122,8 @@ def _settle_all(done: list[Pending]) -> None:
         pending.settle()
 
 
-class Crew:
-    """Threads that work through one queue; each has a connection of its own."""
+class Threads:
+    """Threads that take jobs from one queue; each has a connection of its own."""
 
     def __init__(
         self,
@@ -147,7 +145,7 @@ class Crew:
         self._closed = False
 
     async def submit(self, job: Job[T]) -> T:
-        """Do a job in one of the threads; another thread is started if all are busy."""
+        """Run a job in one of the threads; another thread is started if all are busy."""
         if self._closed:
             raise StoreClosed("The store is closed.")
         pending = Pending(job)
@@ -172,7 +170,7 @@ class Crew:
             await asyncio.to_thread(thread.join)
 
     def _take(self) -> list[Pending]:
-        """Wait for a job, and take along what else has come; nothing means the end."""
+        """Wait for a job and take what else is queued; nothing means that the queue has ended."""
         first = self._queue.get()
         if first is None:
             return []
@@ -196,7 +194,7 @@ class Crew:
                 try:
                     connection = connection or self._open()
                     self._work(connection, batch)
-                except BaseException as error:  # noqa: BLE001  # every waiting task must hear of it
+                except BaseException as error:  # noqa: BLE001  # raised in every waiting task
                     for pending in batch:
                         pending.error = error
                 self._wake_tasks(batch)
@@ -205,10 +203,30 @@ class Crew:
                 connection.close()
 
     def _wake_tasks(self, batch: list[Pending]) -> None:
-        """Wake all who wait, each loop once."""
+        """Wake the tasks that wait, each event loop once."""
         for loop in {pending.loop for pending in batch}:
             done = [pending for pending in batch if pending.loop is loop]
             try:
                 loop.call_soon_threadsafe(_settle_all, done)
             except RuntimeError:
-                continue  # that loop has ended, and whoever waited with it
+                continue  # that event loop has ended, and the tasks with it
+
+
+NO_WAL = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "ceph"})
+"""Write-ahead logging needs memory that all processes share, which a network does not offer."""
+
+
+def file_system(path: Path) -> str | None:
+    """The type of the file system (`ext4`, `nfs4`, …); None where the system doesn't tell."""
+    try:
+        lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    except OSError:
+        return None
+    place = path.resolve()
+    best: tuple[int, str] | None = None
+    for line in lines:
+        fields, _, rest = line.partition(" - ")
+        mount = Path(fields.split()[4].replace("\\040", " "))
+        if place.is_relative_to(mount) and (best is None or len(mount.parts) >= best[0]):
+            best = (len(mount.parts), rest.split()[0])
+    return best[1] if best else None

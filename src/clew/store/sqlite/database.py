@@ -1,15 +1,15 @@
 """The open store file: its locks, its schema, its threads.
 
-Everything above asks for `read(job)` or `write(job)`; this module sees to it that a write returns
-after its commit, that errors come in clew's words, and that no other process is disturbed.
+Other modules ask for `read(job)` or `write(job)`. A write returns after its commit, and errors of
+the driver are raised as clew's.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -19,24 +19,24 @@ import apsw
 from clew.errors import ClewError, StoreBusy, StoreInUse, StoreUnavailable
 from clew.files.locks import FileLock
 from clew.ports import Clock
+from clew.store.migrations import Migration
 from clew.store.presence import Presence
-from clew.store.sqlite import migrating
+from clew.store.sqlite import schema
 from clew.store.sqlite.connection import (
-    DRIVER_ERRORS,
+    NO_WAL,
     READERS,
-    Crew,
     Durability,
     Job,
     Pending,
+    Threads,
     connect,
-    connect_to_look,
+    connect_read_only,
+    file_system,
     lock_path,
 )
-from clew.store.sqlite.failures import translate
-from clew.store.sqlite.filesystem import NO_WAL, file_system
-from clew.store.sqlite.migrating import Migration
-from clew.store.sqlite.scoring import register_functions
-from clew.store.sqlite.spaceless import index_queued
+from clew.store.sqlite.errors import DRIVER_ERRORS, translate, translated
+from clew.store.sqlite.search_index import INDEXES, index_queued, register_functions
+from clew.version import __version__
 
 T = TypeVar("T")
 
@@ -66,16 +66,16 @@ class Database:
         self._unmerged = 0
         self._first: apsw.Connection | None = None
         self._lock = FileLock(lock_path(path))
-        self._writer = Crew("writer", 1, self._connect, self._commit, batch=GROUP)
-        self._readers = Crew("reader", READERS, self._connect_reader, self._answer, batch=1)
-        self._watcher = Crew("watcher", 1, self._connect, self._answer, batch=1)
+        self._writer = Threads("writer", 1, self._connect, self._commit, batch=GROUP)
+        self._readers = Threads("reader", READERS, self._connect_reader, self._answer, batch=1)
+        self._watcher = Threads("watcher", 1, self._connect, self._answer, batch=1)
 
     def open(self, migrations: Sequence[Migration] | None = None) -> None:
-        """Take the locks and bring the schema up to date. On any error nothing stays held."""
-        steps = migrating.shipped_migrations() if migrations is None else migrations
+        """Take the locks and bring the schema up to date. After an error no lock is held."""
+        steps = schema.shipped_migrations() if migrations is None else migrations
         try:
             self._make_directory()
-            if not _insist(partial(self._lock.acquire, shared=True), SHARED_PATIENCE):
+            if not _keep_trying(partial(self._lock.acquire, shared=True), SHARED_PATIENCE):
                 who = "; ".join(self._names_of_others()) or "another process"
                 raise StoreBusy(
                     f"{self.path} is being updated or restored by {who}. Try again in a moment."
@@ -83,13 +83,13 @@ class Database:
             self.presence.announce()
             self._bring_up_to_date(steps)
         except DRIVER_ERRORS as error:
-            self._let_go()
+            self._release()
             raise translate(error, self.path) from error
         except OSError as error:
-            self._let_go()
+            self._release()
             raise StoreUnavailable(f"{self.path} can't be opened: {error}.") from error
         except ClewError:
-            self._let_go()
+            self._release()
             raise
 
     async def read(self, job: Job[T]) -> T:
@@ -101,27 +101,27 @@ class Database:
         return await self._writer.submit(job)
 
     async def watch(self, job: Job[T]) -> T:
-        """Run a query that is about the connection itself: always on one, which never writes."""
+        """Run a query about the connection itself, always on the same one, which never writes."""
         return await self._watcher.submit(job)
 
     async def close(self) -> None:
-        """Finish, and let go of every lock."""
+        """Finish what is queued, and release every lock."""
         await self._watcher.close()
         await self._readers.close()
         await self._writer.close()
-        self._let_go()
+        self._release()
 
     def _connect(self) -> apsw.Connection:
         return connect(self.path, durability=self._durability)
 
     def _connect_reader(self) -> apsw.Connection:
-        # The first reader takes over the connection that looked at the schema: opening is dear.
+        # The first reader takes over the connection that checked the schema: opening is slow.
         first, self._first = self._first, None
         connection = first or self._connect()
         register_functions(connection)
         return connection
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         if self._first is not None:
             self._first.close()
             self._first = None
@@ -143,18 +143,19 @@ class Database:
         if 0 < version < latest:
             self._migrate(steps)
         self._first = self._connect()
-        if version == 0 and not _insist(partial(self._make, self._first, steps), SHARED_PATIENCE):
+        make = partial(self._make, self._first, steps)
+        if version == 0 and not _keep_trying(make, SHARED_PATIENCE):
             raise StoreBusy(f"Other processes kept {self.path} from being made. Try again.")
 
     def _make(self, connection: apsw.Connection, steps: Sequence[Migration]) -> bool:
-        """Make the schema of a new file; False if another process is just about to.
+        """Make the schema of a new file; False if another process is just making it.
 
-        Two that switch to WAL at once are told "busy" without a wait, lest they wait for each
-        other.
+        SQLite tells two processes that switch to WAL at once "busy" without a wait, so that they
+        can't wait for each other.
         """
         try:
-            migrating.use_wal(connection, self.path)
-            migrating.apply(connection, steps)
+            schema.use_wal(connection, self.path)
+            schema.apply(connection, steps)
         except apsw.BusyError:
             return False
         return True
@@ -163,30 +164,30 @@ class Database:
         """The schema number of the file as it is now."""
         if not self.path.exists():
             return 0
-        with closing(connect_to_look(self.path)) as connection:
-            return migrating.stored_version(connection, self.path, latest)
+        with closing(connect_read_only(self.path)) as connection:
+            return schema.stored_version(connection, self.path, latest)
 
     def _migrate(self, steps: Sequence[Migration]) -> None:
-        """Update the schema while nobody else has the store open.
+        """Update the schema while no other process has the store open.
 
-        Two that want to at once: one does it, the other sees that it was done and goes on.
+        Of two processes that want to at once, one does it and the other sees that it was done.
         """
         latest = steps[-1].number
 
         def alone_or_done() -> bool:
-            self._lock.release()  # held by both, neither would ever be alone
+            self._lock.release()  # while two processes hold it, neither can have it alone
             return self._lock.acquire() or self._stored_version(latest) == latest
 
-        if not _insist(alone_or_done, EXCLUSIVE_PATIENCE):
+        if not _keep_trying(alone_or_done, EXCLUSIVE_PATIENCE):
             raise StoreInUse(f"Updating {self.path}", self._names_of_others())
         try:
             if self._stored_version(latest) != latest:
                 backup = f"{self.path.name}.before-{latest:04d}"
                 with closing(self._connect()) as connection:
-                    migrating.verified_copy(connection, self.path.with_name(backup))
-                    migrating.apply(connection, steps)
+                    schema.verified_copy(connection, self.path.with_name(backup))
+                    schema.apply(connection, steps)
         finally:
-            _insist(partial(self._lock.acquire, shared=True), SHARED_PATIENCE)
+            _keep_trying(partial(self._lock.acquire, shared=True), SHARED_PATIENCE)
 
     def _names_of_others(self) -> tuple[str, ...]:
         return tuple(str(info) for info in self.presence.others())
@@ -223,14 +224,14 @@ class Database:
         if self._unmerged >= MERGE_EVERY:
             pages = self._unmerged // CHANGES_PER_PAGE
             self._unmerged = 0
-            for index in ("messages_fts", "messages_spaceless"):
+            for index in INDEXES:
                 connection.execute(
                     f"INSERT INTO {index} ({index}, rank) VALUES ('merge', ?)",
                     (pages,),
                 )
 
     def _do(self, connection: apsw.Connection, pending: Pending, *, alone: bool) -> None:
-        """One job. Its own error is its own; one that ended the transaction is everybody's."""
+        """Run one job. Its error is its own, unless it ended the transaction of the group."""
         if alone:
             pending.result = pending.job(connection)
             return
@@ -246,7 +247,7 @@ class Database:
         connection.execute("RELEASE job")
 
 
-def _insist(attempt: Callable[[], bool], seconds: float) -> bool:
+def _keep_trying(attempt: Callable[[], bool], seconds: float) -> bool:
     """Try until it works or the time is over, with short jittered naps."""
     deadline = time.monotonic() + seconds
     while not attempt():
@@ -267,3 +268,24 @@ def snapshot(job: Callable[[apsw.Connection], T]) -> Job[T]:
             connection.execute("COMMIT")
 
     return run
+
+
+@contextmanager
+def hold_store(path: Path, purpose: str, *, now: int, alone: bool) -> Iterator[None]:
+    """Have the store open as far as other processes can tell; `alone`: as the only one.
+
+    For what is done to a store file without a `Database`. `StoreInUse` names the processes that
+    are in the way of the purpose.
+    """
+    lock = FileLock(lock_path(path))
+    presence = Presence(path.parent / "processes", version=__version__, started_at=now)
+    try:
+        with translated(path):
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not lock.acquire(shared=not alone):
+                raise StoreInUse(purpose, tuple(str(info) for info in presence.others()))
+            presence.announce()
+        yield
+    finally:
+        presence.leave()
+        lock.release()

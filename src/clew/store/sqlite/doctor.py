@@ -1,34 +1,58 @@
-"""Is the store sound? Checks that only look, and may run beside every other process.
+"""The checks of `clew doctor` for a SQLite store. They change nothing, and other processes go on.
 
-What can be put right is done by `mending`, on the strength of what is found here. The live file is
-opened by SQLite alone, read-only; what has to write to check (FTS5's own test) gets a copy.
+First what surrounds the file, then which processes have it open, then its contents. The live file
+is opened by SQLite alone, read-only; FTS5's own test, which has to write, gets a copy. `repair`
+does what can be repaired.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 import stat
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import apsw
 import msgspec
 
-from clew.core.names import counted, format_bytes
+from clew.core.names import counted, format_bytes, format_count
+from clew.core.query import spaceless_tokens
+from clew.core.text import decode_text
 from clew.errors import ClewError, StoreDamaged
 from clew.files.locks import FileLock
-from clew.store.findings import FIX, Advance, Diagnosis, Finding
+from clew.store.diagnosis import FIX, SAMPLE, Advance, Diagnosis, Finding, some
 from clew.store.presence import Presence, ProcessInfo
-from clew.store.sqlite import migrating
-from clew.store.sqlite.connection import DRIVER_ERRORS, connect_to_look, lock_path
-from clew.store.sqlite.filesystem import NO_WAL, file_system
-from clew.store.sqlite.soundness import RESTORE, check_contents, check_schema
+from clew.store.rows import byte_length
+from clew.store.sqlite import schema
+from clew.store.sqlite.connection import (
+    NO_WAL,
+    connect,
+    connect_read_only,
+    fetch,
+    fetch_one,
+    file_system,
+    lock_path,
+)
+from clew.store.sqlite.engine import Transaction, run_through
+from clew.store.sqlite.errors import DRIVER_ERRORS
+from clew.store.work.thread import hidden_messages
 from clew.version import __version__
 
 LOW_DISK = 1 << 30
 NO_DISK = 64 << 20
 LARGE_LOG = 256 << 20
+
+
+FAULTS = 3
+"""How many faults of a damaged file are named."""
+
+RESTORE = "`clew restore BACKUP --replace` puts a backup in its place and keeps this one."
+_WORD = re.compile(r"(?<![\w\u0080-\U0010ffff])[A-Za-z0-9]{3,40}(?![\w\u0080-\U0010ffff])")
+"""A word that every tokenizer would call one."""
 
 
 def examine(
@@ -39,9 +63,9 @@ def examine(
     full: bool = False,
     advance: Advance = lambda _: None,
 ) -> Diagnosis:
-    """Look at everything: a sample of the rows, or all of them with `full`.
+    """Check everything: a sample of the rows, or all of them with `full`.
 
-    `home` is clew's own directory. A store anywhere else is among things that are not clew's.
+    `home` is clew's own directory, whose permissions are checked if the store is in it.
     """
     findings = [check_library(apsw.sqlite_lib_version())]
     if not path.exists():
@@ -67,19 +91,19 @@ def examine(
 
 
 def _look_inside(path: Path, *, full: bool, advance: Advance) -> Iterator[Finding]:
-    with closing(connect_to_look(path)) as connection:
-        latest = migrating.shipped_migrations()[-1].number
-        version = migrating.stored_version(connection, path, latest)
+    with closing(connect_read_only(path)) as connection:
+        latest = schema.shipped_migrations()[-1].number
+        version = schema.stored_version(connection, path, latest)
         if version == 0:
             what = "empty, as a start that is killed in its first moment leaves it"
             yield Finding("store", "warning", what, "The next start makes it a store.")
             return
-        yield from check_schema(connection, version, latest)
-        yield from check_contents(connection, path, full=full, advance=advance)
+        yield from _check_schema(connection, version, latest)
+        yield from _check_contents(connection, path, full=full, advance=advance)
 
 
 def _unusable(error: Exception, path: Path) -> Finding:
-    """Why the store can't be read. clew's own errors say themselves what to do."""
+    """Why the store can't be read. Errors of clew say themselves what to do."""
     match error:
         case StoreDamaged():
             return Finding("store", "problem", str(error), RESTORE)
@@ -126,10 +150,10 @@ def _check_permissions(path: Path, home: Path | None) -> Iterator[Finding]:
 
 
 def private_files(path: Path, home: Path | None) -> Iterator[Path]:
-    """What others could read or write although it is the owner's alone.
+    """The files of the store that other users could read or write.
 
-    The directory is only if it is clew's `home`; and a home that many write to, such as /tmp, was
-    not made by clew.
+    Its directory is one of them only if it is clew's `home`, and not one such as /tmp that many
+    users write to.
     """
     own = [path.with_name(path.name + ending) for ending in ("", "-wal", "-shm")]
     own += [lock_path(path), path.parent / "processes"]
@@ -162,12 +186,15 @@ def _check_log(path: Path) -> Iterator[Finding]:
         yield Finding("write-ahead log", "ok", what)
 
 
-# --- who else is there ------------------------------------------------------------------------
+# --- other processes ------------------------------------------------------------------------
 
 
 @contextmanager
 def _present(path: Path, now: int) -> Iterator[tuple[list[Finding], bool]]:
-    """Hold the store as others do, so that nobody swaps it: what was found, and if we do."""
+    """Hold the store like other processes, so that none replaces it meanwhile.
+
+    Yields the findings about other processes, and whether the store could be held.
+    """
     directory = path.parent / "processes"
     presence = Presence(directory, version=__version__, started_at=now)
     lock = FileLock(lock_path(path))
@@ -178,7 +205,7 @@ def _present(path: Path, now: int) -> Iterator[tuple[list[Finding], bool]]:
         if free:
             presence.announce()
     except OSError as error:
-        what = f"who has the store open can't be told: {error.strerror or error}"
+        what = f"can't tell which processes have it open: {error.strerror or error}"
         yield [Finding("processes", "warning", what, "Run it as the owner of the store.")], True
     else:
         yield _about_others(others, left, free=free), free
@@ -188,7 +215,7 @@ def _present(path: Path, now: int) -> Iterator[tuple[list[Finding], bool]]:
 
 
 def _living(directory: Path, dead: tuple[str, ...]) -> list[ProcessInfo]:
-    """The processes that are there. Unlike `Presence.others` it clears nothing away."""
+    """The processes that are alive. Unlike `Presence.others` it removes no file."""
     found = []
     for file in directory.glob("*.json"):
         if file.name not in dead:
@@ -211,3 +238,199 @@ def _about_others(others: list[ProcessInfo], left: tuple[str, ...], *, free: boo
         what = f"{counted(len(left), 'file')} left behind by processes that died"
         findings.append(Finding("process files", "warning", what, FIX, "processes"))
     return findings
+
+
+# --- contents ---------------------------------------------------------------------------------
+
+
+def _check_schema(connection: apsw.Connection, version: int, latest: int) -> Iterator[Finding]:
+    if version < latest:
+        what = f"{version}, this clew has {latest}"
+        yield Finding("schema", "warning", what, "The next start updates it, after a backup.")
+    else:
+        yield Finding("schema", "ok", str(version))
+    mode = connection.pragma("journal_mode")
+    if mode != "wal":
+        what = f"the journal mode is {mode}, not wal"
+        yield Finding("journal", "problem", what, "Somebody changed it by hand: set it to wal.")
+
+
+def _check_contents(
+    connection: apsw.Connection, path: Path, *, full: bool, advance: Advance
+) -> Iterator[Finding]:
+    sound = True
+    for finding in _check_integrity(connection, full=full):
+        sound = finding.level == "ok"
+        yield finding
+    advance(1)
+    if not sound:
+        return  # other findings about a damaged file would be guesses
+    checks: tuple[Callable[..., Iterator[Finding]], ...] = (
+        _check_references,
+        _check_counters,
+        _check_index,
+    )
+    for check in checks:
+        connection.execute("BEGIN")  # all that a check reads is of one moment
+        yield from check(connection, full=full)
+        connection.execute("COMMIT")
+        advance(1)
+    if full:
+        yield from _check_whole_index(connection, path)
+        advance(1)
+
+
+def find_faults(connection: apsw.Connection, *, full: bool) -> str:
+    """What SQLite finds wrong with the file, in one line: its first faults, or nothing."""
+    rows = fetch(connection, f"PRAGMA {'integrity_check' if full else 'quick_check'}(10)")
+    lines = [line.strip() for (text,) in rows for line in str(text).splitlines()]
+    faults = [line for line in lines if line not in ("", "ok") and not line.startswith("***")]
+    return "; ".join(faults[:FAULTS])
+
+
+def _check_integrity(connection: apsw.Connection, *, full: bool) -> Iterator[Finding]:
+    faults = find_faults(connection, full=full)
+    if faults:
+        yield Finding("integrity", "problem", f"damaged: {faults}", RESTORE)
+    else:
+        yield Finding("integrity", "ok", "every page checked" if full else "quick check passed")
+
+
+def _check_references(connection: apsw.Connection, *, full: bool) -> Iterator[Finding]:  # noqa: ARG001  # it always checks all
+    broken = fetch(connection, 'SELECT "table", count(*) FROM pragma_foreign_key_check GROUP BY 1')
+    if broken:
+        what = ", ".join(f"{format_count(count)} in {table}" for table, count in broken)
+        what = f"rows that belong to nothing: {what}"
+        yield Finding("references", "problem", what, RESTORE)
+    else:
+        yield Finding("references", "ok", "every row belongs somewhere")
+
+
+def _check_counters(connection: apsw.Connection, *, full: bool) -> Iterator[Finding]:
+    """`head` and gaps are the thread itself and can't be recomputed; the counters can."""
+    wrong, torn, looked_at = [], [], 0
+    for (session_id,) in fetch(
+        connection,
+        "SELECT id FROM sessions WHERE purged_at IS NULL ORDER BY updated_at DESC LIMIT ?",
+        (-1 if full else SAMPLE,),
+    ):
+        looked_at += 1
+        counters = count_session(connection, session_id)
+        if not counters.whole:
+            torn.append(session_id)
+        elif counters.stored != counters.actual:
+            wrong.append(session_id)
+    if torn:
+        what = f"messages are missing from {some(torn)}"
+        yield Finding("threads", "problem", what, RESTORE)
+    if wrong:
+        what = f"wrong for {some(wrong)}"
+        yield Finding("counters", "problem", what, FIX, "counters")
+    if not torn and not wrong:
+        yield Finding("counters", "ok", f"right for {counted(looked_at, 'session')}")
+
+
+class Counters(NamedTuple):
+    """(message_count, content_bytes) as stored and as counted; `whole`: no message is missing."""
+
+    stored: tuple[int, int]
+    actual: tuple[int, int]
+    whole: bool
+
+
+def count_session(connection: apsw.Connection, session_id: str) -> Counters:
+    """Count a session's thread anew."""
+    row = fetch_one(
+        connection,
+        """SELECT message_count, content_bytes, head, coalesce(forked_at_seq, 0),
+                  (SELECT count(*) FROM messages WHERE session_id = s.id),
+                  (SELECT coalesce(max(seq), 0) FROM messages WHERE session_id = s.id),
+                  (SELECT coalesce(sum(size), 0) FROM scratchpad WHERE session_id = s.id)
+           FROM sessions s WHERE id = ?""",
+        (session_id,),
+    )
+    assert row is not None
+    count, size, head, knot, own, last, scratch = row
+    contents = connection.execute(
+        "SELECT content, parts, tool_calls FROM messages WHERE session_id = ?", (session_id,)
+    )
+    size_now = sum(byte_length(str(each)) for texts in contents for each in texts if each)
+    shown = head - run_through(hidden_messages(Transaction(connection), session_id, head))
+    whole = own == head - knot and (last == head or own == 0)
+    return Counters((count, size), (shown, size_now + scratch), whole)
+
+
+def _check_index(connection: apsw.Connection, *, full: bool) -> Iterator[Finding]:  # noqa: ARG001  # `_check_whole_index` checks all
+    messages, indexed, queued = fetch_one(
+        connection,
+        """SELECT (SELECT count(*) FROM messages), (SELECT count(*) FROM messages_fts_docsize),
+                  (SELECT count(*) FROM spaceless_queue)""",
+    ) or (0, 0, 0)
+    if queued:
+        what = f"{counted(queued, 'message')} {'waits' if queued == 1 else 'wait'} to be indexed"
+        yield Finding("search queue", "warning", what, FIX, "queue")
+    lost = [] if messages != indexed else [*_unfindable(connection, queued=bool(queued))]
+    if messages != indexed:
+        what = f"{format_count(indexed)} of {counted(messages, 'message')} indexed"
+        yield Finding("search index", "problem", what, FIX, "index")
+    elif lost:
+        what = f"messages can't be found: rows {some(lost)}"
+        yield Finding("search index", "problem", what, FIX, "index")
+    else:
+        yield Finding("search index", "ok", f"in step, {counted(messages, 'message')}")
+
+
+# random() has to depend on `n`, or SQLite calls it once for all rows.
+_SOME_MESSAGES = """
+WITH RECURSIVE throws (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM throws LIMIT ?1)
+SELECT id, content FROM messages_indexed WHERE id IN (
+  SELECT * FROM (SELECT id FROM messages ORDER BY id DESC LIMIT ?1)
+  UNION
+  SELECT (SELECT id FROM messages
+          WHERE id >= abs(random() / 2 + n) % (SELECT max(id) + 1 FROM messages)
+          ORDER BY id LIMIT 1)
+  FROM throws)
+"""
+
+
+def _unfindable(connection: apsw.Connection, *, queued: bool) -> Iterator[str]:
+    """Messages of a sample that a word of their own does not find."""
+    for row_id, content in fetch(connection, _SOME_MESSAGES, (SAMPLE,)):
+        word = _WORD.search(content)
+        found = word is None or fetch_one(
+            connection,
+            "SELECT 1 FROM messages_fts WHERE messages_fts MATCH ? AND rowid = ?",
+            (f'"{word[0]}"', row_id),
+        )
+        if not found or not (queued or _has_pairs(connection, row_id, content)):
+            yield str(row_id)
+
+
+def _has_pairs(connection: apsw.Connection, row_id: int, content: str) -> bool:
+    """Whether the index of scripts without spaces has a message exactly if it should."""
+    wanted = spaceless_tokens(decode_text(content)) is not None
+    sql = "SELECT 1 FROM messages_spaceless_docsize WHERE id = ?"
+    return wanted == (fetch_one(connection, sql, (row_id,)) is not None)
+
+
+def _check_whole_index(connection: apsw.Connection, path: Path) -> Iterator[Finding]:
+    """FTS5 compares its index with every message. That is a write, so it is done to a copy."""
+    with tempfile.TemporaryDirectory(prefix="clew-doctor-") as folder:
+        copy_path = schema.verified_copy(connection, Path(folder) / "copy.db", lock=lock_path(path))
+        with closing(connect(copy_path, mode="rw")) as copy:
+            try:
+                copy.execute(
+                    "INSERT INTO messages_fts (messages_fts, rank) VALUES ('integrity-check', 1)"
+                )
+                wrong = [
+                    str(row_id)
+                    for row_id, content in copy.execute("SELECT id, content FROM messages_indexed")
+                    if not content.isascii() and not _has_pairs(copy, row_id, content)
+                ]
+            except apsw.CorruptError:
+                wrong = ["(FTS5's own test)"]
+    if wrong:
+        what = f"differs from the messages: {some(wrong)}"
+        yield Finding("whole index", "problem", what, FIX, "index")
+    else:
+        yield Finding("whole index", "ok", "compared with every message")

@@ -1,9 +1,13 @@
 """Full-text search in SQLite: the newest candidates of two indexes, ranked together.
 
 `messages_fts` holds every message, `messages_spaceless` those with a script that has no spaces; a
-message that is in the second is judged there only. FTS5's own bm25() first counts every match of
-every word, which takes seconds for common ones: here a query looks at its newest matches only, and
-how common a word is gets estimated from how far back those reach.
+message that is in the second is ranked by that one only. FTS5's own bm25() first counts every match
+of every word, which takes seconds for common words: here a query looks at its newest matches only,
+and estimates how common a word is from how far back those reach.
+
+`Scope` has the filters of a search, as conditions and as ranges of rows. Conditions alone would be
+right. The ranges make it fast: the rows of an old or rare session are gone to directly, instead of
+passing over every newer match of a common word.
 """
 
 from __future__ import annotations
@@ -20,14 +24,18 @@ from clew.core import query as language
 from clew.core.query import Query
 from clew.core.ranking import idf, with_recency
 from clew.core.search import SearchFilter, SearchHit, SearchPage
+from clew.core.session import OWNER, may_see
 from clew.core.snippets import Snippet, snippet
 from clew.core.text import decode_text
+from clew.errors import SessionNotFound
 from clew.store.cursors import check_limit, make_cursor, read_cursor
-from clew.store.rows import plain
+from clew.store.rows import plain, text
 from clew.store.sqlite.connection import Row, fetch, fetch_one
 from clew.store.sqlite.database import Database, snapshot
-from clew.store.sqlite.scope import Scope
-from clew.store.sqlite.spaceless import has_queued
+from clew.store.sqlite.engine import Transaction, run_through
+from clew.store.sqlite.search_index import has_queued
+from clew.store.work.sessions import get
+from clew.store.work.thread import Stretch, stretches
 
 CANDIDATES = 1000
 """Most matches that are ranked."""
@@ -53,8 +61,17 @@ ORDER BY f.rowid DESC LIMIT ?
 """
 
 
+FEW_SESSIONS = 64
+FEW_MESSAGES = 50_000
+"""Filters that leave at most so many sessions, and messages in them, are searched by their rows."""
+
+# Forks may still have messages of a deleted session; `_visible` looks at each.
+_LIVING = """(s.deleted_at IS NULL
+  OR s.id IN (SELECT parent_id FROM sessions WHERE parent_id IS NOT NULL))"""
+
+
 class Candidate(NamedTuple):
-    """A message that matches, before it is known whether it is shown."""
+    """A message that matches, before it is decided whether it is shown."""
 
     row_id: int
     score: float
@@ -100,13 +117,13 @@ class SqliteSearch:
 
         def job(connection: apsw.Connection) -> SearchPage:
             here = place or Place(_newest(connection), self._db.clock(), 0)
-            searching = Searching(connection, parsed, where, here, self._search_seconds)
-            return searching.page(limit, per_session=per_session)
+            run = SearchRun(connection, parsed, where, here, self._search_seconds)
+            return run.page(limit, per_session=per_session)
 
         return await self._db.read(snapshot(job))
 
 
-class Searching:
+class SearchRun:
     """One search, inside one read transaction."""
 
     def __init__(
@@ -183,19 +200,19 @@ class Searching:
                 return
 
     def _weights(self, index: str) -> list[float]:
-        """The worth of each phrase of the expression, in its order."""
+        """The weight of each phrase of the expression, in its order."""
         weights: list[float] = []
         for term in self._query.positive:
             expression = _expression(index, Query((term,)))
             assert expression is not None
-            worth = self._worth(index, expression)
-            weights += [worth] * len(_PHRASE.findall(expression))
+            weight = self._weight(index, expression)
+            weights += [weight] * len(_PHRASE.findall(expression))
         return weights
 
-    def _worth(self, index: str, expression: str) -> float:
+    def _weight(self, index: str, expression: str) -> float:
         """The idf of a term, by how far back its newest matches reach."""
         if len(self._query.positive) == 1:
-            return 1.0  # alone, it changes no order
+            return 1.0  # a single weight changes no order
         documents = max(1, self._place.newest)
         rows = fetch(
             self._connection,
@@ -235,7 +252,7 @@ class Searching:
             yield candidate, session
 
     def _living_fork(self, session_id: str, seq: int) -> str | None:
-        """A fork that still reads this message of a deleted session, the oldest one."""
+        """The oldest fork outside the trash that has this message of a deleted session."""
         children = fetch(
             self._connection,
             """SELECT id, deleted_at FROM sessions WHERE parent_id = ? AND forked_at_seq >= ?
@@ -291,3 +308,119 @@ def _expression(index: str, query: Query) -> str | None:
 
 def _newest(connection: apsw.Connection) -> int:
     return connection.execute("SELECT max(id) FROM messages").get or 0
+
+
+class Scope:
+    """The filters of one search, in one read transaction. `s` is the session, `m` the message."""
+
+    def __init__(self, connection: apsw.Connection, where: SearchFilter, newest: int) -> None:
+        self._connection = connection
+        self._where = where
+        self._newest = newest
+        self._conditions, self._bindings = self._about_sessions()
+        self._parts = self._few_parts()
+
+    def conditions(self) -> tuple[list[str], list[Any]]:
+        """The conditions on a message and its session, and their bindings."""
+        conditions, bindings = [_LIVING, *self._conditions], [*self._bindings]
+        if self._where.role is not None:
+            conditions.append("m.role = ?")
+            bindings.append(self._where.role)
+        for comparison, value in ((">=", self._where.since), ("<=", self._where.until)):
+            if value is not None:
+                conditions.append(f"m.at {comparison} ?")
+                bindings.append(value)
+        if self._parts is not None:
+            # On the rowid of the index, so that other sessions' matches are never looked up.
+            stretch = "SELECT id FROM messages WHERE session_id = ? AND seq > ? AND seq <= ?"
+            conditions.append(f"+f.rowid IN ({' UNION ALL '.join([stretch] * len(self._parts))})")
+            for part in self._parts:
+                bindings += [part.session_id, part.low, part.high]
+        return conditions, bindings
+
+    def zones(self) -> Iterator[tuple[int, int]]:
+        """Ranges of rows to look through, in this order. Together they miss nothing."""
+        if self._parts is not None:
+            yield from self._ranges(self._parts)
+            return
+        # Rows are mostly in the order of time. Where they should be comes first; what an import
+        # put elsewhere is found in the rest.
+        newest, since, until = self._newest, self._where.since, self._where.until
+        low = 1 if since is None else self._first_at(since)
+        high = newest if until is None else self._first_at(until + 1) - 1
+        yield low, high
+        if high < newest:
+            yield max(low, high + 1), newest
+        if low > 1:
+            yield 1, low - 1
+
+    def _about_sessions(self) -> tuple[list[str], list[Any]]:
+        conditions: list[str] = []
+        bindings: list[Any] = []
+        if self._where.viewer != OWNER:
+            conditions += ["s.person = ?", f"s.person <> '{OWNER}'"]
+            bindings.append(text(self._where.viewer))
+        for column in ("platform", "agent", "cwd", "project"):
+            value = getattr(self._where, column)
+            if value is not None:
+                conditions.append(f"s.{column} = ?")
+                bindings.append(text(value))
+        return conditions, bindings
+
+    def _few_parts(self) -> list[Stretch] | None:
+        """The stretches of the sessions that the filters leave; None if they are too many."""
+        if self._where.session is not None:
+            session = run_through(get(Transaction(self._connection), self._where.session))
+            if not may_see(self._where.viewer, session.person):
+                raise SessionNotFound(self._where.session)
+            return self._stretches(self._where.session)
+        if not self._conditions:
+            return None
+        rows = fetch(
+            self._connection,
+            f"""SELECT s.id FROM sessions s
+                WHERE s.deleted_at IS NULL AND {" AND ".join(self._conditions)} LIMIT ?""",
+            (*self._bindings, FEW_SESSIONS + 1),
+        )
+        if len(rows) > FEW_SESSIONS:
+            return None
+        parts = {part for (each,) in rows for part in self._stretches(each)}
+        few = sum(part.high - part.low for part in parts) <= FEW_MESSAGES
+        return list(parts) if few and len(parts) <= 2 * FEW_SESSIONS else None
+
+    def _stretches(self, session_id: str) -> list[Stretch]:
+        return run_through(stretches(Transaction(self._connection), session_id))[0]
+
+    def _ranges(self, parts: list[Stretch]) -> Iterator[tuple[int, int]]:
+        """The rows of these parts, newest first, each once."""
+        found = []
+        for part in parts:
+            ((low, high),) = fetch(
+                self._connection,
+                """SELECT (SELECT id FROM messages WHERE session_id = ?1 AND seq > ?2
+                           ORDER BY seq LIMIT 1),
+                          (SELECT id FROM messages WHERE session_id = ?1 AND seq <= ?3
+                           ORDER BY seq DESC LIMIT 1)""",
+                (part.session_id, part.low, part.high),
+            )
+            if low is not None and high is not None:
+                found.append((low, min(high, self._newest)))
+        ceiling = self._newest + 1
+        for low, high in sorted(found, key=lambda each: each[1], reverse=True):
+            if low < ceiling:
+                yield low, min(high, ceiling - 1)
+                ceiling = low
+
+    def _first_at(self, at: int) -> int:
+        """About the first row of that time or later, as if rows were in the order of time."""
+        low, high = 1, self._newest + 1
+        while low < high:
+            middle = (low + high) // 2
+            found = self._connection.execute(
+                "SELECT at FROM messages WHERE id >= ? ORDER BY id LIMIT 1", (middle,)
+            ).get
+            if found is not None and found < at:
+                low = middle + 1
+            else:
+                high = middle
+        return low

@@ -11,11 +11,11 @@ import apsw
 
 from clew.errors import InvalidInput
 from clew.ports import Clock
+from clew.store.migrations import Migration
 from clew.store.sqlite.connection import Durability
 from clew.store.sqlite.database import Database
 from clew.store.sqlite.engine import SqliteEngine, system_time
 from clew.store.sqlite.log import SqliteLog
-from clew.store.sqlite.migrating import Migration
 from clew.store.sqlite.search import DEADLINE, SqliteSearch
 from clew.store.work.delivery import SharedInbox, SharedOutbox
 from clew.store.work.forks import SharedForks

@@ -144,7 +144,7 @@ class SharedSessions:
         async def work(tx: Transaction) -> Session:
             before = await lock(tx, session_id)
             if noted is not None and noted != before.metadata:
-                raise Conflict(f"What is noted with session {session_id} has changed meanwhile.")
+                raise Conflict(f"The metadata of session {session_id} has changed meanwhile.")
             changed = dict(columns)
             if before.title_by == "user":
                 for column in ("title", "title_key", "title_by"):

@@ -19,7 +19,8 @@ from clew.core.session import NewSession, SessionFilter
 from clew.errors import StoreReadOnly, StoreUnavailable
 from clew.ports import Store
 from clew.store import open_store
-from clew.store.postgres.migrating import Migration, shipped_migrations
+from clew.store.migrations import Migration
+from clew.store.postgres.schema import shipped_migrations
 from clew.store.postgres.store import PostgresStore
 from tests.cli.conftest import Home
 from tests.postgres.server import Server

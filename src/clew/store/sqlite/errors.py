@@ -1,12 +1,16 @@
-"""Errors of SQLite in clew's words. Nothing above the store ever meets an `apsw` error."""
+"""Errors of SQLite as errors of clew. No `apsw` error leaves the store."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import apsw
 
 from clew import errors
+
+DRIVER_ERRORS = (apsw.Error, OverflowError)
 
 _KINDS: tuple[tuple[type[Exception], type[errors.ClewError], str], ...] = (
     (
@@ -73,3 +77,17 @@ def translate(error: Exception, path: Path) -> errors.ClewError:
     return errors.StoreUnavailable(
         f"{path} can't be used: {type(error).__name__}: {error}. `clew doctor` looks into it."
     )
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Raise errors of the driver and of the file system as errors of clew."""
+    try:
+        yield
+    except DRIVER_ERRORS as error:
+        raise translate(error, path) from error
+    except OSError as error:
+        where = error.filename or path
+        raise errors.StoreUnavailable(
+            f"{where} can't be used: {error.strerror or error}."
+        ) from error

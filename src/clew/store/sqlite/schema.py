@@ -1,7 +1,7 @@
-"""Bringing a database file to the schema that this clew knows: forward only, never by guess.
+"""The schema of a SQLite file: its version, its migrations, and verified copies of the file.
 
-A new file is made whole in one transaction. An older one is backed up and verified first, and
-needs every other process to be gone. A newer, foreign or damaged one is refused untouched.
+A new file is made in one transaction. An older one is backed up and verified first, and migrated
+while no other process has it open. A newer, foreign or damaged one is refused and left as it is.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import apsw
-import msgspec
 
 from clew.errors import StoreDamaged, StoreForeign, StoreTooNew, StoreUnavailable
+from clew.store.migrations import Migration, read_migrations
 from clew.store.sqlite.connection import connect, fetch, lock_path
 
 APPLICATION_ID = 0x636C6577
@@ -24,24 +24,13 @@ PAGE_SIZE = 8192
 """Twice the usual: messages waste less of a page, a tenth of the file."""
 
 
-class Migration(msgspec.Struct, frozen=True):
-    """One step of the schema."""
-
-    number: int
-    name: str
-    sql: str
-
-
 def shipped_migrations() -> tuple[Migration, ...]:
     """The steps that come with this clew, in order."""
-    files = sorted((Path(__file__).parent / "migrations").glob("*.sql"))
-    return tuple(
-        Migration(int(file.stem[:4]), file.stem[5:], file.read_text("utf-8")) for file in files
-    )
+    return read_migrations(Path(__file__).parent / "migrations")
 
 
 def stored_version(connection: apsw.Connection, path: Path, latest: int) -> int:
-    """The schema number of the file, 0 for a new one. Refuses what is not ours."""
+    """The schema number of the file, 0 for a new one. Refuses a file that is not clew's."""
     # In one statement, so of one moment: another process may be making the file just now.
     ((application, version, has_tables),) = fetch(
         connection,
@@ -64,13 +53,13 @@ def stored_version(connection: apsw.Connection, path: Path, latest: int) -> int:
 
 
 def apply(connection: apsw.Connection, steps: Sequence[Migration]) -> None:
-    """Run the steps that are missing, all in one transaction. Safe for two at once."""
+    """Run the steps that are missing, in one transaction. Two processes may call it at once."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         current = connection.pragma("user_version")
         for step in steps:
             if step.number > current:
-                connection.execute(step.sql).fetchall()  # to its end, whatever it returns
+                connection.execute(step.sql).fetchall()  # all statements, even if one has rows
                 connection.pragma("user_version", step.number)
         connection.pragma("application_id", APPLICATION_ID)
         connection.execute("COMMIT")
@@ -80,7 +69,7 @@ def apply(connection: apsw.Connection, steps: Sequence[Migration]) -> None:
 
 
 def use_wal(connection: apsw.Connection, path: Path) -> None:
-    """Switch write-ahead logging on, in a new file with pages of our size; or say why not."""
+    """Switch write-ahead logging on, in a new file with pages of our size."""
     connection.pragma("page_size", PAGE_SIZE)
     if connection.pragma("journal_mode", "wal") != "wal":
         raise StoreUnavailable(
@@ -96,10 +85,10 @@ def verified_copy(
     lock: Path | None = None,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Path:
-    """A copy of the open database at `target`, made online and checked; no half one is left.
+    """A copy of the open database at `target`, checked; an unfinished one is removed.
 
-    `lock` lends its permissions to the copy (the lock of the copied store if None). In an open
-    transaction the copy is of that moment, whatever others write meanwhile.
+    The copy gets the permissions of the file `lock` (the lock of the copied store if None). In an
+    open transaction it is of that moment, whatever other processes write meanwhile.
     """
     unfinished = target.with_name(target.name + ".part")
     discard(unfinished)

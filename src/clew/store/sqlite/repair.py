@@ -1,7 +1,7 @@
-"""What `clew doctor --fix` does: only what can't lose anything, in steps that disturb nobody.
+"""What `clew doctor --fix` does to a SQLite store: only what can't lose anything, in short steps.
 
-Rebuilding the search index is the exception: it is one transaction that keeps writers waiting, so
-it needs the store alone.
+Rebuilding the search index is one long transaction that keeps writers waiting, so it needs the
+store alone.
 """
 
 from __future__ import annotations
@@ -15,44 +15,47 @@ from typing import TypeVar
 import apsw
 
 from clew.core.names import counted
-from clew.core.query import spaceless_tokens
-from clew.core.text import decode_text
-from clew.errors import ClewError, StoreInUse
-from clew.files.locks import FileLock
-from clew.store.findings import Diagnosis, Mended
+from clew.errors import ClewError
+from clew.store.diagnosis import Diagnosis, Repaired
 from clew.store.presence import Presence
-from clew.store.sqlite.connection import DRIVER_ERRORS, connect, fetch, lock_path
-from clew.store.sqlite.doctor import private_files
-from clew.store.sqlite.failures import translate
-from clew.store.sqlite.soundness import count_session
-from clew.store.sqlite.spaceless import index_queued
+from clew.store.sqlite.connection import connect, fetch
+from clew.store.sqlite.database import hold_store
+from clew.store.sqlite.doctor import count_session, private_files
+from clew.store.sqlite.errors import DRIVER_ERRORS, translate
+from clew.store.sqlite.search_index import index_queued, rebuild
 from clew.version import __version__
 
 T = TypeVar("T")
 
 
-def mend(
+def repair_file(
     path: Path, diagnosis: Diagnosis, *, now: int, home: Path | None = None
-) -> tuple[Mended, ...]:
-    """Put right what the diagnosis says can be. Nothing is done to a store that is not usable.
+) -> tuple[Repaired, ...]:
+    """Repair what the diagnosis says can be repaired. A store that is not usable is left alone.
 
     `home` is clew's own directory, as for `examine`. `StoreInUse`, before anything is changed, if
-    the index has to be rebuilt and somebody else has the store open.
+    the index has to be rebuilt and another process has the store open.
     """
     wanted = {finding.fix: finding.name for finding in diagnosis.findings if finding.fix}
     if not diagnosis.usable:
         wanted = {fix: name for fix, name in wanted.items() if fix == "permissions"}
     fixes: dict[str, Callable[[], str]] = {
-        "index": lambda: _alone(path, now, lambda: _in_store(path, _rebuild)),
+        "index": lambda: _rebuild_index(path, now),
         "permissions": lambda: _close_to_others(path, home),
         "processes": lambda: _clear_processes(path, now),
         "queue": lambda: _in_store(path, _empty_queue),
         "counters": lambda: _count_again(path),
     }
     try:
-        return tuple(Mended(wanted[fix], work()) for fix, work in fixes.items() if fix in wanted)
+        return tuple(Repaired(wanted[fix], work()) for fix, work in fixes.items() if fix in wanted)
     except DRIVER_ERRORS as error:
         raise translate(error, path) from error
+
+
+def _rebuild_index(path: Path, now: int) -> str:
+    with hold_store(path, "Rebuilding the search index", now=now, alone=True):
+        _in_store(path, rebuild)
+    return "the search index was built anew"
 
 
 def _close_to_others(path: Path, home: Path | None) -> str:
@@ -74,13 +77,13 @@ def _clear_processes(path: Path, now: int) -> str:
     presence = Presence(path.parent / "processes", version=__version__, started_at=now)
     left = presence.dead()
     for name in left:
-        presence.is_alive(name.removesuffix(".json"))  # clears what a dead one left
+        presence.is_alive(name.removesuffix(".json"))  # removes the file of a dead one
     whose = "a dead process" if len(left) == 1 else "dead processes"
     return f"{counted(len(left), 'file')} of {whose} removed"
 
 
 def _in_store(path: Path, work: Callable[[apsw.Connection], T]) -> T:
-    """One short transaction, like any other writer's."""
+    """Do something in one short transaction, like any other writer."""
     with closing(connect(path, mode="rw")) as connection:
         connection.execute("BEGIN IMMEDIATE")
         done = work(connection)
@@ -90,7 +93,7 @@ def _in_store(path: Path, work: Callable[[apsw.Connection], T]) -> T:
 
 def _empty_queue(connection: apsw.Connection) -> str:
     index_queued(connection)
-    return "what waited is indexed"
+    return "the queued messages are indexed"
 
 
 def _count_again(path: Path) -> str:
@@ -110,30 +113,3 @@ def _correct(connection: apsw.Connection, session_id: str) -> bool:
         (*counters.actual, session_id),
     )
     return True
-
-
-def _alone(path: Path, now: int, work: Callable[[], str]) -> str:
-    presence = Presence(path.parent / "processes", version=__version__, started_at=now)
-    lock = FileLock(lock_path(path))
-    if not lock.acquire():
-        others = tuple(str(info) for info in presence.others())
-        raise StoreInUse("Rebuilding the search index", others)
-    try:
-        presence.announce()
-        return work()
-    finally:
-        presence.leave()
-        lock.release()
-
-
-def _rebuild(connection: apsw.Connection) -> str:
-    connection.execute("INSERT INTO messages_fts (messages_fts) VALUES ('rebuild')")
-    connection.execute("INSERT INTO messages_spaceless (messages_spaceless) VALUES ('delete-all')")
-    connection.execute("DELETE FROM spaceless_queue")
-    for row_id, content in connection.execute("SELECT id, content FROM messages_indexed"):
-        tokens = None if content.isascii() else spaceless_tokens(decode_text(content))
-        if tokens is not None:
-            connection.execute(
-                "INSERT INTO messages_spaceless (rowid, tokens) VALUES (?, ?)", (row_id, tokens)
-            )
-    return "the search index was built anew"

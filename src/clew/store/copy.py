@@ -1,9 +1,9 @@
-"""Everything of one store into another, of whatever kind: in order, resumable, verified.
+"""Copying everything of one store into another, of either engine: in order, resumable, verified.
 
-A copy is made where nobody takes it for a store, and becomes one in a single step when all of it
-has been read back and compared. What was copied, and its hash, is committed together with it: who
-is killed goes on from there, if the source still says the same. How a database reads and writes
-rows is in the `shelf` module of its store.
+A copy is made where no process takes it for a store, and becomes one in a single step after all of
+it was read back and compared. How far it is, and the hash of that, is committed with the rows: a
+copy that was killed goes on from there, if the source is still the same. How an engine reads and
+writes rows is in its `copy_side`.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from clew.store.rows import Row
 from clew.store.tables import CHUNK_ROWS, TABLES, Mark, Table
 
 Progress = Callable[[int, int], None]
-"""Rows done, and rows in all: each is written, and read back."""
+"""Rows done, and rows in all; each row counts twice, as written and as read back."""
 
 Tell = Callable[[str], None]
-"""What is being done, in a few words: some of it takes long and moves no row."""
+"""The step that begins, in a few words: some steps take long and report no rows."""
 
 _pack = msgspec.msgpack.Encoder().encode
 
 
-class _Shelf(Protocol):
-    """What is on either side: open as `async with`, alone."""
+class _Side(Protocol):
+    """Either side of a copy. Opened with `async with`, which holds the store alone."""
 
     place: str
-    """Where it is, as people may read it and as a copy remembers it."""
+    """Where it is, without a password; an unfinished copy remembers its source by it."""
 
     async def __aenter__(self) -> Self: ...
     async def __aexit__(self, *error: object) -> None: ...
@@ -41,8 +41,8 @@ class _Shelf(Protocol):
         """All rows in the table's order, as plain numbers, text and bytes; some at a time."""
 
 
-class Source(_Shelf, Protocol):
-    """The store that is copied. Nobody may write to it meanwhile."""
+class Source(_Side, Protocol):
+    """The store that is copied. No process may write to it meanwhile."""
 
     async def count(self, table: Table) -> int:
         """How many rows a table has."""
@@ -51,33 +51,33 @@ class Source(_Shelf, Protocol):
         """The highest id that a message ever had."""
 
     async def is_unchanged(self) -> bool:
-        """Whether all that was read is still what the store says. Ends the reading."""
+        """Whether the store still is as it was read. Ends the reading."""
 
 
-class Target(_Shelf, Protocol):
-    """The store that comes to be."""
+class Target(_Side, Protocol):
+    """The new store."""
 
     async def begin(self, source: str) -> Mapping[str, Mark]:
-        """Make it, or find an unfinished copy of `source`: how far each table is.
+        """Make it, or find an unfinished copy of `source`; returns how far each table is.
 
-        Refuses, untouched, what has anything else in it.
+        A target with anything else in it is refused and left as it is.
         """
 
     async def write(self, table: Table, rows: Sequence[Row], mark: Mark) -> None:
-        """Add rows and how far that is, in one transaction."""
+        """Add rows and the new mark of their table, in one transaction."""
 
     async def complete(self, last_id: int, tell: Tell) -> None:
-        """All rows are there: build what depends on them. May be repeated."""
+        """Build what depends on the rows, which are all there. May be repeated."""
 
     async def publish(self) -> None:
-        """Be a store from now on."""
+        """Make it a store that processes can open."""
 
     async def discard(self) -> None:
-        """Forget the unfinished copy."""
+        """Remove the unfinished copy."""
 
 
 class CopiedTable(msgspec.Struct, frozen=True):
-    """What both sides say of one table."""
+    """One table, equal on both sides."""
 
     name: str
     rows: int
@@ -85,7 +85,7 @@ class CopiedTable(msgspec.Struct, frozen=True):
 
 
 class Copied(msgspec.Struct, frozen=True):
-    """What was copied. `passed_over`: rows that an earlier, unfinished copy had already brought."""
+    """What was copied. `passed_over`: rows that an earlier, unfinished copy had already written."""
 
     source: str
     target: str
@@ -99,11 +99,11 @@ class Copied(msgspec.Struct, frozen=True):
 
 
 class _Changed(Exception):
-    """The source no longer says what an unfinished copy was told."""
+    """The source no longer has the rows that an unfinished copy was made of."""
 
 
-class Copying:
-    """One copy under way."""
+class StoreCopy:
+    """One copy from a source to a target."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class Copying:
         self._passed_over = 0
 
     async def run(self) -> Copied:
-        """Copy everything; at the end both sides are the same."""
+        """Copy everything; when it returns, both sides are the same."""
         source, target = self._source, self._target
         if source.place == target.place:
             raise InvalidInput(f"{source.place} can't be copied onto itself.")
@@ -164,7 +164,7 @@ class Copying:
         }
 
     async def _copy_table(self, table: Table, mark: Mark) -> Mark:
-        """Copy what lies behind the mark; what lies before it must be as it was."""
+        """Copy the rows after the mark; those before it must be as they were."""
         digest, seen, changed = hashlib.sha256(), 0, False
         async with aclosing(self._source.read(table, self._chunk_rows)) as chunks:
             async for rows in chunks:

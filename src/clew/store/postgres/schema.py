@@ -1,23 +1,27 @@
-"""Bringing a database to the schema that this clew knows: forward only, never by guess.
+"""The schema of a PostgreSQL database: its version and its migrations.
 
-The same numbers and names as SQLite's. A new schema is made whole in one transaction, by one of
-those who want to at once. An older one needs every other process to be gone. A newer or foreign one
-is refused untouched.
+Migrations have the same numbers and names as SQLite's. A new schema is made in one transaction. An
+older one is migrated while no other process has the store open. A newer or foreign one is refused
+and left as it is.
 """
 
 from __future__ import annotations
 
+import asyncio
+import random
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
 import psycopg
 
-from clew.errors import StoreForeign, StoreReadOnly, StoreTooNew, StoreUnavailable
+from clew.errors import StoreForeign, StoreInUse, StoreReadOnly, StoreTooNew, StoreUnavailable
+from clew.store.migrations import Migration, read_migrations
 from clew.store.postgres.connection import Connection
+from clew.store.postgres.presence import OPEN, list_living
 
 MAKING = 0x636C6577_00000001
-"""The advisory lock of whoever makes or changes the schema."""
+"""The advisory lock of a process that makes or changes the schema."""
 
 _LOOK = """
 SELECT current_setting('server_encoding'), to_regclass('clew_schema') IS NOT NULL,
@@ -28,28 +32,20 @@ SELECT current_setting('server_encoding'), to_regclass('clew_schema') IS NOT NUL
 """
 
 
+EXCLUSIVE_PATIENCE = 2.0
+"""Seconds: long enough for a `clew list` to end, too short for a chat."""
+
 _OF_THE_STEP = ("0A", "22", "23", "42")
-"""How the codes of errors begin that lie in what a step found, not in the server's state."""
-
-
-class Migration(msgspec.Struct, frozen=True):
-    """One step of the schema."""
-
-    number: int
-    name: str
-    sql: str
+"""Beginnings of the error codes that a migration causes, and not the state of the server."""
 
 
 def shipped_migrations() -> tuple[Migration, ...]:
     """The steps that come with this clew, in order."""
-    files = sorted((Path(__file__).parent / "migrations").glob("*.sql"))
-    return tuple(
-        Migration(int(file.stem[:4]), file.stem[5:], file.read_text("utf-8")) for file in files
-    )
+    return read_migrations(Path(__file__).parent / "migrations")
 
 
 async def stored_version(connection: Connection, place: str, latest: int) -> int:
-    """The schema number of the database, 0 for a new one. Refuses what is not ours."""
+    """The schema number of the database, 0 for a new one. Refuses one that is not clew's."""
     look = await connection.one(_LOOK)
     assert look is not None
     encoding, is_ours, is_unfinished, has_tables, schema = look
@@ -82,9 +78,9 @@ async def stored_version(connection: Connection, place: str, latest: int) -> int
 
 
 async def apply(connection: Connection, steps: Sequence[Migration], place: str) -> None:
-    """Run the steps that are missing, all in one transaction. Safe for two at once.
+    """Run the steps that are missing, in one transaction. Two processes may call it at once.
 
-    If one of them fails, everything is as it was, and the error says so.
+    If a step fails, everything is as it was, and the error says so.
     """
     latest = steps[-1].number
     current = 0
@@ -92,7 +88,7 @@ async def apply(connection: Connection, steps: Sequence[Migration], place: str) 
         async with connection.transaction():
             await connection.execute("SELECT pg_advisory_xact_lock($1)", (MAKING,))
             current = await stored_version(connection, place, latest)
-            # An index over many millions of rows takes its time.
+            # An index over many millions of rows takes long.
             await connection.execute("SET LOCAL statement_timeout = 0")
             await _run(connection, steps, current)
     except psycopg.errors.InsufficientPrivilege as error:
@@ -134,3 +130,25 @@ async def _run(connection: Connection, steps: Sequence[Migration], current: int)
                 "INSERT INTO clew_schema (number, name) VALUES ($1, $2)",
                 (step.number, step.name),
             )
+
+
+async def migrate_alone(connection: Connection, steps: Sequence[Migration], place: str) -> None:
+    """Update the schema while no other process has the store open.
+
+    Of two processes that want to at once, one does it and the other sees that it was done.
+    """
+    latest = steps[-1].number
+    deadline = time.monotonic() + EXCLUSIVE_PATIENCE
+    while True:
+        ((alone,),) = await connection.fetch("SELECT pg_try_advisory_lock($1)", (OPEN,))
+        if alone:
+            break
+        if await stored_version(connection, place, latest) == latest:
+            return
+        if time.monotonic() > deadline:
+            raise StoreInUse(f"Updating {place} (after a pg_dump)", await list_living(connection))
+        await asyncio.sleep(random.uniform(0.01, 0.05))  # noqa: S311  # jitter, no secret
+    try:
+        await apply(connection, steps, place)
+    finally:
+        await connection.execute("SELECT pg_advisory_unlock($1)", (OPEN,))

@@ -1,4 +1,4 @@
-"""What a look at a store found, and what was put right: the words that all stores share."""
+"""What `clew doctor` found in a store, and what it repaired: values of both engines."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ Level = Literal["ok", "warning", "problem"]
 Advance = Callable[[int], None]
 
 SAMPLE: Final = 50
-"""Newest sessions, and newest and random messages, that are looked at one by one."""
+"""How many of the newest sessions, the newest messages and random messages are checked."""
 
 FIX: Final = "`clew doctor --fix` puts it right."
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One thing that was looked at. `advice` says what to do, `fix` what mending may do."""
+    """One thing that was checked. `advice` says what to do, `fix` what `repair` can do."""
 
     name: str
     level: Level
@@ -36,12 +36,12 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
     @property
     def sound(self) -> bool:
-        """Whether there is nothing to worry about; warnings are no worry."""
+        """Whether there is no problem; warnings are none."""
         return self.usable and all(finding.level != "problem" for finding in self.findings)
 
 
-class Mended(msgspec.Struct, frozen=True):
-    """One thing that was put right, in the words of a sentence."""
+class Repaired(msgspec.Struct, frozen=True):
+    """One thing that was repaired, as a sentence."""
 
     name: str
     what: str

@@ -16,10 +16,11 @@ from clew.core.message import Draft
 from clew.core.search import SearchFilter
 from clew.core.session import OWNER, NewSession, Session
 from clew.errors import StoreDamaged, StoreForeign, StoreInUse, StoreTooNew
+from clew.store.migrations import Migration
 from clew.store.sqlite.backup import back_up, restore
 from clew.store.sqlite.connection import connect
 from clew.store.sqlite.database import Database
-from clew.store.sqlite.migrating import Migration, shipped_migrations, verified_copy
+from clew.store.sqlite.schema import shipped_migrations, verified_copy
 from clew.store.sqlite.store import SqliteStore
 from tests.patience import PATIENCE
 from tests.store.files import Child, contents, digest, fill, holding, query, snapshot
@@ -42,7 +43,7 @@ def store(path: Path) -> Path:
 def open_and_close(path: Path, *extra: Migration) -> None:
     database = Database(path, clock=lambda: 1, version="9.9")
     database.open([*shipped_migrations(), *extra])
-    database._let_go()
+    database._release()
 
 
 def new_step(sql: str = "CREATE TABLE later (x)") -> Migration:
@@ -77,7 +78,7 @@ def test_a_new_file_is_made_whole_and_private(path: Path) -> None:
 def test_deliveries_keep_their_order_when_the_outbox_is_made_anew(path: Path) -> None:
     database = Database(path, clock=lambda: 1, version="0.1")
     database.open(shipped_migrations()[:2])
-    database._let_go()
+    database._release()
     session = "aaaaaaaa-0000-4000-8000-000000000000"
     query(
         path,
@@ -254,7 +255,8 @@ import sys
 from pathlib import Path
 from clew.errors import ClewError
 from clew.store.sqlite.database import Database
-from clew.store.sqlite.migrating import Migration, shipped_migrations
+from clew.store.migrations import Migration
+from clew.store.sqlite.schema import shipped_migrations
 
 steps = shipped_migrations()
 extra = [Migration(steps[-1].number + 1, "later", sys.argv[2])] if sys.argv[2] else []
@@ -268,7 +270,7 @@ except ClewError as error:
 else:
     print("opened", flush=True)
     sys.stdin.read()
-    database._let_go()
+    database._release()
 """
 
 SLOW = """

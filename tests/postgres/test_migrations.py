@@ -8,8 +8,9 @@ import pytest
 
 from clew.errors import StoreUnavailable
 from clew.store import open_store
+from clew.store.migrations import Migration
 from clew.store.postgres import doctor
-from clew.store.postgres.migrating import Migration, shipped_migrations
+from clew.store.postgres.schema import shipped_migrations
 from clew.store.postgres.store import PostgresStore
 from clew.testing.contract.case import make
 from tests.postgres.server import Server

@@ -1,6 +1,9 @@
-"""Errors of PostgreSQL in clew's words. Nothing above the store ever meets a `psycopg` error."""
+"""Errors of PostgreSQL as errors of clew. No `psycopg` error leaves the store."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import psycopg
 
@@ -26,7 +29,7 @@ _STATES: tuple[tuple[str, type[errors.ClewError], str], ...] = (
     (
         "42501",
         errors.StoreReadOnly,
-        "{place} lets this user not write ({why}). Grant what the guide on PostgreSQL names.",
+        "{place} does not let this user write ({why}). Grant what the guide on PostgreSQL names.",
     ),
     (
         "25006",
@@ -72,8 +75,8 @@ _STATES: tuple[tuple[str, type[errors.ClewError], str], ...] = (
     ),
 )
 
-# Whoever is not let in gets a sentence and no code. In another language it is told as it is.
-_AT_THE_DOOR: tuple[tuple[str, str], ...] = (
+# A refused connection has a sentence and no code. In another language it is shown as it is.
+_REFUSED: tuple[tuple[str, str], ...] = (
     (
         "no password supplied",
         "{place} asks for a password. Put it into ~/.pgpass (mode 0600) or PGPASSWORD.",
@@ -88,7 +91,7 @@ _AT_THE_DOOR: tuple[tuple[str, str], ...] = (
     ),
     (
         "does not match host name",
-        "{place} has the certificate of another ({why}). Check the host in the URL.",
+        "{place} has the certificate of another host ({why}). Check the host in the URL.",
     ),
     ('database "', "{place} is not there ({why}). Make the database first: createdb NAME."),
 )
@@ -113,7 +116,7 @@ def translate(error: Exception, place: str, *, fate_unknown: bool = False) -> er
             return errors.InvalidInput(f"A value that the store does not take: {why}.")
         if isinstance(error, psycopg.OperationalError) and not state:
             _, _, reason = why.rpartition(" failed: ")
-            for known, sentence in _AT_THE_DOOR:
+            for known, sentence in _REFUSED:
                 if known in reason:
                     return errors.StoreUnavailable(sentence.format(place=place, why=reason))
     sentence = _UNKNOWN_FATE if fate_unknown else "{place} can't be used: {why}."
@@ -121,5 +124,14 @@ def translate(error: Exception, place: str, *, fate_unknown: bool = False) -> er
 
 
 def is_repeatable(error: Exception) -> bool:
-    """Whether PostgreSQL asks for the whole transaction once more: a deadlock, a race."""
+    """Whether PostgreSQL asks to repeat the transaction: after a deadlock or a race."""
     return isinstance(error, psycopg.errors.DeadlockDetected | psycopg.errors.SerializationFailure)
+
+
+@contextmanager
+def translated(place: str) -> Iterator[None]:
+    """Raise errors of the driver as errors of clew."""
+    try:
+        yield
+    except DRIVER_ERRORS as error:
+        raise translate(error, place) from error

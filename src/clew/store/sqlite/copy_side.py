@@ -1,14 +1,14 @@
 """A SQLite store as one side of a copy: its rows, read and written as they are.
 
-What the rows mean, and in which order tables come, is decided by `store.copying`. A new store grows
-in a file beside its place (`NAME.copying`) and is moved there when it is whole. Blocking: a copy
-has its process for itself.
+The order of tables and rows is decided by `store.copy`. A new store is made in a file beside its
+place (`NAME.copying`) and moved there when it is complete. It blocks the event loop: a copy has its
+process for itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Self
 
@@ -18,26 +18,22 @@ from clew.errors import (
     Conflict,
     NotFound,
     StoreDamaged,
-    StoreInUse,
     StoreUnavailable,
     TargetNotEmpty,
 )
-from clew.files.locks import FileLock
-from clew.store.presence import Presence
 from clew.store.rows import Row
-from clew.store.sqlite import migrating
+from clew.store.sqlite import schema
 from clew.store.sqlite.connection import (
-    DRIVER_ERRORS,
     connect,
-    connect_to_look,
+    connect_read_only,
     fetch,
     fetch_one,
     lock_path,
 )
-from clew.store.sqlite.failures import translate
-from clew.store.sqlite.spaceless import index_queued
-from clew.store.tables import CHUNK_BYTES, TABLES, Mark, Table, weigh
-from clew.version import __version__
+from clew.store.sqlite.database import hold_store
+from clew.store.sqlite.errors import translated
+from clew.store.sqlite.search_index import INDEXES, index_queued
+from clew.store.tables import CHUNK_BYTES, TABLES, Mark, Table, row_size
 
 _MARKS = "CREATE TABLE clew_copy (name TEXT PRIMARY KEY, rows INTEGER, value TEXT) STRICT"
 
@@ -54,9 +50,9 @@ class SqliteSource:
     async def __aenter__(self) -> Self:
         if not self.path.is_file():
             raise NotFound(f"There is no store at {self.path}.")
-        with self._held, _in_words(self.path):
-            self._held.enter_context(_alone(self.path, "Copying", now=self._now))
-            self._connection = self._held.enter_context(closing(connect_to_look(self.path)))
+        with self._held, translated(self.path):
+            self._held.enter_context(hold_store(self.path, "Copying", now=self._now, alone=True))
+            self._connection = self._held.enter_context(closing(connect_read_only(self.path)))
             _check_version(self._connection, self.path)
             self._version = self._connection.pragma("data_version")
             self._connection.execute("BEGIN")  # all that is read is of one moment
@@ -67,33 +63,33 @@ class SqliteSource:
         self._held.close()
 
     async def count(self, table: Table) -> int:
-        """See `copying.Source`."""
-        with _in_words(self.path):
+        """See `copy.Source`."""
+        with translated(self.path):
             ((count,),) = fetch(self._connection, f"SELECT count(*) FROM {table.name}")
             return int(count)
 
     async def get_last_id(self) -> int:
-        """See `copying.Source`."""
-        with _in_words(self.path):
+        """See `copy.Source`."""
+        with translated(self.path):
             sql = "SELECT seq FROM sqlite_sequence WHERE name = 'messages'"
             row = fetch_one(self._connection, sql)
             return 0 if row is None else int(row[0])
 
     async def is_unchanged(self) -> bool:
-        """See `copying.Source`."""
-        with _in_words(self.path):
+        """See `copy.Source`."""
+        with translated(self.path):
             self._connection.execute("COMMIT")
             return bool(self._connection.pragma("data_version") == self._version)
 
     async def read(self, table: Table, chunk_rows: int) -> AsyncGenerator[list[Row], None]:
-        """See `copying.Source`."""
-        with _in_words(self.path):
+        """See `copy.Source`."""
+        with translated(self.path):
             for rows in _chunks(self._connection, table, chunk_rows):
                 yield rows
 
 
 class SqliteTarget:
-    """The store that comes to be."""
+    """The new store."""
 
     def __init__(self, path: Path, *, now: int) -> None:
         self.path = path.resolve()
@@ -104,9 +100,9 @@ class SqliteTarget:
         self._connection: apsw.Connection | None = None
 
     async def __aenter__(self) -> Self:
-        with self._held, _in_words(self.path):
+        with self._held, translated(self.path):
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._held.enter_context(_alone(self.path, "Copying", now=self._now))
+            self._held.enter_context(hold_store(self.path, "Copying", now=self._now, alone=True))
             self._held = self._held.pop_all()
         return self
 
@@ -115,8 +111,8 @@ class SqliteTarget:
         self._held.close()
 
     async def begin(self, source: str) -> Mapping[str, Mark]:
-        """See `copying.Target`."""
-        with _in_words(self.path):
+        """See `copy.Target`."""
+        with translated(self.path):
             self._refuse_contents()
             fresh = not self._unfinished.exists()
             connection = connect(self._unfinished, lock=lock_path(self.path))
@@ -124,12 +120,12 @@ class SqliteTarget:
             if not fresh and not _is_marked(connection):
                 self._check_ours(connection)
                 self._close()
-                migrating.discard(self._unfinished)
+                schema.discard(self._unfinished)
                 return await self.begin(source)
             connection.pragma("foreign_keys", False)  # a fork may come before its parent
             if fresh:
-                migrating.use_wal(connection, self._unfinished)
-                migrating.apply(connection, migrating.shipped_migrations())
+                schema.use_wal(connection, self._unfinished)
+                schema.apply(connection, schema.shipped_migrations())
                 with connection:
                     connection.execute(_MARKS)
                     connection.execute("INSERT INTO clew_copy VALUES ('', 0, ?)", (source,))
@@ -143,12 +139,12 @@ class SqliteTarget:
         return marks
 
     def _refuse_contents(self) -> None:
-        """Only an empty store may be where the copy will be."""
+        """Refuse a place where a store is that has anything in it."""
         if not self.path.exists():
             return
-        with closing(connect_to_look(self.path)) as connection:
-            latest = migrating.shipped_migrations()[-1].number
-            if migrating.stored_version(connection, self.path, latest) == 0:
+        with closing(connect_read_only(self.path)) as connection:
+            latest = schema.shipped_migrations()[-1].number
+            if schema.stored_version(connection, self.path, latest) == 0:
                 return
             _check_version(connection, self.path)
             for table in TABLES:
@@ -156,15 +152,15 @@ class SqliteTarget:
                     raise TargetNotEmpty(self.place, "A copy needs a new or empty store.")
 
     def _check_ours(self, connection: apsw.Connection) -> None:
-        """Without marks it is a copy that was killed in its first or last moment, or not ours."""
-        latest = migrating.shipped_migrations()[-1].number
-        migrating.stored_version(connection, self._unfinished, latest)
+        """Refuse a file without marks that is not a copy of ours, killed as it began or ended."""
+        latest = schema.shipped_migrations()[-1].number
+        schema.stored_version(connection, self._unfinished, latest)
 
     async def write(self, table: Table, rows: Sequence[Row], mark: Mark) -> None:
-        """See `copying.Target`."""
+        """See `copy.Target`."""
         connection = self._connection
         assert connection is not None
-        with _in_words(self.path), connection:
+        with translated(self.path), connection:
             connection.executemany(_insert(table), rows)
             if table.name == "messages":
                 index_queued(connection)
@@ -172,11 +168,11 @@ class SqliteTarget:
                 "INSERT OR REPLACE INTO clew_copy VALUES (?, ?, ?)", (table.name, *mark)
             )
 
-    async def complete(self, last_id: int, tell: Callable[[str], None]) -> None:  # noqa: ARG002  # seconds
-        """See `copying.Target`."""
+    async def complete(self, last_id: int, tell: Callable[[str], None]) -> None:  # noqa: ARG002  # it takes seconds
+        """See `copy.Target`."""
         connection = self._connection
         assert connection is not None
-        with _in_words(self.path), connection:
+        with translated(self.path), connection:
             broken = fetch_one(connection, 'SELECT "table" FROM pragma_foreign_key_check LIMIT 1')
             if broken:
                 raise StoreDamaged(
@@ -185,33 +181,33 @@ class SqliteTarget:
                 )
             connection.execute("DELETE FROM sqlite_sequence WHERE name = 'messages'")
             connection.execute("INSERT INTO sqlite_sequence VALUES ('messages', ?)", (last_id,))
-            for index in ("messages_fts", "messages_spaceless"):
+            for index in INDEXES:
                 connection.execute(f"INSERT INTO {index} ({index}) VALUES ('optimize')")
 
     async def read(self, table: Table, chunk_rows: int) -> AsyncGenerator[list[Row], None]:
-        """See `copying.Target`."""
+        """See `copy.Target`."""
         assert self._connection is not None
-        with _in_words(self.path):
+        with translated(self.path):
             for rows in _chunks(self._connection, table, chunk_rows):
                 yield rows
 
     async def publish(self) -> None:
-        """See `copying.Target`."""
+        """See `copy.Target`."""
         connection = self._connection
         assert connection is not None
-        with _in_words(self.path):
+        with translated(self.path):
             connection.execute("DROP TABLE clew_copy")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             self._close()
             # An empty store may be in the place, and its log must not be taken for the new one's.
-            migrating.discard(self.path)
+            schema.discard(self.path)
             self._unfinished.replace(self.path)
 
     async def discard(self) -> None:
-        """See `copying.Target`."""
-        with _in_words(self.path):
+        """See `copy.Target`."""
+        with translated(self.path):
             self._close()
-            migrating.discard(self._unfinished)
+            schema.discard(self._unfinished)
 
     def _close(self) -> None:
         if self._connection is not None:
@@ -231,7 +227,7 @@ def _chunks(connection: apsw.Connection, table: Table, most: int) -> Iterator[li
     size = 0
     for row in connection.execute(f"SELECT {columns} FROM {table.name} ORDER BY {order}"):
         rows.append(row)
-        size += weigh(row)
+        size += row_size(row)
         if len(rows) == most or size > CHUNK_BYTES:
             yield rows
             rows, size = [], 0
@@ -245,35 +241,9 @@ def _is_marked(connection: apsw.Connection) -> bool:
 
 
 def _check_version(connection: apsw.Connection, path: Path) -> None:
-    latest = migrating.shipped_migrations()[-1].number
-    if migrating.stored_version(connection, path, latest) != latest:
+    latest = schema.shipped_migrations()[-1].number
+    if schema.stored_version(connection, path, latest) != latest:
         raise StoreUnavailable(
             f"{path} is from an older clew. Nothing was copied. Update it with "
             f"`clew --store {path} list`, which makes a backup first, and copy again."
         )
-
-
-@contextmanager
-def _alone(path: Path, purpose: str, *, now: int) -> Iterator[None]:
-    """Have the store open as the only one, for all to see."""
-    lock = FileLock(lock_path(path))
-    presence = Presence(path.parent / "processes", version=__version__, started_at=now)
-    try:
-        if not lock.acquire():
-            raise StoreInUse(purpose, tuple(str(info) for info in presence.others()))
-        presence.announce()
-        yield
-    finally:
-        presence.leave()
-        lock.release()
-
-
-@contextmanager
-def _in_words(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except DRIVER_ERRORS as error:
-        raise translate(error, path) from error
-    except OSError as error:
-        where = error.filename or path
-        raise StoreUnavailable(f"{where} can't be used: {error.strerror or error}.") from error

@@ -6,15 +6,15 @@ from collections.abc import Awaitable, Callable
 
 from clew.core.names import counted
 from clew.core.text import decode_text
-from clew.store.findings import Diagnosis, Mended
+from clew.store.diagnosis import Diagnosis, Repaired
 from clew.store.postgres.connection import Connection, connect, conninfo_of, place_of
-from clew.store.postgres.failures import DRIVER_ERRORS, translate
-from clew.store.postgres.soundness import count_session, list_unindexed
+from clew.store.postgres.doctor import count_session, list_unindexed
+from clew.store.postgres.errors import DRIVER_ERRORS, translate
 from clew.store.postgres.words import vector_of
 
 
-async def mend(url: str, diagnosis: Diagnosis) -> tuple[Mended, ...]:
-    """Put right what the diagnosis says can be. Nothing is done to a store that is not usable."""
+async def repair_database(url: str, diagnosis: Diagnosis) -> tuple[Repaired, ...]:
+    """Repair what the diagnosis says can be repaired. A store that is not usable is left alone."""
     wanted = {finding.fix: finding.name for finding in diagnosis.findings if finding.fix}
     if not diagnosis.usable or not wanted:
         return ()
@@ -27,7 +27,7 @@ async def mend(url: str, diagnosis: Diagnosis) -> tuple[Mended, ...]:
         connection = await connect(conninfo_of(url))
         try:
             return tuple([
-                Mended(wanted[fix], await work(connection))
+                Repaired(wanted[fix], await work(connection))
                 for fix, work in fixes.items()
                 if fix in wanted
             ])  # fmt: skip
@@ -46,7 +46,7 @@ async def _clear_processes(connection: Connection) -> str:
 
 
 async def _count_again(connection: Connection) -> str:
-    """Session by session, each locked as an append does, so that nobody waits for long."""
+    """Correct session by session, each locked like for an append, so that no writer waits long."""
     corrected = 0
     for (session_id,) in await connection.fetch("SELECT id FROM sessions WHERE purged_at IS NULL"):
         async with connection.transaction():
@@ -64,7 +64,7 @@ async def _count_again(connection: Connection) -> str:
 
 
 async def _index_again(connection: Connection) -> str:
-    """Message by message: those that are missing or wrong."""
+    """Index the messages that are missing or wrong, one by one."""
     wrong = [row_id async for row_id in list_unindexed(connection)]
     for row_id in wrong:
         async with connection.transaction():

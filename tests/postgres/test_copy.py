@@ -30,12 +30,12 @@ from clew.errors import (
 )
 from clew.ports import Store
 from clew.store import is_postgres, open_store
-from clew.store.copying import Copied, Copying, Progress
+from clew.store.copy import Copied, Progress, StoreCopy
 from clew.store.postgres import doctor as postgres_doctor
-from clew.store.postgres.migrating import shipped_migrations as postgres_migrations
+from clew.store.postgres.schema import shipped_migrations as postgres_migrations
 from clew.store.postgres.store import PostgresStore
 from clew.store.sqlite import doctor as sqlite_doctor
-from clew.store.sqlite.migrating import shipped_migrations as sqlite_migrations
+from clew.store.sqlite.schema import shipped_migrations as sqlite_migrations
 from clew.store.sqlite.store import SqliteStore
 from clew.store.tables import TABLES
 from clew.wiring import copy_source, copy_target
@@ -50,7 +50,7 @@ NOW = 1_777_636_800_000
 
 
 def copy(source: str, target: str, progress: Progress = lambda _done, _total: None) -> Copied:
-    copying = Copying(
+    copying = StoreCopy(
         copy_source(source, now=NOW), copy_target(target, now=NOW), progress=progress, chunk_rows=7
     )
     return asyncio.run(copying.run())
@@ -183,7 +183,7 @@ def test_ids_of_messages_that_are_gone_are_not_given_again(
 
 DYING = """
 import asyncio, os, signal, sys
-from clew.store.copying import Copying
+from clew.store.copy import StoreCopy
 from clew.wiring import copy_source, copy_target
 
 source, target, last = sys.argv[1], sys.argv[2], int(sys.argv[3])
@@ -195,7 +195,7 @@ def progress(done, total):
     if calls == last:
         os.kill(os.getpid(), signal.SIGKILL)
 
-asyncio.run(Copying(copy_source(source, now=1), copy_target(target, now=1), progress=progress,
+asyncio.run(StoreCopy(copy_source(source, now=1), copy_target(target, now=1), progress=progress,
                     chunk_rows=7).run())
 """
 
@@ -308,7 +308,7 @@ def test_neither_side_may_be_open_elsewhere(filled: Path, url: str, tmp_path: Pa
     async def refuse(held: str, source: str, target: str) -> None:
         async with await open_store(held):
             with pytest.raises(StoreInUse, match="pid"):
-                await Copying(
+                await StoreCopy(
                     copy_source(source, now=NOW), copy_target(target, now=NOW), progress=print
                 ).run()
 
@@ -368,7 +368,7 @@ def test_a_copy_that_does_not_say_the_same_never_becomes_a_store(
 def test_a_copy_says_what_it_does(filled: Path, bare: str) -> None:
     told: list[str] = []
     asyncio.run(
-        Copying(
+        StoreCopy(
             copy_source(str(filled), now=NOW),
             copy_target(bare, now=NOW),
             progress=lambda _done, _total: None,
