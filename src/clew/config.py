@@ -7,6 +7,7 @@ environment; it opens no store and prints nothing.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -209,7 +210,7 @@ def _assemble(places: Places, settings: dict[str, Setting], environ: Mapping[str
         webhooks={name: WebhookConfig(**each) for name, each in given["webhooks"].items()},
         credentials={name: Secret(f"env:{name}") for name in CREDENTIALS if environ.get(name)},
         session_key=environ.get("CLEW_SESSION_KEY") or None,
-        gateway_url=environ.get("CLEW_URL") or None,
+        gateway_url=find_gateway_url(environ),
         gateway_token=Secret(environ["CLEW_TOKEN"]) if environ.get("CLEW_TOKEN") else None,
         sources=sources,
     )
@@ -279,6 +280,25 @@ def terminal_variables(environ: Mapping[str, str] | None = None) -> dict[str, st
     """What the environment says about which terminal this is."""
     environ = os.environ if environ is None else environ
     return {name: environ[name] for name in TERMINALS if environ.get(name)}
+
+
+def find_gateway_url(environ: Mapping[str, str] | None = None) -> str | None:
+    """The gateway that the environment names, whatever the rest of the configuration is like."""
+    environ = os.environ if environ is None else environ
+    return environ.get("CLEW_URL") or None
+
+
+def host_timezone(environ: Mapping[str, str] | None = None) -> str:
+    """The name of the host's time zone; where the system tells none, its offset of now."""
+    from datetime import datetime  # noqa: PLC0415  # seldom needed
+    from zoneinfo import ZoneInfo  # noqa: PLC0415  # seldom needed
+
+    environ = os.environ if environ is None else environ
+    name = environ.get("TZ", "").removeprefix(":")
+    with contextlib.suppress(OSError, ValueError):
+        name = (name or str(Path("/etc/localtime").readlink())).rpartition("zoneinfo/")[2]
+        return str(ZoneInfo(name))
+    return datetime.now().astimezone().strftime("%z")
 
 
 def wants_colour(environ: Mapping[str, str] | None = None) -> bool:

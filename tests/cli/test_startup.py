@@ -15,10 +15,12 @@ from tests.patience import PATIENCE
 HEAVY = {"rich", "httpx", "pydantic_ai", "starlette", "textual", "tomlkit", "pytest"}
 OTHER_ROOMS = (
     "agent",
+    "api.table",
     "channels",
-    "client",
+    "client.http",
     "gateway",
     "memory",
+    "runtime",
     "terminal",
     "testing",
     "transfer",

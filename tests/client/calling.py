@@ -17,7 +17,7 @@ from clew.api.status import ChannelView, ErrandView, StoreView
 from clew.client.place import locate
 from clew.clock import host_clock
 from clew.core.keys import Place
-from clew.core.placing import Judge
+from clew.core.placing import Judge, ReceptionRules
 from clew.core.retention import Retention
 from clew.memory import MarkdownMemory
 from clew.ports import Clock, Context, Memory, Models, Personalities, Store
@@ -40,6 +40,7 @@ class FixedParts(NamedTuple):
     models: Models
     personalities: Personalities
     memory: Memory
+    rules: ReceptionRules
     export: Exporter | None = None
     import_transcript: Importer | None = None
     retention: Retention = Retention()
@@ -51,6 +52,8 @@ class FixedParts(NamedTuple):
     context: Context | None = None
     reception: Reception | None = None
     judge: Judge | None = None
+    config_file: Path | None = None
+    started_at: int | None = None
 
     @property
     def store(self) -> Store:
@@ -103,10 +106,11 @@ async def open_calls(path: Path) -> AsyncIterator[Calls]:
                 models=models,
                 personalities=FilePersonalities(home / "personalities"),
                 memory=MarkdownMemory(home),
-                export=lambda session, kind, masked: export_session(
-                    store, session, kind, masked=masked
+                export=lambda session, kind, masked, thinking: export_session(
+                    store, session, kind, masked=masked, thinking=thinking
                 ),
                 import_transcript=partial(import_transcript, store, extends=False),
+                rules=RULES,
                 render=typesetter.render,
                 zone=UTC,
                 timezone="UTC",

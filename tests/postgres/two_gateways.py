@@ -118,6 +118,7 @@ def opener(url: str, home: Path) -> Opener:
                 models=models,
                 personalities=FilePersonalities(),
                 memory=MarkdownMemory(home),
+                rules=RULES,
                 reception=reception,
                 context=orders.context,
             )

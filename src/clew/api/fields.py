@@ -71,4 +71,17 @@ Number = Annotated[int, Meta(ge=-1, le=_WHOLE)]
 Value = Annotated[str, Meta(min_length=1, max_length=1_000)]
 
 
+Query = Annotated[str, Meta(max_length=4_000, description="Words to look for; any text is valid.")]
+
+
+Zone = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=100,
+        description="A time zone: Europe/Berlin, or an offset like +02:00.",
+    ),
+]
+
+
 Title = Annotated[str, Meta(max_length=MAX_TITLE)]

@@ -13,7 +13,8 @@ from clew.api.fields import (
     Cursor,
     Directory,
     Key,
-    Line,
+    Moment,
+    Query,
     Seq,
     SessionId,
     Value,
@@ -44,19 +45,21 @@ class ListSessions(Params, frozen=True, kw_only=True, forbid_unknown_fields=True
     """`active`: updated within so many minutes. `archived` left out: only a search shows them.
 
     `named`: a fragment of the title or the first prompt; for lists, not for searches.
+    `count_archived`: say how many a list leaves out because they are archived.
     """
 
-    q: Annotated[str, Meta(max_length=1_000)] | None = None
-    limit: Annotated[int, Meta(ge=1, le=200)] = 20
+    q: Query | None = None
+    limit: Annotated[int, Meta(ge=0, le=200)] = 20
     cursor: Cursor | None = None
     platform: Word | None = None
     agent: Word | None = None
-    cwd: Line | None = None
-    project: Line | None = None
+    cwd: Directory | None = None
+    project: Directory | None = None
     named: Word | None = None
     active: Annotated[int, Meta(ge=1, le=10**9)] | None = None
     archived: bool | None = None
     trashed: bool = False
+    count_archived: bool = False
 
 
 class GetSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -156,11 +159,15 @@ class CompactSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class ExportSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`masked`: whether secrets are; left out, in all but `jsonl`."""
+    """`masked`: whether secrets are; left out, in all but `jsonl`.
+
+    `thinking`: with what the model thought, in `md` and `html`; `jsonl` always has it.
+    """
 
     id: SessionId
     format: Literal["md", "html", "jsonl"] = "md"
     masked: bool | None = None
+    thinking: bool = False
 
 
 class ResolveSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -171,7 +178,7 @@ class ResolveSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     `trashed`: one in the trash, by its title or the beginning of its id.
     """
 
-    value: Value
+    value: Annotated[str, Meta(max_length=10_000)]
     purpose: Purpose = "resume"
     trashed: bool = False
 
@@ -212,12 +219,14 @@ class ListedSession(SessionView, frozen=True, omit_defaults=True, kw_only=True):
 class SessionList(msgspec.Struct, frozen=True):
     """A page of sessions; `cursor` asks for the next one, None at the end.
 
-    `cut` tells that a search had more matches than were looked at.
+    `cut` tells that a search had more matches than were looked at. `archived`, if asked for: how
+    many others the whole list leaves out.
     """
 
     sessions: tuple[ListedSession, ...]
     cursor: str | None = None
     cut: bool = False
+    archived: int | None = None
 
 
 class MessageHtml(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -251,7 +260,8 @@ class MessagePage(msgspec.Struct, frozen=True):
 
     `more`: there are others, older than these, that fit; ask again with `before`. `unfinished`:
     turns among these messages that were stopped while they answered, with what they had said.
-    `html`, if asked for: one for each message, in the same order.
+    `html`, if asked for: one for each message, in the same order. `undone`: the numbers of those
+    that were taken back.
     """
 
     messages: tuple[Message, ...]
@@ -259,6 +269,7 @@ class MessagePage(msgspec.Struct, frozen=True):
     more: bool = False
     unfinished: tuple[Turn, ...] = ()
     html: tuple[MessageHtml, ...] | None = None
+    undone: tuple[int, ...] = ()
 
 
 class PreviewLine(msgspec.Struct, frozen=True):
@@ -388,17 +399,29 @@ class ListNames(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class SearchMessages(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to look for, and where. `typing`: the last word may be only begun."""
+    """What to look for, where, and said by whom and when; both times inclusive.
 
-    q: Value
-    limit: Annotated[int, Meta(ge=1, le=200)] = 20
+    `typing`: the last word may be only begun.
+    """
+
+    q: Query
+    limit: Annotated[int, Meta(ge=0, le=200)] = 20
     cursor: Cursor | None = None
     platform: Word | None = None
     cwd: Directory | None = None
     project: Directory | None = None
     session: SessionId | None = None
+    role: Role | None = None
+    since: Moment | None = None
+    until: Moment | None = None
     typing: bool = False
     per_session: bool = False
+
+
+class FoundMessages(SearchPage, frozen=True, omit_defaults=True):
+    """Hits, best first, and the ids that people type of the sessions that they are in."""
+
+    short_ids: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class ListStates(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -433,9 +456,10 @@ class TodoList(msgspec.Struct, frozen=True):
 
 
 class FindSessions(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a person typed; with a directory, its sessions come first."""
+    """What a person typed; with a directory, its sessions come first. `purpose` as in `resolve`."""
 
     value: Value
+    purpose: Purpose = "resume"
     cwd: Directory | None = None
     project: Directory | None = None
     scope: Literal["cwd", "git"] = "cwd"
@@ -506,7 +530,7 @@ NAMES: Final = row(
     "List the names of sessions, many at once, for a screen to choose from.",
 )  # fmt: skip
 SEARCH: Final = row(
-    "sessions.search", "GET", "search", "read", SearchMessages, SearchPage,
+    "sessions.search", "GET", "search", "read", SearchMessages, FoundMessages,
     "Find messages, best first, also while somebody types.",
 )  # fmt: skip
 STATES: Final = row(

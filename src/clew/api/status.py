@@ -12,11 +12,27 @@ from clew.core.stats import StoreStats
 
 
 class StoreView(msgspec.Struct, frozen=True):
-    """What kind of store it is."""
+    """What kind of store it is, where, and how hard it tries to lose nothing."""
 
     url: str
     engine: str
     schema: int
+    path: str = ""
+    durability: str = ""
+
+
+class ConfigView(msgspec.Struct, frozen=True):
+    """The config file, and whether it is there."""
+
+    file: str
+    exists: bool
+
+
+class GatewayView(msgspec.Struct, frozen=True):
+    """The process that serves the gateway that was asked."""
+
+    pid: int
+    started_at: int
 
 
 class ChannelView(msgspec.Struct, frozen=True):
@@ -72,6 +88,8 @@ class StatusReport(msgspec.Struct, frozen=True):
     uncertain: int = 0
     asking: int = 0
     errands: tuple[ErrandView, ...] = ()
+    config: ConfigView | None = None
+    gateway: GatewayView | None = None
 
 
 # --- the rows of the table ---------------------------------------------------------------------

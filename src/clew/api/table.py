@@ -9,6 +9,7 @@ from clew.api import (
     chat,
     commands,
     cron,
+    explain,
     memory,
     models,
     outbox,
@@ -17,6 +18,7 @@ from clew.api import (
     queue,
     seats,
     sessions,
+    stats,
     status,
     tokens,
     trash,
@@ -41,7 +43,9 @@ OPERATIONS: Final[tuple[Operation[Any, Any], ...]] = (
     *pairings.ROWS,
     *cron.ROWS,
     *usage.ROWS,
+    *stats.ROWS,
     *status.ROWS,
+    *explain.ROWS,
 )
 
 _BY_NAME: Final = {each.name: each for each in OPERATIONS}

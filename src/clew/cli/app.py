@@ -7,6 +7,7 @@ render; they open nothing themselves.
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
@@ -225,6 +226,13 @@ class App:
             return ZoneInfo(name)
         return datetime.fromtimestamp(at / 1000, UTC).astimezone().tzinfo or UTC
 
+    @property
+    def timezone(self) -> str | None:
+        """The person's time zone, told to a gateway; None in process, where it is known."""
+        if self.gateway is None:
+            return None
+        return self.config.session.timezone or configuration.host_timezone()
+
     def ago(self, at: int) -> str:
         """How long ago that was."""
         try:
@@ -267,15 +275,15 @@ def _name_gateway(ctx: click.Context, parameter: click.Parameter, value: str | N
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def gateway_options(command: F) -> F:
+def gateway_options(command: F, *, hidden: bool = False) -> F:
     """`--url` and `--token`: the command works at a gateway (`App.call`)."""
     for option in (
         click.option(
-            "--token", metavar="TOKEN", expose_value=False, callback=_name_gateway,
+            "--token", metavar="TOKEN", expose_value=False, callback=_name_gateway, hidden=hidden,
             help="A token of it, or env:NAME, or file:PATH (CLEW_TOKEN).",
         ),
         click.option(
-            "--url", metavar="URL", expose_value=False, callback=_name_gateway,
+            "--url", metavar="URL", expose_value=False, callback=_name_gateway, hidden=hidden,
             help="Work at the gateway there (CLEW_URL).",
         ),
     ):  # fmt: skip
@@ -283,11 +291,23 @@ def gateway_options(command: F) -> F:
     return command
 
 
+def only_here(command: F) -> F:
+    """A command for this machine's own files: where a gateway is named, it says so and ends."""
+
+    @functools.wraps(command)
+    def checked(*args: Any, **options: Any) -> Any:
+        ctx = click.get_current_context()
+        refuse_gateway(ctx.ensure_object(App), f"`{ctx.command_path}`")
+        return command(*args, **options)
+
+    return gateway_options(checked, hidden=True)  # type: ignore[return-value]  # takes the same
+
+
 def refuse_gateway(app: App, what: str) -> None:
     """`InvalidInput` where a gateway is named, for what is done to this machine's own files."""
     from clew.errors import InvalidInput
 
-    if app.gateway is not None:
+    if app.url is not None or configuration.find_gateway_url() is not None:
         raise InvalidInput(
             f"{what} works on the files of this machine, not at a gateway. Leave out --url (or "
             "CLEW_URL), and run it where the store is. Nothing was changed."

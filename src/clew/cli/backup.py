@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from clew.cli.app import App, json_option, pass_app
+from clew.cli.app import App, json_option, only_here, pass_app
 from clew.core.names import counted
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 @click.command("backup")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--force", is_flag=True, help="Write over an older file of that name.")
+@only_here
 @json_option
 @pass_app
 def backup_command(app: App, file: Path, force: bool) -> None:
@@ -42,6 +43,7 @@ def backup_command(app: App, file: Path, force: bool) -> None:
 @click.command("restore")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--replace", is_flag=True, help="Take the place of a store that has sessions.")
+@only_here
 @json_option
 @pass_app
 def restore_command(app: App, file: Path, replace: bool) -> None:

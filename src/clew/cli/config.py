@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from clew import config as configuration
-from clew.cli.app import App, json_option, pass_app
+from clew.cli.app import App, json_option, only_here, pass_app
 from clew.cli.tables import Column, table
 from clew.cli.words import HyphenWords
 from clew.core.settings import plain
@@ -25,6 +25,7 @@ def config_group() -> None:
 
 
 @config_group.command("show")
+@only_here
 @json_option
 @pass_app
 def config_show(app: App) -> None:
@@ -65,6 +66,7 @@ class SetCommand(HyphenWords):
 @config_group.command("set", cls=SetCommand)
 @click.argument("key")
 @click.argument("value")
+@only_here
 @json_option
 @pass_app
 def config_set(app: App, key: str, value: str) -> None:
@@ -88,6 +90,7 @@ def config_set(app: App, key: str, value: str) -> None:
 
 @config_group.command("unset", short_help="Take one value out of the config file.")
 @click.argument("key")
+@only_here
 @json_option
 @pass_app
 def config_unset(app: App, key: str) -> None:
@@ -105,6 +108,7 @@ def config_unset(app: App, key: str) -> None:
 
 
 @config_group.command("edit", short_help="Open the config file in your editor.")
+@only_here
 @pass_app
 def config_edit(app: App) -> None:
     """Open the config file in your editor; nothing is saved unless it is valid.
@@ -135,6 +139,7 @@ def config_edit(app: App) -> None:
 
 
 @config_group.command("path")
+@only_here
 @json_option
 @pass_app
 def config_path(app: App) -> None:

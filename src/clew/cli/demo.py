@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from clew import config as configuration
-from clew.cli.app import App, json_option, pass_app
+from clew.cli.app import App, json_option, only_here, pass_app
 from clew.core.names import counted
 from clew.core.search import SearchFilter
 from clew.core.session import OWNER, SessionFilter
@@ -42,6 +42,7 @@ class Demo(msgspec.Struct, frozen=True):
 @click.option("--sessions", type=click.IntRange(1, 1_000_000), default=40, show_default=True)
 @click.option("--messages", type=click.IntRange(1, 10_000_000), help="In all sessions together.")
 @click.option("--seed", type=int, default=54, show_default=True, help="Another one, other stories.")
+@only_here
 @json_option
 @click.pass_context
 @pass_app

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import click
 import msgspec
 
-from clew.cli.app import App, json_option, pass_app
+from clew.cli.app import App, json_option, only_here, pass_app
 from clew.cli.tables import wrap
 from clew.core.text import pad, strip_controls
 
@@ -40,6 +40,7 @@ class Remark(msgspec.Struct, frozen=True, omit_defaults=True):
 @click.command("doctor")
 @click.option("--full", is_flag=True, help="Check every row, not a sample. Takes longer.")
 @click.option("--fix", is_flag=True, help="Put right what is safe to.")
+@only_here
 @json_option
 @pass_app
 @click.pass_context

@@ -1,27 +1,27 @@
 """`clew explain`: why clew decides as it does, from the same functions that decide.
 
-Nothing is opened, imported, moved or written here.
+They are asked through the API, where the configuration is; only directories, breadcrumbs and
+transcript files are looked at here. Nothing is opened, imported, moved or written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
 
-from clew.cli.app import App, json_option, pass_app
-from clew.cli.jsonout import session_value
-from clew.cli.rules import reset_command, route_command, send_command, trigger_command
-from clew.cli.tables import facts, home_relative, listed_name
+from clew.cli.app import App, gateway_options, json_option, pass_app
+from clew.cli.tables import candidate_lines, facts, home_relative
 from clew.core.text import strip_controls
 
 if TYPE_CHECKING:
+    from clew.api.explain import RejectedSession
+    from clew.api.sessions import SessionView
+    from clew.client.client import Client
     from clew.core.keys import Place
-    from clew.core.resume import Rejected, Resolution
-    from clew.core.session import Session
-    from clew.ports import Store
+    from clew.core.resets import ResetPolicy
 
 RULES: Final = {
     "explicit": "it was given",
@@ -38,19 +38,9 @@ WHYS: Final = {
 }
 NEW: Final = "a new one, with the first message"
 
-
-class Explanation(msgspec.Struct, frozen=True):
-    """What would be opened: the same as facts for people and as a value for programs.
-
-    `session` is the one, `candidates` those to choose from, `rejected` those that were not it.
-    """
-
-    facts: tuple[tuple[str, str], ...]
-    value: dict[str, Any]
-    session: Session | None = None
-    candidates: tuple[Session, ...] = ()
-    rejected: tuple[tuple[Session, Rejected], ...] = ()
-    short_ids: dict[str, str] = {}
+guest_option = click.option(
+    "--owner/--guest", "is_owner", default=True, help="Who says it; the owner unless told."
+)
 
 
 @click.group("explain")
@@ -67,14 +57,170 @@ def explain_group() -> None:
     """
 
 
-for _command in (route_command, reset_command, send_command, trigger_command):
-    explain_group.add_command(_command)
+# --- the rules for messages of channels ---------------------------------------------------------
+
+
+@explain_group.command("route")
+@click.option("--channel", metavar="NAME", required=True, help="telegram, discord, slack, …")
+@click.option("--account", metavar="NAME", default="default", help="Which of its accounts.")
+@click.option("--peer", metavar="KIND:ID", help="dm:ID, group:ID or channel:ID.")
+@click.option("--guild", metavar="ID", help="The Discord server.")
+@click.option("--team", metavar="ID", help="The Slack workspace.")
+@click.option("--thread", metavar="ID", help="The thread or topic.")
+@click.option("--forum", "is_forum", is_flag=True, help="The Telegram group is a forum.")
+@guest_option
+@gateway_options
+@json_option
+@pass_app
+def route_command(app: App, /, channel: str, **given: Any) -> None:
+    """Say which agent and which session key a message would have.
+
+    \b
+    Examples:
+      clew explain route --channel telegram --peer dm:123
+      clew explain route --channel slack --peer channel:C01 --thread 171.2
+      clew explain route --channel discord --peer dm:9 --guest --json
+    """
+    found = app.call(lambda client: client.explain.route(channel, **given))
+    pairs = [("key", found.key), ("agent", f"{found.agent} ({found.matched_by})")]
+    pairs += [("account", found.account)]
+    if found.dm_scope is not None:
+        pairs += [("direct", found.dm_scope)]
+    if found.linked is not None:
+        pairs += [("known as", found.linked)]
+    considered = [(each.rule, each.verdict) for each in found.considered]
+    _answer(app, found, pairs, considered)
+
+
+@explain_group.command("reset")
+@click.option("--key", metavar="KEY", required=True, help="The session's key.")
+@click.option("--channel", metavar="NAME", help="Its channel, if the key doesn't tell.")
+@click.option("--thread", metavar="ID", help="The thread, if the key doesn't tell.")
+@click.option("--updated-at", metavar="TIME", required=True, help="When a person last spoke there.")
+@click.option("--now", metavar="TIME", help="When the next message comes; now unless told.")
+@click.option("--timezone", metavar="ZONE", help="Instead of session.timezone.")
+@gateway_options
+@json_option
+@pass_app
+def reset_command(app: App, /, key: str, updated_at: str, **given: Any) -> None:
+    """Say whether a conversation would go on or begin afresh, and why.
+
+    Times are ISO; without an offset they are the wall time of the zone.
+
+    \b
+    Examples:
+      clew explain reset --key agent:main:main --updated-at 2026-03-09T23:00 --now 2026-03-10T08:00
+      clew explain reset --key agent:main:slack:channel:c1:thread:7 --updated-at 2026-03-10T08:00Z
+    """
+    found = app.call(lambda client: client.explain.reset(key, updated_at, **given))
+    pairs = [
+        ("conversation", "goes on" if found.fresh else f"begins afresh ({found.reason})"),
+        ("type", f"{found.type}{f' on {found.channel}' if found.channel else ''}"),
+        ("policy", _word_policy(found.policy)),
+    ]
+    pairs += [("boundary", found.boundary)] if found.boundary else []
+    pairs += [("idle until", found.idle_until)] if found.idle_until else []
+    _answer(app, found, pairs)
+
+
+def _word_policy(policy: ResetPolicy) -> str:
+    minutes = policy.idle_minutes
+    pause = "" if minutes is None else f"after {minutes} idle minutes"
+    if policy.mode == "daily":
+        return f"daily at {policy.at_hour}:00{f', or {pause}' if pause else ''}"
+    return pause if policy.mode == "idle" else "never"
+
+
+@explain_group.command("send")
+@click.option("--key", metavar="KEY", required=True, help="The session's key.")
+@click.option("--channel", metavar="NAME", help="Its channel, if the key doesn't tell.")
+@click.option(
+    "--chat-type", type=click.Choice(["direct", "group", "channel"]), help="What kind of chat."
+)
+@click.option("--override", type=click.Choice(["allow", "deny"]), help="What /send has set.")
+@gateway_options
+@json_option
+@pass_app
+def send_command(app: App, /, key: str, **given: Any) -> None:
+    """Say whether replies in a conversation would be delivered, and why.
+
+    \b
+    Examples:
+      clew explain send --key agent:main:discord:group:5
+      clew explain send --key agent:main:main --channel telegram --override deny
+    """
+    found = app.call(lambda client: client.explain.send(key, **given))
+    said = "delivered" if found.decision == "allow" else "kept, and not delivered"
+    _answer(app, found, [("replies are", said), ("by", found.rule)], found.considered)
+
+
+@explain_group.command("trigger")
+@click.option("--text", metavar="TEXT", required=True, help="The message.")
+@click.option("--mention", metavar="NAME", help="The bot's name, which may stand before it.")
+@guest_option
+@gateway_options
+@json_option
+@pass_app
+def trigger_command(app: App, /, text: str, **given: Any) -> None:
+    """Say whether a message begins a new conversation.
+
+    Also with which model, and with which first words.
+
+    \b
+    Examples:
+      clew explain trigger --text "/new opus fix the build"
+      clew explain trigger --text "@bot /reset" --mention bot --guest
+    """
+    found = app.call(lambda client: client.explain.trigger(text, **given))
+    said = "begins a new conversation" if found.triggered else "is a message like others"
+    pairs = [("message", said)]
+    if found.model:
+        pairs += [("model", f"{found.model} ({found.why})")]
+    if found.triggered:
+        pairs += [("first words", found.remainder or "none: a short greeting")]
+    else:
+        pairs += [("why", found.why)]
+    _answer(app, found, pairs)
+
+
+def _answer(
+    app: App,
+    value: object,
+    pairs: list[tuple[str, str]],
+    considered: Sequence[tuple[str, str]] = (),
+) -> None:
+    if app.json:
+        app.emit(value)
+        return
+    shown = [(name, strip_controls(text, keep_newlines=False)) for name, text in pairs]
+    lines = facts(app, shown)
+    if considered:
+        lines += ["", "Considered:"]
+        lines += [f"  {strip_controls(f'{rule}: {verdict}')}" for rule, verdict in considered]
+    app.say("\n".join(lines))
+
+
+# --- which session would be opened here ---------------------------------------------------------
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """What would be opened: the same as facts for people and as a value for programs.
+
+    `session` is the one, `candidates` those to choose from, `rejected` those that were not it.
+    """
+
+    facts: tuple[tuple[str, str], ...]
+    value: dict[str, Any]
+    session: SessionView | None = None
+    candidates: tuple[SessionView, ...] = ()
+    rejected: tuple[RejectedSession, ...] = ()
 
 
 @explain_group.command("resume")
 @click.argument("value", metavar="[VALUE]", required=False)
 @click.option("-c", "--continue", "continued", is_flag=True, help="What --continue would open.")
 @click.option("--key", metavar="KEY", help="With this session key, instead of the directory's.")
+@gateway_options
 @json_option
 @pass_app
 def resume_command(app: App, value: str | None, continued: bool, key: str | None) -> None:
@@ -97,116 +243,136 @@ def resume_command(app: App, value: str | None, continued: bool, key: str | None
 
     place = locate(scope=app.config.session.scope)
 
-    async def look(store: Store) -> Explanation:
+    async def look(client: Client) -> Explanation:
         if value is not None:
-            return await _explain_value(store, value, place)
+            return await _explain_value(client, value, place)
         if continued:
-            return await _explain_continue(app, store, place)
-        return await _explain_key(store, place, key or app.config.session_key)
+            return await _explain_continue(app, client, place)
+        return await _explain_key(client, place, key or app.config.session_key)
 
-    explanation = app.run(look)
+    explanation = app.call(look)
     if app.json:
         app.emit(explanation.value | _sessions_value(explanation))
     else:
         app.say("\n".join(_render(app, explanation)))
 
 
-# --- looking ----------------------------------------------------------------------------------
+async def _explain_value(client: Client, value: str, place: Place) -> Explanation:
+    from clew.core.resume import STEP_NAMES, STEPS, check_value, word_question
 
-
-async def _explain_value(store: Store, value: str, place: Place) -> Explanation:
-    from clew.core.resume import STEP_NAMES, STEPS, word_question
-    from clew.runtime.resuming import find_question, resolve_resume
-
-    resolution = await resolve_resume(store, value, place)
-    step = resolution.step
+    value = check_value(value)
+    file, comes_first = await _find_file(client, value, place)
+    if comes_first:
+        return _explain_file(value, str(file))
+    found = await client.explain.resume(
+        value, cwd=place.cwd, project=place.project, scope=place.scope
+    )
+    if found.step is None and file is not None:
+        return _explain_file(value, str(file), found.rejected)
+    session = found.matches[0] if len(found.matches) == 1 else None
+    step = found.step
     told = "none of the six" if step is None else f"{STEPS.index(step) + 1}, {STEP_NAMES[step]}"
     pairs = [("step", told)]
-    if resolution.path is not None:
-        pairs += [("file", strip_controls(resolution.path, keep_newlines=False))]
-    elif not resolution.matches:
+    if not found.matches:
         pairs += [("session", "none is found")]
-    question = None
-    if resolution.session is not None:
-        question = find_question(resolution.session, place)
-        if question is not None:
-            pairs += [("asks", word_question(resolution.session, place, question))]
-    known: dict[str, Any] = {
-        "value": resolution.value,
-        "step": step,
-        "path": resolution.path,
-        "question": question,
-    }
-    return await _with_sessions(store, Explanation(tuple(pairs), known), resolution)
+    question = None if session is None else _find_question(session, place)
+    if session is not None and question is not None:
+        pairs += [("asks", word_question(session, place, question))]
+    known = {"value": found.value, "step": step, "path": None, "question": question}
+    candidates = found.matches if session is None else ()
+    return Explanation(tuple(pairs), known, session, candidates, found.rejected)
 
 
-async def _with_sessions(
-    store: Store, explanation: Explanation, resolution: Resolution
-) -> Explanation:
-    turned_down = [(await store.get_session(each.session_id), each) for each in resolution.rejected]
-    involved = [*resolution.matches, *(session for session, _ in turned_down)]
-    return msgspec.structs.replace(
-        explanation,
-        session=resolution.session,
-        candidates=resolution.matches if resolution.session is None else (),
-        rejected=tuple(turned_down),
-        short_ids=await store.shorten_ids([each.id for each in involved]),
-    )
+def _explain_file(value: str, file: str, rejected: tuple[RejectedSession, ...] = ()) -> Explanation:
+    from clew.core.resume import STEP_NAMES
+
+    shown = strip_controls(file, keep_newlines=False)
+    pairs = (("step", f"1, {STEP_NAMES['path']}"), ("file", shown))
+    known = {"value": value, "step": "path", "path": file, "question": None}
+    return Explanation(pairs, known, rejected=rejected)
 
 
-async def _explain_continue(app: App, store: Store, place: Place) -> Explanation:
+async def _find_file(client: Client, value: str, place: Place) -> tuple[str | None, bool]:
+    """The file that a value may name, and whether it is meant before any session."""
+    from clew.core.resume import read_file_name
+    from clew.errors import SessionNotFound
+    from clew.files.directories import expand, look_at_file
+
+    path = expand(value, place.cwd)
+    named = read_file_name(value, look_at_file(path))
+    if named is None:
+        return None, False
+    if named.unless is not None:
+        try:
+            await client.sessions.get(named.unless, messages=0)
+        except SessionNotFound:
+            return str(path), named.comes_first
+        return str(path), False
+    return str(path), named.comes_first
+
+
+def _find_question(session: SessionView, place: Place) -> Any:
+    """What a chat would ask before it opens the session here."""
+    from clew.core.keys import home_of
+    from clew.core.resume import needs_question
+    from clew.files.directories import directory_exists
+
+    home = home_of(session, place.scope)
+    return needs_question(session, place, exists=home is None or directory_exists(home))
+
+
+async def _explain_continue(app: App, client: Client, place: Place) -> Explanation:
+    from clew.api.seats import Crumb, tell_place
     from clew.config import terminal_variables
-    from clew.runtime.continuing import find_continue
-    from clew.terminal.breadcrumbs import find_terminal, read_breadcrumb
+    from clew.core.ids import is_id
+    from clew.terminal.breadcrumbs import find_crumbs, find_terminal, read_breadcrumb
 
     terminal = find_terminal(terminal_variables())
-    breadcrumb = read_breadcrumb(app.config.state_dir, terminal)
-    found = await find_continue(store, place, breadcrumb)
+    address = None if app.gateway is None else app.gateway.url
+    left = read_breadcrumb(find_crumbs(app.config.state_dir, address), terminal)
+    crumb = None
+    if left is not None:
+        session = left.session_id if is_id(left.session_id or "") else None
+        crumb = Crumb(cwd=left.cwd, session=session, fresh=left.fresh, at=left.at)
+    found = await client.explain.continued(tell_place(place), crumb)
     pairs = [("why", WHYS[found.why]), ("terminal", terminal or "can't be told from others")]
     known: dict[str, Any] = {"why": found.why, "terminal": terminal, "note": found.note}
-    return await _with_session(store, Explanation(tuple(pairs), known), found.session)
+    return _with_session(pairs, known, found.session)
 
 
-async def _explain_key(store: Store, place: Place, explicit: str | None) -> Explanation:
-    from clew.runtime.projects import find_cli_key
+async def _explain_key(client: Client, place: Place, explicit: str | None) -> Explanation:
+    from clew.api.seats import tell_place
 
-    choice = await find_cli_key(store, place, explicit, follow=False)
-    rule = RULES[choice.rule].format(old=home_relative(choice.moved_from))
+    found = await client.explain.key(tell_place(place), explicit)
+    rule = RULES[found.rule].format(old=home_relative(found.moved_from))
     pairs = [
-        ("key", strip_controls(choice.key, keep_newlines=False)),
+        ("key", strip_controls(found.key, keep_newlines=False)),
         ("why", strip_controls(rule, keep_newlines=False)),
     ]
     known: dict[str, Any] = {
-        "key": choice.key,
-        "rule": choice.rule,
-        "moved_from": choice.moved_from,
-    }
-    return await _with_session(store, Explanation(tuple(pairs), known), choice.session)
+        "key": found.key, "rule": found.rule, "moved_from": found.moved_from,
+    }  # fmt: skip
+    return _with_session(pairs, known, found.session)
 
 
-async def _with_session(
-    store: Store, explanation: Explanation, session: Session | None
+def _with_session(
+    pairs: list[tuple[str, str]], known: dict[str, Any], session: SessionView | None
 ) -> Explanation:
-    if session is None:
-        return msgspec.structs.replace(explanation, facts=(*explanation.facts, ("session", NEW)))
-    short_ids = await store.shorten_ids([session.id])
-    return msgspec.structs.replace(explanation, session=session, short_ids=short_ids)
-
-
-# --- showing ----------------------------------------------------------------------------------
+    return Explanation((*pairs, *([("session", NEW)] if session is None else [])), known, session)
 
 
 def _sessions_value(explanation: Explanation) -> dict[str, Any]:
-    session, short_ids = explanation.session, explanation.short_ids
     return {
-        "session": None if session is None else session_value(session, short_ids),
-        "candidates": [session_value(each, short_ids) for each in explanation.candidates],
-        "rejected": [rejected for _, rejected in explanation.rejected],
+        "session": explanation.session,
+        "candidates": explanation.candidates,
+        "rejected": [
+            {"session_id": each.session.id, "step": each.step, "why": each.why}
+            for each in explanation.rejected
+        ],
     }
 
 
 def _render(app: App, explanation: Explanation) -> Iterator[str]:
-    from clew.cli.tables import candidate_lines
     from clew.core.resume import candidate_of
 
     pairs = list(explanation.facts)
@@ -214,7 +380,7 @@ def _render(app: App, explanation: Explanation) -> Iterator[str]:
     if session is not None:
         pairs += [
             ("session", session.id),
-            ("title", strip_controls(listed_name(session), keep_newlines=False)),
+            ("title", strip_controls(session.listed_name, keep_newlines=False)),
             ("directory", strip_controls(home_relative(session.cwd) or "none")),
             ("updated", app.ago(session.updated_at)),
         ]
@@ -222,13 +388,11 @@ def _render(app: App, explanation: Explanation) -> Iterator[str]:
     if explanation.candidates:
         yield ""
         yield "Several fit, so you would have to choose:"
-        yield from candidate_lines(
-            app,
-            [candidate_of(each, explanation.short_ids[each.id]) for each in explanation.candidates],
-        )
+        found = [candidate_of(each, each.short_id) for each in explanation.candidates]
+        yield from candidate_lines(app, found)
     if explanation.rejected:
         yield ""
         yield "Not these:"
-    for other, rejected in explanation.rejected:
-        name = strip_controls(listed_name(other), keep_newlines=False)
-        yield f"  {explanation.short_ids[other.id]}  {name}: {rejected.why}"
+    for each in explanation.rejected:
+        name = strip_controls(each.session.name, keep_newlines=False)
+        yield f"  {each.session.short_id}  {name}: {each.why}"

@@ -1,4 +1,4 @@
-"""`clew gateway`: ask a gateway that runs, by the names of its operations."""
+"""`clew gateway`: call operations of a running gateway by their names, or get a link to it."""
 
 from __future__ import annotations
 
@@ -7,35 +7,32 @@ from typing import Any
 import click
 import msgspec
 
-from clew.cli.app import App, json_option, pass_app
-
-URL = click.option("--url", metavar="URL", help="Its address; the one that runs here if left out.")
-TOKEN = click.option("--token", metavar="TOKEN", help="A token of it; your own one if left out.")
+from clew.cli.app import App, Gateway, gateway_options, json_option, pass_app
 
 
 @click.group("gateway")
 def gateway_group() -> None:
-    """Ask a gateway that runs. `clew serve` starts one."""
+    """Call operations of a running gateway. `clew serve` starts one."""
 
 
 @gateway_group.command("call")
 @click.argument("method")
 @click.option("--params", default="{}", metavar="JSON", help="The parameters, as a JSON object.")
-@URL
-@TOKEN
+@gateway_options
 @json_option
 @pass_app
-def gateway_call(app: App, method: str, params: str, url: str | None, token: str | None) -> None:
-    """Do an operation, and print what it answers as JSON.
+def gateway_call(app: App, method: str, params: str) -> None:
+    """Call an operation, and print its answer as JSON.
 
     METHOD is a name of the API reference: sessions.list, sessions.get, chat.send, memory.get,
-    status and so on. Errors have the gateway's own words.
+    status and so on. Without --url it is the gateway that runs for this data directory, with your
+    own token for it.
 
     \b
     Examples:
       clew gateway call status
       clew gateway call sessions.list --params '{"limit": 5}'
-      clew gateway call status --url https://clew.example.org --token "$TOKEN"
+      clew gateway call status --url https://clew.example.org --token env:CLEW_WORK
     """
     from clew.api.operation import read_params
     from clew.api.table import get_operation
@@ -44,7 +41,15 @@ def gateway_call(app: App, method: str, params: str, url: str | None, token: str
     read_params(get_operation(method), given)
     if given.get("stream"):
         raise click.UsageError("A stream is nothing for one answer: leave `stream` out.")
-    app.emit(app.wait(_post(app, "/v1/rpc", {"method": method, "params": given}, url, token)))
+    gateway = app.gateway or _find_running(app)
+    app.emit(app.wait(_call(gateway, method, given)))
+
+
+async def _call(gateway: Gateway, method: str, params: dict[str, Any]) -> Any:
+    from clew.client.client import Client
+
+    async with Client(gateway.url, gateway.token) as client:
+        return await client.call(method, params)
 
 
 @gateway_group.command("link")
@@ -57,9 +62,9 @@ def gateway_link(app: App) -> None:
     Examples:
       clew gateway link
     """
-    made = app.wait(_post(app, "/v1/links", {}, None, None))
-    url = _find(app)[0]
-    app.answer(made | {"url": url}, f"{url}{made['path']}")
+    gateway = _find_running(app)
+    made = app.wait(_make_link(gateway))
+    app.answer(made | {"url": gateway.url}, f"{gateway.url}{made['path']}")
 
 
 def _read_params(text: str) -> dict[str, Any]:
@@ -72,8 +77,8 @@ def _read_params(text: str) -> dict[str, Any]:
     return value
 
 
-def _find(app: App) -> tuple[str, str | None]:
-    """The gateway of this data directory, and the owner's token for it."""
+def _find_running(app: App) -> Gateway:
+    """The gateway of this data directory, with the owner's token for it."""
     from clew.errors import GatewayUnavailable
     from clew.gateway.presence import find_own_token, find_running
 
@@ -83,25 +88,22 @@ def _find(app: App) -> tuple[str, str | None]:
             "No gateway runs for this data directory. Start one with `clew serve`, or name one "
             "with --url."
         )
-    return running.url, find_own_token(app.config.state_dir)
+    return Gateway(running.url, find_own_token(app.config.state_dir))
 
 
-async def _post(app: App, path: str, body: Any, url: str | None, token: str | None) -> Any:
+async def _make_link(gateway: Gateway) -> dict[str, Any]:
+    """A link to sign in with: it is no operation, for only a browser can use it."""
     import httpx
 
-    from clew.client.http import check_url, read_problem, unreachable
+    from clew.client.http import read_problem, unreachable
 
-    own_token = None
-    if url is None:
-        url, own_token = _find(app)
-    url = check_url(url)
-    chosen = token or own_token
-    headers = {} if chosen is None else {"Authorization": f"Bearer {chosen}"}
+    headers = {"Authorization": f"Bearer {gateway.token}"}
     try:
-        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60.0) as client:
-            response = await client.post(path, json=body)
+        async with httpx.AsyncClient(base_url=gateway.url, headers=headers) as client:
+            response = await client.post("/v1/links", json={})
     except (httpx.HTTPError, UnicodeError) as error:
-        raise unreachable(url, error) from error
+        raise unreachable(gateway.url, error) from error
     if not response.is_success:
         raise read_problem(response.status_code, response.content)
-    return msgspec.json.decode(response.content)
+    made: dict[str, Any] = msgspec.json.decode(response.content)
+    return made

@@ -4,69 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 import msgspec
 
-from clew.cli.app import App, json_option, pass_app
-from clew.cli.jsonout import session_value
-from clew.cli.pages import PAGE, list_up_to
+from clew.cli.app import App, gateway_options, json_option, pass_app
 from clew.cli.tables import fit, session_table
 from clew.core.names import format_count
-from clew.core.overview import Status, status_of
-from clew.core.session import OWNER, Session, SessionFilter
 from clew.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from clew.api.sessions import ListedSession
+    from clew.client.client import Client
     from clew.gateway.presence import Running
-    from clew.ports import Store
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-NO_SESSIONS = "No sessions yet. `clew demo` makes some to look at."
+PAGE: Final = 200
+"""Sessions that are asked for at once."""
+NO_SESSIONS: Final = "No sessions yet. `clew demo` makes some to look at."
+NOTHING: Final = "No sessions like that."
 
 
 class Listing(msgspec.Struct, frozen=True):
     """What one listing shows; `archived` counts those that it leaves out for being archived."""
 
-    sessions: tuple[Session, ...]
-    short_ids: dict[str, str]
-    statuses: dict[str, Status]
+    sessions: tuple[ListedSession, ...]
     cursor: str | None
     archived: int
 
 
 async def make_listing(
-    store: Store, where: SessionFilter, limit: int | None, cursor: str | None = None
+    client: Client, limit: int | None, cursor: str | None = None, **filters: Any
 ) -> Listing:
-    """Read a listing."""
-    page = await list_up_to(store, where, limit, cursor)
-    ids = [session.id for session in page.sessions]
-    short_ids = await store.shorten_ids(ids)
-    archived = 0
-    if where.archived is False:
-        archived = await store.count_sessions(msgspec.structs.replace(where, archived=True))
-    return Listing(page.sessions, short_ids, await _statuses(store, ids), page.cursor, archived)
-
-
-async def _statuses(store: Store, ids: list[str]) -> dict[str, Status]:
-    """What goes on in those of the sessions where anything does."""
-    found: dict[str, Status] = {}
-    for start in range(0, len(ids), PAGE):
-        for each, state in (await store.list_states(ids[start : start + PAGE])).items():
-            status = status_of(state)
-            if status is not None:
-                found[each] = status
-    return found
-
-
-def listing_values(listing: Listing) -> list[dict[str, Any]]:
-    """The sessions of a listing for JSON."""
-    return [
-        session_value(each, listing.short_ids) | {"status": listing.statuses.get(each.id)}
-        for each in listing.sessions
-    ]
+    """The first `limit` sessions (all if None), in as many pages as it takes."""
+    found: list[ListedSession] = []
+    archived: int | None = None
+    while True:
+        missing = PAGE if limit is None else min(PAGE, limit - len(found))
+        page = await client.sessions.list(
+            limit=missing, cursor=cursor, count_archived=archived is None, **filters
+        )
+        found += page.sessions
+        cursor = page.cursor
+        archived = page.archived if archived is None else archived
+        if cursor is None or len(found) == limit:
+            return Listing(tuple(found), cursor, archived or 0)
 
 
 def find_gateway(app: App) -> Running | None:
@@ -83,29 +67,12 @@ def gateway_value(running: Running | None) -> dict[str, Any] | None:
     return {"url": running.url, "pid": running.pid, "started_at": running.started_at}
 
 
-def show_listing(
-    app: App, listing: Listing, *, empty: str = NO_SESSIONS, tells_gateway: bool = False
-) -> None:
-    """Print a listing; `tells_gateway`, with a word about the gateway that runs, if one does."""
-    running = find_gateway(app) if tells_gateway else None
-    if app.json:
-        value = {
-            "sessions": listing_values(listing),
-            "cursor": listing.cursor,
-            "archived": listing.archived,
-        }
-        app.emit(value | ({"gateway": gateway_value(running)} if tells_gateway else {}))
-        return
-    lines = [empty]
-    if listing.sessions:
-        lines = session_table(app, listing.sessions, listing.short_ids, listing.statuses)
+def _show(app: App, listing: Listing, *, empty: str) -> None:
+    lines = session_table(app, listing.sessions) if listing.sessions else [empty]
     if listing.cursor is not None:
         lines.append(app.colour(fit(app, "… and more: `clew list --all` shows every one"), "dim"))
     if listing.archived:
         lines.append(app.colour(f"+ {format_count(listing.archived)} archived", "dim"))
-    if running is not None:
-        since = app.local_time(running.started_at)
-        lines.append(app.colour(f"A gateway runs at {running.url} since {since}.", "dim"))
     app.say("\n".join(lines))
 
 
@@ -128,6 +95,7 @@ def _filters(command: F) -> F:
             help="Only sessions updated within so many minutes.",
         ),
         click.option("--archived", is_flag=True, help="The archived sessions instead."),
+        gateway_options,
         json_option,
     )):  # fmt: skip
         command = option(command)
@@ -186,14 +154,21 @@ def _list(
     archived: bool,
     cursor: str | None = None,
 ) -> None:
-    where = SessionFilter(
-        viewer=OWNER,
-        platform=platform,
-        cwd=here() if only_here else None,
-        active_since=None if active is None else app.now - active * 60_000,
-        archived=archived,
-    )
-    listing = app.run(lambda store: make_listing(store, where, limit, cursor))
-    narrowed = where != SessionFilter(viewer=OWNER) or limit == 0 or cursor is not None
-    empty = "No sessions like that." if narrowed or listing.archived else NO_SESSIONS
-    show_listing(app, listing, empty=empty, tells_gateway=active is not None)
+    filters = {
+        "platform": platform,
+        "cwd": here() if only_here else None,
+        "active": active,
+        "archived": archived,
+    }
+    listing = app.call(lambda client: make_listing(client, limit, cursor, **filters))
+    running = find_gateway(app) if active is not None and app.gateway is None else None
+    if app.json:
+        asked = {"url": app.gateway.url} if app.gateway is not None else gateway_value(running)
+        gateway = {"gateway": asked} if active is not None else {}
+        app.emit(msgspec.to_builtins(listing) | gateway)
+        return
+    narrowed = any(filters.values()) or limit == 0 or cursor is not None
+    _show(app, listing, empty=NOTHING if narrowed or listing.archived else NO_SESSIONS)
+    if running is not None:
+        since = app.local_time(running.started_at)
+        app.say(app.colour(f"A gateway runs at {running.url} since {since}.", "dim"))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew import config as configuration
-from clew.cli.app import App, json_option, pass_app
+from clew.cli.app import App, json_option, only_here, pass_app
 from clew.cli.tables import Column, table
 from clew.core.names import format_bytes, format_count
 from clew.core.text import strip_controls
@@ -39,6 +39,7 @@ def model_group() -> None:
 
 
 @model_group.command("list")
+@only_here
 @json_option
 @pass_app
 def model_list(app: App) -> None:
@@ -101,6 +102,7 @@ def _state(catalogue: Catalogue, info: ModelInfo) -> str:
 
 @model_group.command("set")
 @click.argument("name")
+@only_here
 @json_option
 @pass_app
 def model_set(app: App, name: str) -> None:
@@ -131,6 +133,7 @@ def model_set(app: App, name: str) -> None:
 
 
 @model_group.command("pull")
+@only_here
 @json_option
 @pass_app
 def model_pull(app: App) -> None:
@@ -168,6 +171,7 @@ def pull_weights(app: App, catalogue: Catalogue, stop: threading.Event | None = 
 
 @model_group.command("test")
 @click.argument("name", required=False)
+@only_here
 @json_option
 @pass_app
 def model_test(app: App, name: str | None) -> None:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from clew.api.sessions import view_session
 from clew.cli.app import App, json_option, pass_app
 from clew.cli.jsonout import session_value
 from clew.cli.tables import session_table
 from clew.cli.when import Duration
 from clew.core.names import counted
+from clew.core.overview import SessionState
 from clew.core.retention import RetentionAction
 from clew.core.session import Session
 
@@ -68,7 +70,8 @@ def prune_command(
         app.emit({"sessions": rows, "action": chosen, "dry_run": dry_run})
         return
     if dry_run and sessions:
-        app.say("\n".join(session_table(app, sessions, short_ids)))
+        views = [view_session(each, short_ids[each.id], SessionState()) for each in sessions]
+        app.say("\n".join(session_table(app, views)))
     app.say(summary(len(sessions), chosen, dry_run=dry_run))
 
 

@@ -6,7 +6,6 @@ that only happens to run here is done without.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
@@ -145,10 +144,9 @@ async def _sit(  # the parts of a desk
 
 def _crumbs(state_dir: Path, address: Address) -> Path:
     """Where this terminal's breadcrumbs are: another gateway has other sessions."""
-    if not address.is_named:
-        return state_dir
-    name = hashlib.sha256(address.url.rstrip("/").encode()).hexdigest()[:16]
-    return state_dir / "gateways" / name
+    from clew.terminal.breadcrumbs import find_crumbs
+
+    return find_crumbs(state_dir, address.url if address.is_named else None)
 
 
 def _is_here(app: App, address: Address) -> bool:

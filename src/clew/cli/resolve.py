@@ -6,12 +6,14 @@ same steps in process and at a gateway.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from clew.core.session import OWNER, Session, SessionFilter
+from clew.core.ids import id_prefix
+from clew.core.session import Session
 from clew.errors import AmbiguousId, ClewError, NotFound
 
 if TYPE_CHECKING:
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from clew.ports import Store
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+PATIENCE: Final = 3.0
+"""Seconds that a completion may take."""
 
 
 async def find_each(
@@ -94,15 +99,6 @@ def complete_session(
     from click.shell_completion import CompletionItem
 
     from clew.cli.app import App
-    from clew.cli.tables import session_name
-
-    async def look(store: Store) -> list[CompletionItem]:
-        if incomplete:
-            found = await store.find_sessions(incomplete, limit=50)
-        else:
-            found = (await store.list_sessions(SessionFilter(viewer=OWNER), limit=20)).sessions
-        short_ids = await store.shorten_ids([each.id for each in found])
-        return [CompletionItem(short_ids[each.id], help=session_name(each)) for each in found]
 
     app = ctx.ensure_object(App)
     flags = ctx.find_root().params
@@ -110,6 +106,17 @@ def complete_session(
         home=flags.get("home"), store=flags.get("store"), file=flags.get("file"), verbose=False
     )
     try:
-        return app.run(look)
-    except ClewError:
+        found = app.call(lambda client: _find_completions(client, incomplete))
+    except (ClewError, TimeoutError, click.UsageError):
         return []  # a shell that completes has no place for messages
+    return [CompletionItem(each.short_id, help=each.name) for each in found]
+
+
+async def _find_completions(client: Client, incomplete: str) -> Sequence[SessionView]:
+    """The newest sessions, or those whose id begins so."""
+    async with asyncio.timeout(PATIENCE):
+        if not incomplete:
+            return (await client.sessions.list(limit=20)).sessions
+        found = await client.sessions.find(incomplete, purpose="change")
+    prefix = id_prefix(incomplete)
+    return [each for each in found if prefix is not None and each.id.startswith(prefix)][:50]

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from clew.cli.app import App, json_option
-from clew.cli.listing import here
-from clew.cli.resolve import complete_session, resolve
+from clew.cli.app import App, gateway_options, json_option
+from clew.cli.listing import PAGE, here
+from clew.cli.resolve import complete_session
 from clew.cli.when import parse_moment
 from clew.cli.words import HyphenWords
 from clew.core.message import ROLES
 from clew.core.names import recent_name
-from clew.core.search import SearchFilter, SearchHit, SearchPage
-from clew.core.session import OWNER
 from clew.core.text import columns, cut, strip_controls
 
 if TYPE_CHECKING:
-    from clew.ports import Store
+    from clew.api.sessions import FoundMessages
+    from clew.client.client import Client
+    from clew.core.search import SearchHit
 
 NOTHING_FOUND: Final = 1
 LEAST_NAME: Final = 8
@@ -58,6 +58,7 @@ class SearchCommand(HyphenWords):
     help="How many messages.",
 )
 @click.option("--cursor", metavar="CURSOR", help="Go on where the JSON of this search ended.")
+@gateway_options
 @json_option
 @click.pass_context
 def search_command(
@@ -82,27 +83,47 @@ def search_command(
       clew search deploy* --since 7d --role user
     """
     app = ctx.ensure_object(App)
-    where = _filter(app, **filters)
-
-    async def find(store: Store) -> tuple[SearchPage, dict[str, str]]:
-        narrowed = where
-        if typed is not None:
-            session = await resolve(store, typed, "read")
-            narrowed = msgspec.structs.replace(where, session=session.id)
-        page = await store.search(" ".join(words), narrowed, limit=limit, cursor=cursor)
-        return page, await store.shorten_ids(list({hit.session_id for hit in page.hits}))
-
-    page, short_ids = app.run(find)
+    where = _filters(app, **filters)
+    query = " ".join(words)
+    page = app.call(lambda client: _search(client, query, typed, limit, cursor, where))
     if app.json:
-        hits = [msgspec.to_builtins(h) | {"short_id": short_ids[h.session_id]} for h in page.hits]
+        hits = [
+            msgspec.to_builtins(hit) | {"short_id": page.short_ids[hit.session_id]}
+            for hit in page.hits
+        ]
         app.emit({"hits": hits, "cursor": page.cursor, "cut": page.cut})
     else:
-        app.say("\n".join(render(app, page, short_ids)))
+        app.say("\n".join(render(app, page)))
     if not page.hits:
         ctx.exit(NOTHING_FOUND)
 
 
-def _filter(
+async def _search(  # noqa: PLR0917  # what was typed
+    client: Client,
+    query: str,
+    typed: str | None,
+    limit: int,
+    cursor: str | None,
+    where: dict[str, Any],
+) -> FoundMessages:
+    """The first `limit` hits, in as many pages as it takes."""
+    if typed is not None:
+        where["session"] = (await client.sessions.resolve(typed, purpose="read")).id
+    page = await client.sessions.search(query, limit=min(limit, PAGE), cursor=cursor, **where)
+    while page.cursor is not None and len(page.hits) < limit:
+        more = await client.sessions.search(
+            query, limit=min(limit - len(page.hits), PAGE), cursor=page.cursor, **where
+        )
+        page = msgspec.structs.replace(
+            more,
+            hits=page.hits + more.hits,
+            cut=page.cut or more.cut,
+            short_ids=page.short_ids | more.short_ids,
+        )
+    return page
+
+
+def _filters(
     app: App,
     *,
     platform: str | None,
@@ -110,34 +131,34 @@ def _filter(
     role: Any,
     since: str | None,
     until: str | None,
-) -> SearchFilter:
+) -> dict[str, Any]:
     def moment(option: str, text: str | None) -> int | None:
         if text is None:
             return None
         end_of_day = option == "--until"
         try:
-            return parse_moment(text, now=app.now, zone=app.zone, end_of_day=end_of_day)
+            at = parse_moment(text, now=app.now, zone=app.zone, end_of_day=end_of_day)
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint=option) from error
+        return max(0, at)  # nothing was said before 1970
 
-    return SearchFilter(
-        viewer=OWNER,
-        platform=platform,
-        cwd=here() if only_here else None,
-        role=role,
-        since=moment("--since", since),
-        until=moment("--until", until),
-    )
+    return {
+        "platform": platform,
+        "cwd": here() if only_here else None,
+        "role": role,
+        "since": moment("--since", since),
+        "until": moment("--until", until),
+    }
 
 
-def render(app: App, page: SearchPage, short_ids: dict[str, str]) -> Iterator[str]:
+def render(app: App, page: FoundMessages) -> Iterator[str]:
     """Two lines for each hit: where, and what."""
     if not page.hits:
         yield "Nothing found."
     for index, hit in enumerate(page.hits):
         if index:
             yield ""
-        yield _where(app, hit, short_ids[hit.session_id])
+        yield _where(app, hit, page.short_ids[hit.session_id])
         yield _what(app, hit)
     if page.cut:
         yield ""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clew.cli.app import App, json_option, pass_app
+from clew.cli.app import App, json_option, only_here, pass_app
 
 if TYPE_CHECKING:
     from clew.gateway.serving import Address
@@ -47,6 +47,7 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     multiple=True,
     help="Answer to this name too. May be given several times.",
 )
+@only_here
 @json_option
 @pass_app
 def serve_command(  # noqa: PLR0917  # click names them all

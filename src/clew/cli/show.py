@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING, Final
 import click
 import msgspec
 
-from clew.cli.app import App, json_option, pass_app
-from clew.cli.jsonout import session_value
-from clew.cli.resolve import resolve, session_argument
-from clew.cli.tables import fit, home_relative, listed_name, wrap
+from clew.cli.app import App, gateway_options, json_option, pass_app
+from clew.cli.resolve import session_argument
+from clew.cli.tables import fit, home_relative, wrap
 from clew.core.names import counted, format_cost
 from clew.core.text import cut, strip_controls
 from clew.core.unfinished import ENDS, place_unfinished
-from clew.runtime.unfinished import list_unfinished
 
 if TYPE_CHECKING:
+    from clew.api.sessions import MessagePage, SessionView
+    from clew.client.client import Client
     from clew.core.message import Message, ToolCall
     from clew.core.session import Session
     from clew.core.turn import Turn
-    from clew.ports import Store
 
+PAGE: Final = 1_000
+"""Messages that are asked for at once."""
 RESULT_LINES: Final = 4
 """Lines of a tool's result that a transcript shows."""
 CALL_COLUMNS: Final = 100
@@ -30,10 +31,9 @@ CALL_COLUMNS: Final = 100
 
 
 class Transcript(msgspec.Struct, frozen=True):
-    """What is shown of a session; `undone` are the seqs that were taken back."""
+    """What is shown of a session; `undone` are the numbers of messages that were taken back."""
 
-    session: Session
-    short_ids: dict[str, str]
+    session: SessionView
     messages: tuple[Message, ...]
     undone: tuple[int, ...] = ()
     unfinished: tuple[Turn, ...] = ()
@@ -45,6 +45,7 @@ class Transcript(msgspec.Struct, frozen=True):
     "-n", "limit", metavar="N", type=click.IntRange(0), help="Only the newest N messages."
 )
 @click.option("--undone", "with_undone", is_flag=True, help="Also what was taken back with /undo.")
+@gateway_options
 @json_option
 @pass_app
 def show_command(app: App, typed: str, limit: int | None, with_undone: bool) -> None:
@@ -59,34 +60,41 @@ def show_command(app: App, typed: str, limit: int | None, with_undone: bool) -> 
       clew show 550e --json
     """
 
-    async def read(store: Store) -> Transcript:
-        session = await resolve(store, typed, "read")
-        short_ids = await store.shorten_ids([session.id])
-        messages = await store.get_messages(session.id, limit, undone=with_undone)
-        stopped = await list_unfinished(store, messages)
-        if not with_undone or not messages:
-            return Transcript(session, short_ids, messages, (), stopped)
-        kept = await store.get_messages(session.id, after=messages[0].seq - 1)
-        gone = {message.seq for message in messages} - {message.seq for message in kept}
-        return Transcript(session, short_ids, messages, tuple(sorted(gone)), stopped)
-
-    transcript = app.run(read)
+    transcript = app.call(lambda client: _read(client, typed, limit, undone=with_undone))
     if app.json:
-        session = session_value(transcript.session, transcript.short_ids)
-        app.emit({
-            "session": session,
-            "messages": transcript.messages,
-            "undone": transcript.undone,
-            "unfinished": transcript.unfinished,
-        })  # fmt: skip
+        app.emit(transcript)
     else:
         app.say("\n".join(render(app, transcript)))
+
+
+async def _read(client: Client, typed: str, limit: int | None, *, undone: bool) -> Transcript:
+    """The session that is meant and its newest messages, all if `limit` is None."""
+    session = await client.sessions.resolve(typed, purpose="read")
+    pages: list[MessagePage] = []
+    left = session.head + 1 if limit is None else limit
+    before: int | None = None
+    while left > 0:
+        page = await client.sessions.messages(
+            session.id, limit=min(PAGE, left), before=before, undone=undone
+        )
+        pages.insert(0, page)
+        if not page.more:
+            break
+        left -= len(page.messages)
+        before = page.messages[0].seq
+    stopped = {turn.id: turn for page in pages for turn in page.unfinished}
+    return Transcript(
+        session,
+        tuple(message for page in pages for message in page.messages),
+        tuple(seq for page in pages for seq in page.undone),
+        tuple(stopped.values()),
+    )
 
 
 def render(app: App, transcript: Transcript) -> Iterator[str]:
     """The lines of a transcript."""
     session = transcript.session
-    yield app.colour(listed_name(session), "bold")
+    yield app.colour(session.listed_name, "bold")
     yield app.colour(session.id, "id")
     for line in (_place(session), _numbers(app, session)):
         yield app.colour(fit(app, " · ".join(line)), "dim")

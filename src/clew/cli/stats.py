@@ -8,34 +8,26 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from clew.cli.app import App, json_option, pass_app
-from clew.cli.listing import (
-    NO_SESSIONS,
-    Listing,
-    find_gateway,
-    gateway_value,
-    listing_values,
-    make_listing,
-)
+from clew.cli.app import App, gateway_options, json_option, pass_app
+from clew.cli.listing import NO_SESSIONS, find_gateway
 from clew.cli.tables import facts, session_table
 from clew.core.names import counted, format_bytes, format_count
-from clew.core.session import OWNER, SessionFilter
 from clew.core.text import strip_controls
-from clew.version import __version__
 
 if TYPE_CHECKING:
+    from clew.api.sessions import ListedSession
     from clew.api.status import StatusReport
+    from clew.client.client import Client
     from clew.core.stats import StoreStats
     from clew.gateway.presence import Running
-    from clew.ports import Store
-    from clew.wiring import StoreFacts
 
 RECENT = 5
 PATIENCE = 3.0
-"""Seconds for a gateway to answer."""
+"""Seconds for a gateway that runs here to answer."""
 
 
 @click.command("stats")
+@gateway_options
 @json_option
 @pass_app
 def stats_command(app: App) -> None:
@@ -46,7 +38,7 @@ def stats_command(app: App) -> None:
       clew stats
       clew stats --json
     """
-    stats = app.run(lambda store: store.stats())
+    stats = app.call(lambda client: client.stats())
     if app.json:
         app.emit(stats)
     else:
@@ -69,6 +61,7 @@ def _numbers(app: App, stats: StoreStats) -> Iterator[tuple[str, str]]:
 
 
 @click.command("status")
+@gateway_options
 @json_option
 @pass_app
 def status_command(app: App) -> None:
@@ -79,81 +72,106 @@ def status_command(app: App) -> None:
       clew status
       clew status --json
     """
-    from clew.core.secrets import hide_password
-    from clew.wiring import describe_store
-
-    async def read(store: Store) -> tuple[StoreStats, Listing]:
-        recent = await make_listing(store, SessionFilter(viewer=OWNER), RECENT)
-        return await store.stats(), recent
-
-    stats, recent = app.run(read)
-    store = app.wait(describe_store(app.config))
-    running = find_gateway(app)
-    told = None if running is None else app.wait(_ask(app, running))
+    report, recent = app.call(_read)
+    place = _find_place(app, report)
     if app.json:
-        app.emit({
-            "version": __version__,
-            "config": str(app.config.file),
-            "store": {
-                "url": hide_password(app.config.store.url),
-                "durability": app.config.store.durability,
-                "path": store.path,
-                "engine": store.engine,
-                "schema": store.schema,
-                **msgspec.to_builtins(stats),
-            },
-            "gateway": gateway_value(running),
-            "channels": None if told is None else told.channels,
-            "cron": None if told is None else told.cron,
-            "errands": None if told is None else told.errands,
-            "waiting": None if told is None else {
-                "messages": told.queued,
-                "tool_calls": told.waiting,
-                "uncertain": told.uncertain,
-                "strangers": told.asking,
-            },
-            "recent": listing_values(recent),
-        })  # fmt: skip
+        app.emit(_status_value(report, place) | {"recent": recent})
         return
-    lines = facts(app, [*_places(app, store, stats), *_gateway(app, running, told)])
-    lines.append("")
-    if recent.sessions:
-        lines += session_table(app, recent.sessions, recent.short_ids, recent.statuses)
-    else:
-        lines.append(NO_SESSIONS)
-    app.say("\n".join(lines))
+    lines = facts(app, [*_describe(report), *_describe_gateway(app, place)])
+    table = session_table(app, recent) if recent else [NO_SESSIONS]
+    app.say("\n".join([*lines, "", *table]))
 
 
-def _places(app: App, store: StoreFacts, stats: StoreStats) -> Iterator[tuple[str, str]]:
-    kept = f"{format_count(stats.sessions)} and {format_count(stats.archived)} archived"
-    yield "clew", __version__
-    yield "store", f"{store.path} ({format_bytes(stats.file_bytes)})"
-    yield "engine", f"{store.engine}, schema {store.schema}"
-    yield "durability", app.config.store.durability
-    yield "config", f"{app.config.file}{'' if app.config.file.exists() else ' (not there)'}"
-    yield "sessions", f"{kept}, {counted(stats.messages, 'message')}"
+async def _read(client: Client) -> tuple[StatusReport, tuple[ListedSession, ...]]:
+    return await client.status(), (await client.sessions.list(limit=RECENT)).sessions
 
 
-def _gateway(
-    app: App, running: Running | None, told: StatusReport | None
-) -> Iterator[tuple[str, str]]:
+class Place(msgspec.Struct, frozen=True):
+    """The gateway that was asked, or that runs here: where, since when, and what it says of itself.
+
+    `report` is None if it does not answer.
+    """
+
+    url: str
+    pid: int | None
+    started_at: int | None
+    report: StatusReport | None
+
+
+def _find_place(app: App, report: StatusReport) -> Place | None:
+    if app.gateway is not None:
+        process = report.gateway
+        pid, started_at = (None, None) if process is None else (process.pid, process.started_at)
+        return Place(app.gateway.url, pid, started_at, report)
+    running = find_gateway(app)
     if running is None:
+        return None
+    return Place(running.url, running.pid, running.started_at, app.wait(_ask(app, running)))
+
+
+def _status_value(report: StatusReport, place: Place | None) -> dict[str, object]:
+    """The status for programs; what only a gateway knows is null without one."""
+    told = None if place is None else place.report
+    store, stats, config = report.store, report.stats, report.config
+    gateway = None
+    if place is not None:
+        gateway = {"url": place.url, "pid": place.pid, "started_at": place.started_at}
+    waiting = None
+    if told is not None:
+        waiting = {
+            "messages": told.queued,
+            "tool_calls": told.waiting,
+            "uncertain": told.uncertain,
+            "strangers": told.asking,
+        }
+    return {
+        "version": report.version,
+        "config": None if config is None else config.file,
+        "store": None if store is None else msgspec.to_builtins(store) | msgspec.to_builtins(stats),
+        "gateway": gateway,
+        "channels": None if told is None else told.channels,
+        "cron": None if told is None else told.cron,
+        "errands": None if told is None else told.errands,
+        "waiting": waiting,
+    }
+
+
+def _describe(report: StatusReport) -> Iterator[tuple[str, str]]:
+    """The store and its configuration; a guest hears the version only."""
+    yield "clew", report.version
+    store, stats, config = report.store, report.stats, report.config
+    if store is not None and stats is not None:
+        yield "store", f"{store.path} ({format_bytes(stats.file_bytes)})"
+        yield "engine", f"{store.engine}, schema {store.schema}"
+        yield "durability", store.durability
+    if config is not None:
+        yield "config", f"{config.file}{'' if config.exists else ' (not there)'}"
+    if stats is not None:
+        kept = f"{format_count(stats.sessions)} and {format_count(stats.archived)} archived"
+        yield "sessions", f"{kept}, {counted(stats.messages, 'message')}"
+
+
+def _describe_gateway(app: App, place: Place | None) -> Iterator[tuple[str, str]]:
+    if place is None:
         yield "gateway", "none runs; `clew serve` starts one"
         return
-    since = f"{running.url} since {app.local_time(running.started_at)}"
-    yield "gateway", since if told is not None else f"{since}; it does not answer"
-    for channel in told.channels if told is not None else ():
+    started_at, told = place.started_at, place.report
+    since = "" if started_at is None else f" since {app.local_time(started_at)}"
+    yield "gateway", f"{place.url}{since}{'; it does not answer' if told is None else ''}"
+    if told is None:
+        return
+    for channel in told.channels:
         detail = f": {channel.detail}" if channel.detail else ""
         text = f"{channel.name} {channel.account} is {channel.state}{detail}"
         yield "channel", strip_controls(" ".join(text.split()), keep_newlines=False)
-    for what in () if told is None else _waiting(told):
+    for what in _waiting(told):
         yield "waiting", what
-    for problem in () if told is None else _problems(told):
+    for problem in _problems(told):
         yield "problem", strip_controls(" ".join(problem.split()), keep_newlines=False)
 
 
 def _waiting(told: StatusReport) -> Iterator[str]:
-    """What is to be done, or waits for somebody's word."""
+    """What waits for a turn, or for the owner."""
     if told.queued:
         yield f"{counted(told.queued, 'message')} for a turn"
     if told.waiting:

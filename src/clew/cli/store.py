@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from clew.cli.app import App, json_option, pass_app
+from clew.cli.app import App, json_option, only_here, pass_app
 from clew.core.names import counted
 from clew.core.secrets import hide_password
 
@@ -18,6 +18,7 @@ def store_group() -> None:
 @store_group.command("copy", short_help="Copy everything into a new store.")
 @click.argument("source", metavar="FROM")
 @click.argument("target", metavar="TO")
+@only_here
 @json_option
 @pass_app
 def copy_command(app: App, source: str, target: str) -> None:

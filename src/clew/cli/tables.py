@@ -6,7 +6,7 @@ could drive a terminal before it gets here or on the way in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
@@ -15,8 +15,8 @@ from clew.core.text import columns as columns_of
 from clew.core.text import cut, pad, strip_controls
 
 if TYPE_CHECKING:
+    from clew.api.sessions import SessionView
     from clew.cli.app import App
-    from clew.core.overview import Status
     from clew.core.session import Session
     from clew.errors import Candidate
 
@@ -131,9 +131,7 @@ def facts(app: App, pairs: Iterable[tuple[str, str]]) -> list[str]:
 
 def session_table(
     app: App,
-    sessions: Sequence[Session],
-    short_ids: dict[str, str],
-    statuses: Mapping[str, Status] | None = None,
+    sessions: Sequence[SessionView],
     *,
     time: Literal["updated", "deleted"] = "updated",
 ) -> list[str]:
@@ -150,12 +148,12 @@ def session_table(
     )
     rows = [
         (
-            short_ids[session.id],
+            session.short_id,
             app.ago((session.deleted_at if time == "deleted" else None) or session.updated_at),
             format_count(session.message_count),
             session.platform if several else "",
-            (statuses or {}).get(session.id, ""),
-            ("★ " if session.pinned else "") + listed_name(session),
+            session.status or "",
+            ("★ " if session.pinned else "") + session.listed_name,
             home_relative(session.cwd) if (app.width or 0) >= WIDE else "",
         )
         for session in sessions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -10,13 +11,13 @@ import click
 import msgspec
 
 from clew.cli.app import App, gateway_options, json_option, pass_app
-from clew.cli.resolve import resolve, session_argument
+from clew.cli.resolve import session_argument
 from clew.core.names import counted, format_bytes
 from clew.errors import ClewError, InvalidInput, NotFound
 
 if TYPE_CHECKING:
-    from clew.api.sessions import Imported
-    from clew.ports import Store
+    from clew.api.sessions import Exported, Imported, SessionView
+    from clew.client.client import Client
     from clew.transfer import Format
 
 INCOMPLETE = 1
@@ -41,6 +42,7 @@ INCOMPLETE = 1
 )
 @click.option("--thinking", is_flag=True, help="With what the model thought (md and html).")
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
+@gateway_options
 @json_option
 @pass_app
 def export_command(
@@ -61,30 +63,30 @@ def export_command(
       clew export 550e -o talk.html
       clew export 550e --format jsonl -o - | ssh elsewhere clew import -
     """
-    from clew.transfer import export_session, guess_format, write_file
+    from clew.transfer import guess_format, write_file
 
     folder = _folder(output)
     chosen = kind or guess_format("" if folder is not None or output == "-" else output or "")
 
-    async def work(store: Store) -> tuple[str, Path]:
-        session = await resolve(store, typed, "read")
-        name = f"session-{session.id}.{chosen}"
-        path = Path(output or name) if folder is None else folder / name
-        with app.progress("Exporting", total=session.message_count) as bar:
-            pieces = export_session(
-                store, session, chosen, masked=masked, thinking=thinking, advance=bar.advance
-            )
-            if output == "-":
-                async for piece in pieces:
-                    sys.stdout.buffer.write(piece.encode())
-            else:
-                await write_file(path, pieces, force=force)
-        return session.id, path
+    async def read(client: Client) -> tuple[SessionView, Exported]:
+        session = await client.sessions.resolve(typed, purpose="read")
+        return session, await client.sessions.export(
+            session.id, format=chosen, masked=masked, thinking=thinking
+        )
 
-    session_id, path = app.run(work)
-    if output != "-":
-        value = {"session": session_id, "file": str(path), "format": chosen}
-        app.answer(value, f"The session is now in {path}.")
+    with app.progress("Exporting"):
+        session, exported = app.call(read)
+    if output == "-":
+        sys.stdout.buffer.write(exported.content.encode())
+        return
+    path = Path(output or exported.name) if folder is None else folder / exported.name
+    app.wait(write_file(path, _pieces(exported.content), force=force))
+    value = {"session": session.id, "file": str(path), "format": chosen}
+    app.answer(value, f"The session is now in {path}.")
+
+
+async def _pieces(content: str) -> AsyncIterator[str]:
+    yield content
 
 
 def _folder(output: str | None) -> Path | None:

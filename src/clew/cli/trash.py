@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from clew.api.sessions import view_session
 from clew.cli.app import App, json_option, pass_app
 from clew.cli.jsonout import session_value
 from clew.cli.pages import list_up_to
@@ -14,6 +15,7 @@ from clew.cli.resolve import resolve_many, resolve_trashed, sessions_argument
 from clew.cli.tables import session_name, session_table
 from clew.cli.when import Duration
 from clew.core.names import counted, format_count
+from clew.core.overview import SessionState
 from clew.core.session import OWNER, Session, SessionFilter
 from clew.errors import AmbiguousId, ClewError, NotFound
 
@@ -127,7 +129,8 @@ def trash_list(app: App) -> None:
     if app.json:
         app.emit({"sessions": [session_value(each, short_ids) for each in sessions]})
     elif sessions:
-        app.say("\n".join(session_table(app, sessions, short_ids, time="deleted")))
+        views = [view_session(each, short_ids[each.id], SessionState()) for each in sessions]
+        app.say("\n".join(session_table(app, views, time="deleted")))
     else:
         app.say("The trash is empty.")
 

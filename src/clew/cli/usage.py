@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, get_args
 
 import click
-import msgspec
 
-from clew.cli.app import App, json_option, pass_app
-from clew.cli.tables import Column, session_name, table
+from clew.cli.app import App, gateway_options, json_option, pass_app
+from clew.cli.tables import Column, table
 from clew.cli.when import parse_moment
 from clew.core.names import counted, format_cost, format_count, format_tokens
-from clew.core.usage import Usage, UsageBy, UsageRow, by_days, dearest_first, sum_up
-from clew.errors import SessionNotFound
+from clew.core.usage import Usage, UsageBy, UsageRow
 
 if TYPE_CHECKING:
-    from clew.ports import Store
+    from clew.api.usage import UsageReport
 
 IN_A_TABLE: Final = 100
 """Sessions that people get to see, if they don't say how many."""
+MOST: Final = 100_000
+"""Sessions that can be asked for."""
 
 
 @click.command("usage")
@@ -35,9 +35,10 @@ IN_A_TABLE: Final = 100
 @click.option(
     "-n",
     "--limit",
-    type=click.IntRange(1),
+    type=click.IntRange(1, MOST),
     help="Show so many sessions; left out, a table has 100 and --json all of them.",
 )
+@gateway_options
 @json_option
 @pass_app
 def usage_command(app: App, by: UsageBy, since: str | None, limit: int | None) -> None:
@@ -57,59 +58,37 @@ def usage_command(app: App, by: UsageBy, since: str | None, limit: int | None) -
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--since") from error
 
-    most = limit or (None if app.json else IN_A_TABLE)
-
-    async def read(store: Store) -> Spent:
-        rows = await store.list_usage(by, since=start)
-        if by == "day":
-            return Spent(by_days(rows, app.zone), rows)
-        if by in ("session", "model"):
-            rows = dearest_first(rows)
-        if by != "session":
-            return Spent(rows, rows)
-        shown = rows[:most]
-        titles = {row.name: await _find_title(store, row.name) for row in shown}
-        return Spent(shown, rows, titles, await store.shorten_ids(list(titles)))
-
-    spent = app.run(read)
+    most = limit or (MOST if app.json else IN_A_TABLE)
+    report = app.call(
+        lambda client: client.usage(by=by, since=max(0, start), limit=most, timezone=app.timezone)
+    )
     if app.json:
-        app.emit([_value(row, by, spent.titles) for row in spent.shown])
-    elif spent.shown:
-        app.say("\n".join(_table(app, spent, by)))
-        more = len(spent.all) - len(spent.shown)
-        if by == "session" and more:
+        app.emit([_value(row, report) for row in report.rows])
+    elif report.rows:
+        app.say("\n".join(_table(app, report)))
+        more = report.count - len(report.rows)
+        if more:
             app.say(f"and {counted(more, 'session')} more; --limit shows more, --json all.")
     else:
         app.say("Nothing was spent yet.")
 
 
-class Spent(msgspec.Struct, frozen=True):
-    """The rows that are shown, all of them, and what sessions are called."""
-
-    shown: tuple[UsageRow, ...]
-    all: tuple[UsageRow, ...]
-    titles: dict[str, str] = {}
-    short: dict[str, str] = {}
-
-
-async def _find_title(store: Store, session_id: str) -> str:
-    try:
-        return session_name(await store.get_session(session_id))
-    except SessionNotFound:
-        return ""  # it is gone for good; what it cost is not
-
-
-def _value(row: UsageRow, by: UsageBy, titles: dict[str, str]) -> dict[str, object]:
-    title = {"title": titles[row.name]} if row.name in titles else {}
+def _value(row: UsageRow, report: UsageReport) -> dict[str, object]:
+    session = report.sessions.get(row.name)
+    title = {} if session is None else {"title": session.name}
     spent = {name: getattr(row.usage, name) for name in Usage.__struct_fields__}
     return {
-        by: row.name or None, **title, "turns": row.turns, **spent, "estimated": row.estimated,
-    }  # fmt: skip
+        report.by: row.name or None,
+        **title,
+        "turns": row.turns,
+        **spent,
+        "estimated": row.estimated,
+    }
 
 
-def _table(app: App, spent: Spent, by: UsageBy) -> list[str]:
+def _table(app: App, report: UsageReport) -> list[str]:
     columns = (
-        Column(by.upper(), "id", least=8),
+        Column(report.by.upper(), "id", least=8),
         Column("TURNS", align="right", optional=3),
         Column("IN", align="right"),
         Column("OUT", align="right"),
@@ -117,17 +96,18 @@ def _table(app: App, spent: Spent, by: UsageBy) -> list[str]:
         Column("COST", align="right"),
         Column("TITLE", least=12, optional=1),
     )
-    total = sum_up(spent.all, "total")
-    shown = [*spent.shown, total] if len(spent.shown) > 1 else spent.shown
+    shown = [*report.rows, report.total] if len(report.rows) > 1 else report.rows
+    short_ids = {each: session.short_id for each, session in report.sessions.items()}
+    names = {each: session.name for each, session in report.sessions.items()}
     cells = [
         (
-            spent.short.get(row.name, row.name) or "unknown",
+            short_ids.get(row.name, row.name) or "unknown",
             format_count(row.turns),
             format_tokens(row.usage.input_tokens, estimated=row.estimated),
             format_tokens(row.usage.output_tokens, estimated=row.estimated),
             format_count(row.usage.cache_read_tokens),
             format_cost(row.usage.cost, estimated=row.estimated).removeprefix("cost "),
-            spent.titles.get(row.name, ""),
+            names.get(row.name, ""),
         )
         for row in shown
     ]

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from clew.api.transport import Live, Transport
     from clew.api.usage import UsageReport
     from clew.client.chat import Chat
+    from clew.client.explain import Explain
     from clew.client.nouns import (
         Approvals,
         Commands,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     )
     from clew.client.seats import Seats
     from clew.client.sessions import Sessions
+    from clew.core.stats import StoreStats
     from clew.core.usage import UsageBy
 
 
@@ -184,13 +186,34 @@ class Client:
 
         return Cron(self.do)
 
+    @cached_property
+    def explain(self) -> Explain:
+        """Why clew decides as it does."""
+        from clew.client.explain import Explain  # noqa: PLC0415  # loaded when it is first used
+
+        return Explain(self.do)
+
     # --- the whole ------------------------------------------------------------------------------
 
-    async def usage(self, *, by: UsageBy = "day", since: int = 0, limit: int = 100) -> UsageReport:
-        """What was spent since a time, summed up."""
+    async def usage(
+        self,
+        *,
+        by: UsageBy = "day",
+        since: int = 0,
+        limit: int = 100,
+        timezone: str | None = None,
+    ) -> UsageReport:
+        """What was spent since a time, summed up; `timezone` says where days begin and end."""
         from clew.api.usage import USAGE, GetUsage  # noqa: PLC0415  # loaded when it is first used
 
-        return await self.do(USAGE, GetUsage(by=by, since=since, limit=limit))
+        params = GetUsage(by=by, since=since, limit=limit, timezone=timezone)
+        return await self.do(USAGE, params)
+
+    async def stats(self) -> StoreStats:
+        """Counts and sizes of the whole store."""
+        from clew.api.stats import STATS  # noqa: PLC0415  # loaded when it is first used
+
+        return await self.do(STATS, NoParams())
 
     async def status(self) -> StatusReport:
         """How it is doing."""

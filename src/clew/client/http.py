@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 PATIENCE: Final = 30.0
 """Seconds for an answer that needs no turn."""
+FILE_PATIENCE: Final = 600.0
+"""Seconds for a file, which may be of a very long session."""
 
 _FILE_NAME: Final = re.compile(r'filename="([^"]*)"')
 
@@ -55,10 +57,13 @@ class HttpTransport:
 
     async def call(self, operation: Operation[P, R], params: P) -> R:
         """See `Transport`."""
-        from httpx import HTTPError  # noqa: PLC0415  # loaded already
+        from httpx import HTTPError, Timeout  # noqa: PLC0415  # loaded already
 
+        request = self._request(operation, params)
+        if operation.answer == "file":
+            request.extensions["timeout"] = Timeout(FILE_PATIENCE).as_dict()
         try:
-            response = await self._http.send(self._request(operation, params))
+            response = await self._http.send(request)
         except HTTPError as error:
             raise unreachable(self.url, error) from error
         if not response.is_success:

@@ -18,6 +18,7 @@ from clew.api.sessions import (
     ExportSession,
     FindSessions,
     ForkSession,
+    FoundMessages,
     GetMessages,
     GetSession,
     Imported,
@@ -47,13 +48,13 @@ from clew.api.sessions import (
 )
 from clew.client.noun import Noun
 from clew.core.compaction import Compacted
-from clew.core.message import Message
+from clew.core.message import Message, Role
 from clew.core.models import Thinking
 from clew.core.notes import Todo
 from clew.core.overview import NamePage, SessionName
 from clew.core.resume import Purpose
 from clew.core.retention import RetentionAction
-from clew.core.search import SearchHit, SearchPage
+from clew.core.search import SearchHit
 from clew.core.session import SendPolicy
 
 SESSION_PAGE: Final = 200
@@ -79,8 +80,12 @@ class Sessions(Noun):
         active: int | None = None,
         archived: bool | None = None,
         trashed: bool = False,
+        count_archived: bool = False,
     ) -> SessionList:
-        """A page of sessions, newest first; with `q` those in which it was said, best first."""
+        """A page of sessions, newest first; with `q` those in which it was said, best first.
+
+        `count_archived` also counts those that the list leaves out because they are archived.
+        """
         params = ListSessions(
             q=q,
             limit=limit,
@@ -93,6 +98,7 @@ class Sessions(Noun):
             active=active,
             archived=archived,
             trashed=trashed,
+            count_archived=count_archived,
         )
         return await self._do(sessions.LIST, params)
 
@@ -180,10 +186,16 @@ class Sessions(Noun):
         cwd: str | None = None,
         project: str | None = None,
         session: str | None = None,
+        role: Role | None = None,
+        since: int | None = None,
+        until: int | None = None,
         typing: bool = False,
         per_session: bool = False,
-    ) -> SearchPage:
-        """A page of the messages in which it was said, best first; `typing` as in a search box."""
+    ) -> FoundMessages:
+        """A page of the messages in which it was said, best first; `typing` as in a search box.
+
+        `since` and `until` are times in milliseconds UTC, both inclusive.
+        """
         params = SearchMessages(
             q=q,
             limit=limit,
@@ -192,6 +204,9 @@ class Sessions(Noun):
             cwd=cwd,
             project=project,
             session=session,
+            role=role,
+            since=since,
+            until=until,
             typing=typing,
             per_session=per_session,
         )
@@ -205,6 +220,9 @@ class Sessions(Noun):
         cwd: str | None = None,
         project: str | None = None,
         session: str | None = None,
+        role: Role | None = None,
+        since: int | None = None,
+        until: int | None = None,
         typing: bool = False,
         per_session: bool = False,
     ) -> AsyncIterator[SearchHit]:
@@ -219,6 +237,9 @@ class Sessions(Noun):
                 cwd=cwd,
                 project=project,
                 session=session,
+                role=role,
+                since=since,
+                until=until,
                 typing=typing,
                 per_session=per_session,
             )
@@ -354,9 +375,10 @@ class Sessions(Noun):
         *,
         format: Literal["md", "html", "jsonl"] = "md",  # noqa: A002  # as the parameter is called
         masked: bool | None = None,
+        thinking: bool = False,
     ) -> Exported:
-        """The session as a file."""
-        params = ExportSession(id=session, format=format, masked=masked)
+        """The session as a file; `thinking`, with what the model thought."""
+        params = ExportSession(id=session, format=format, masked=masked, thinking=thinking)
         return await self._do(sessions.EXPORT, params)
 
     async def resolve(
@@ -393,7 +415,8 @@ class Sessions(Noun):
         cwd: str | None = None,
         project: str | None = None,
         scope: Literal["cwd", "git"] = "cwd",
+        purpose: Purpose = "resume",
     ) -> tuple[SessionView, ...]:
         """All sessions that a person may mean, newest first; those of a directory before others."""
-        params = FindSessions(value=value, cwd=cwd, project=project, scope=scope)
+        params = FindSessions(value=value, purpose=purpose, cwd=cwd, project=project, scope=scope)
         return (await self._do(sessions.FIND, params)).sessions

@@ -82,7 +82,9 @@ async def look_up(
 
     With a `place`, its sessions come first at each step. No file is looked for.
     """
-    value = check_value(value)
+    value = check_value(value) if purpose == "resume" else value.strip()
+    if not value:
+        return Resolution(value)
     rejected: list[Rejected] = []
     for step in PURPOSES[purpose]:
         found, turned_down = await _look(store, step, value, place, viewer=viewer)
@@ -106,7 +108,7 @@ async def get_meant(
 
 async def get_trashed(store: Store, value: str, *, viewer: str = OWNER) -> Session:
     """The session in the trash that a value means, by the beginning of its id or its title."""
-    found = await find_trashed(store, check_value(value), viewer=viewer)
+    found = await find_trashed(store, value, viewer=viewer)
     if not found:
         advice = "`clew trash list` shows what is in the trash."
         raise SessionNotFound(shown_value(value), advice)

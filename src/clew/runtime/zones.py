@@ -1,9 +1,11 @@
-"""The host's time zone, with its changes of the clocks, where nobody has configured one."""
+"""Time zones: by name, by offset, or the host's own with its changes of the clocks."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, tzinfo
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from clew.errors import InvalidInput
 
 
 class HostZone(tzinfo):
@@ -26,6 +28,19 @@ class HostZone(tzinfo):
         moment = dt.replace(tzinfo=UTC).astimezone()
         first = moment.replace(tzinfo=None, fold=0).astimezone()
         return moment.replace(tzinfo=self, fold=int(first.utcoffset() != moment.utcoffset()))
+
+
+def get_zone(name: str) -> tzinfo:
+    """The zone that somebody named, like Europe/Berlin or +02:00; `InvalidInput` for others."""
+    try:
+        if name[:1] in ("+", "-"):
+            offset = datetime.strptime(name, "%z").tzinfo
+            return UTC if offset is None else offset
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise InvalidInput(
+            f'There is no time zone "{name[:60]}". Europe/Berlin is one, or +02:00.'
+        ) from error
 
 
 def find_zone(name: str | None) -> tzinfo:

@@ -64,6 +64,14 @@ def _safe(name: str) -> str | None:
     return None if not clean.strip(".") else clean
 
 
+def find_crumbs(state_dir: Path, gateway: str | None) -> Path:
+    """Where the breadcrumbs are of chats at a gateway that was named; None for all others."""
+    if gateway is None:
+        return state_dir
+    name = hashlib.sha256(gateway.rstrip("/").encode()).hexdigest()[:16]
+    return state_dir / "gateways" / name
+
+
 def read_breadcrumb(state_dir: Path, terminal: str | None) -> Breadcrumb | None:
     """What this terminal was last used for, if that is known."""
     if terminal is None:

@@ -10,9 +10,11 @@ from clew.api.handlers.parts import Caller, Exporter, Importer, Renderer
 from clew.api.local import Calls, LocalTransport
 from clew.client.client import Client
 from clew.core.retention import Retention
+from clew.core.placing import ReceptionRules
 from clew.runtime.commands.desk import Desk
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from clew.api.status import ChannelView, ErrandView, StoreView
     from clew.core.keys import Place
     from clew.core.placing import Judge
@@ -43,6 +45,9 @@ class DeskParts:
     jobs: CronFile | None = None
     judge: Judge | None = None
     timezone: str | None = None
+    rules: ReceptionRules
+    config_file: Path | None = None
+    started_at: int | None = None
     zone: tzinfo = UTC
 
     def __init__(self, desk: Desk) -> None:
@@ -53,6 +58,7 @@ class DeskParts:
         self.personalities: Personalities = desk.personalities
         self.memory: Memory = desk.memory
         self.context: Context | None = desk.context
+        self.rules = ReceptionRules()
         self.place: Place = desk.seat.place
 
     def list_channels(self) -> tuple[ChannelView, ...]:

@@ -98,6 +98,7 @@ async def open_gateway(
         house = House(config, store, clock=clock)
         open_things.push_async_callback(house.close)
         hooks, clock = list_hooks(config), house.clock
+        house.started_at = clock()
         channels = open_channels(hooks, clock)
         errands = await open_things.enter_async_context(run_errands(house, channels, tell))
         calls = Calls(house)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from clew.api.status import ChannelView, ErrandView, StoreView
     from clew.core.keys import Place
     from clew.core.message import Message
-    from clew.core.placing import Judge
+    from clew.core.placing import Judge, ReceptionRules
     from clew.core.retention import Retention
     from clew.core.session import Session
     from clew.ports import Agent, Clock, Context, Memory, Personalities, Store
@@ -71,6 +71,8 @@ class House:
         self.config = config
         self._store = store
         self.clock: Clock = clock or host_clock
+        self.started_at: int | None = None
+        """When the gateway of this process was started."""
         self.errands: Errands | None = None
         """What a gateway does beside the turns; it is set when that has begun."""
         self._agent = agent
@@ -205,14 +207,12 @@ class House:
         )
 
     @cached_property
-    def reception(self) -> Reception:
-        """Where messages of channels, and those under a key, come in."""
+    def rules(self) -> ReceptionRules:
+        """What the configuration says about messages on channels."""
         from clew.core.placing import ReceptionRules  # noqa: PLC0415  # see above
-        from clew.runtime.ordering import Orders  # noqa: PLC0415  # see above
-        from clew.runtime.reception import SETTLE_S, Reception  # noqa: PLC0415  # see above
 
         config = self.config
-        rules = ReceptionRules(
+        return ReceptionRules(
             owners=config.owners,
             guests=config.guests,
             routing=routing_rules(config),
@@ -222,6 +222,13 @@ class House:
             sending=config.session.send_policy,
             zone=self.zone,
         )
+
+    @cached_property
+    def reception(self) -> Reception:
+        """Where messages of channels, and those under a key, come in."""
+        from clew.runtime.ordering import Orders  # noqa: PLC0415  # see above
+        from clew.runtime.reception import SETTLE_S, Reception  # noqa: PLC0415  # see above
+
         orders = Orders(
             runtime=self.runtime,
             models=self.models,
@@ -232,7 +239,7 @@ class House:
             zone=self.zone,
         )
         pause = SETTLE_S if self._settle_s is None else self._settle_s
-        return Reception(self.runtime, rules, orders, settle_s=pause)
+        return Reception(self.runtime, self.rules, orders, settle_s=pause)
 
     @cached_property
     def jobs(self) -> CronFile:
@@ -261,15 +268,22 @@ class House:
         return find_zone(self.config.session.timezone)
 
     @property
+    def config_file(self) -> Path:
+        """The config file, there or not."""
+        return self.config.file
+
+    @property
     def timezone(self) -> str | None:
         """Its name, if the configuration says one."""
         return self.config.session.timezone
 
-    def export(self, session: Session, kind: Format, masked: bool | None) -> AsyncIterator[str]:
+    def export(
+        self, session: Session, kind: Format, masked: bool | None, thinking: bool
+    ) -> AsyncIterator[str]:
         """A session as a file of that kind."""
         from clew.transfer import export_session  # noqa: PLC0415  # see above
 
-        return export_session(self.store, session, kind, masked=masked)
+        return export_session(self.store, session, kind, masked=masked, thinking=thinking)
 
     async def import_transcript(
         self, lines: Iterable[bytes], *, as_new: bool, dry_run: bool
@@ -302,7 +316,13 @@ class House:
         from clew.core.secrets import hide_password  # noqa: PLC0415  # see above
 
         facts = await describe_store(self.config)
-        return StoreView(hide_password(self.config.store.url), facts.engine, facts.schema)
+        return StoreView(
+            url=hide_password(self.config.store.url),
+            engine=facts.engine,
+            schema=facts.schema,
+            path=facts.path,
+            durability=self.config.store.durability,
+        )
 
     def list_channels(self) -> tuple[ChannelView, ...]:
         """The channels of a gateway, as they are shown."""

@@ -18,10 +18,11 @@ from clew.errors import ClewError, Forbidden, SessionNotFound
 
 if TYPE_CHECKING:
     from datetime import tzinfo
+    from pathlib import Path
 
     from clew.api.status import ChannelView, ErrandView, StoreView
     from clew.core.keys import Place
-    from clew.core.placing import Judge
+    from clew.core.placing import Judge, ReceptionRules
     from clew.core.retention import Retention
     from clew.ports import Clock, Context, Memory, Models, Personalities, Store
     from clew.runtime.cron import CronFile
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 Format: TypeAlias = Literal["md", "html", "jsonl"]
 
 
-Exporter: TypeAlias = Callable[[Session, Format, bool | None], AsyncIterator[str]]
-"""A session as a file of that kind, piece by piece; `masked` or not, or as usual."""
+Exporter: TypeAlias = Callable[[Session, Format, bool | None, bool], AsyncIterator[str]]
+"""A session as a file, piece by piece: its kind, whether masked (None: as usual), with thinking."""
 
 
 Renderer: TypeAlias = Callable[[Sequence[Message]], Awaitable[tuple[MessageHtml, ...]]]
@@ -108,6 +109,8 @@ class Parts(Protocol):
     @property
     def judge(self) -> Judge | None: ...
     @property
+    def rules(self) -> ReceptionRules: ...
+    @property
     def zone(self) -> tzinfo: ...
     @property
     def timezone(self) -> str | None: ...
@@ -121,6 +124,12 @@ class Parts(Protocol):
     def render(self) -> Renderer | None: ...
     @property
     def describe(self) -> Callable[[], Awaitable[StoreView]] | None: ...
+    @property
+    def config_file(self) -> Path | None: ...
+    @property
+    def started_at(self) -> int | None:
+        """When the gateway of this process was started; None without one."""
+        ...
 
     def list_channels(self) -> tuple[ChannelView, ...]:
         """The channels of a gateway, as they are shown."""

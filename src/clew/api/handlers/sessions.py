@@ -53,6 +53,7 @@ from clew.api.sessions import (
     FindSessions,
     ForkSession,
     Found,
+    FoundMessages,
     GetMessages,
     GetSession,
     Hit,
@@ -91,7 +92,7 @@ from clew.core.compaction import Compacted
 from clew.core.keys import Identity, Place, check_key
 from clew.core.message import Message
 from clew.core.overview import NamePage, SessionName, name_of
-from clew.core.search import SearchFilter, SearchHit, SearchPage
+from clew.core.search import SearchFilter, SearchHit
 from clew.core.session import Session, SessionEdit, SessionFilter, may_see
 from clew.core.text import cut, strip_controls
 from clew.errors import InvalidInput, SessionNotFound
@@ -123,7 +124,10 @@ async def list_sessions(parts: Parts, params: ListSessions, caller: Caller) -> S
         archived=None if params.trashed else bool(params.archived),
         trashed=params.trashed,
     )
-    return await list_page(parts, where, params.limit, params.cursor)
+    found = await list_page(parts, where, params.limit, params.cursor)
+    if not params.count_archived:
+        return found
+    return msgspec.structs.replace(found, archived=await _count_archived(parts, where))
 
 
 async def list_page(
@@ -132,6 +136,13 @@ async def list_page(
     """A page of the sessions that fit."""
     page = await parts.store.list_sessions(where, limit=limit, cursor=cursor)
     return SessionList(await _listed(parts, [(each, None) for each in page.sessions]), page.cursor)
+
+
+async def _count_archived(parts: Parts, where: SessionFilter) -> int:
+    """How many more a list would have with the archived ones."""
+    if where.archived is not False:
+        return 0
+    return await parts.store.count_sessions(msgspec.structs.replace(where, archived=True))
 
 
 async def _search(parts: Parts, params: ListSessions, caller: Caller) -> SessionList:
@@ -221,7 +232,17 @@ async def get_messages(parts: Parts, params: GetMessages, caller: Caller) -> Mes
     shown = messages[1:] if more else messages
     unfinished = await list_unfinished(parts.store, shown)
     html = await _render(parts, shown, params.render)
-    return MessagePage(shown, session.head, more, unfinished, html)
+    undone = await _list_undone(parts, session, shown) if params.undone and shown else ()
+    return MessagePage(shown, session.head, more, unfinished, html, undone)
+
+
+async def _list_undone(
+    parts: Parts, session: Session, messages: Sequence[Message]
+) -> tuple[int, ...]:
+    """The numbers of those messages that were taken back."""
+    first, last = messages[0].seq, messages[-1].seq
+    kept = await parts.store.get_messages(session.id, after=first - 1, before=last + 1)
+    return tuple(sorted({each.seq for each in messages} - {each.seq for each in kept}))
 
 
 async def _render(
@@ -350,7 +371,8 @@ async def export_session(parts: Parts, params: ExportSession, caller: Caller) ->
     session = await get_visible(parts, params.id, caller)
     if parts.export is None:
         raise InvalidInput("Nobody here can write files of sessions.")
-    pieces = [each async for each in parts.export(session, params.format, params.masked)]
+    made = parts.export(session, params.format, params.masked, params.thinking)
+    pieces = [each async for each in made]
     name = f"session-{session.id}.{params.format}"
     return Exported(name, MEDIA_TYPES[params.format], "".join(pieces))
 
@@ -422,7 +444,7 @@ async def _find_visible(parts: Parts, session_id: str, caller: Caller) -> Sessio
 
 
 @handles(SEARCH)
-async def search_messages(parts: Parts, params: SearchMessages, caller: Caller) -> SearchPage:
+async def search_messages(parts: Parts, params: SearchMessages, caller: Caller) -> FoundMessages:
     """Messages in which it was said, best first."""
     if params.session is not None:
         await get_visible(parts, params.session, caller)
@@ -432,8 +454,11 @@ async def search_messages(parts: Parts, params: SearchMessages, caller: Caller) 
         cwd=params.cwd,
         project=params.project,
         session=params.session,
+        role=params.role,
+        since=params.since,
+        until=params.until,
     )
-    return await parts.store.search(
+    page = await parts.store.search(
         params.q,
         where,
         limit=params.limit,
@@ -441,6 +466,8 @@ async def search_messages(parts: Parts, params: SearchMessages, caller: Caller) 
         typing=params.typing,
         per_session=params.per_session,
     )
+    short_ids = await parts.store.shorten_ids(list({each.session_id for each in page.hits}))
+    return FoundMessages(page.hits, page.cursor, page.cut, short_ids)
 
 
 @handles(STATES)
@@ -478,9 +505,12 @@ async def find_sessions(parts: Parts, params: FindSessions, caller: Caller) -> F
     from clew.runtime.resuming import get_resumed, look_up  # noqa: PLC0415  # see above
 
     viewer = caller.person
-    resolution = await look_up(parts.store, params.value, _place(params), viewer=viewer)
+    purpose = params.purpose
+    resolution = await look_up(
+        parts.store, params.value, _place(params), purpose=purpose, viewer=viewer
+    )
     if not resolution.matches:
-        await get_resumed(parts.store, resolution, viewer=viewer)
+        await get_resumed(parts.store, resolution, purpose=purpose, viewer=viewer)
     matches = resolution.matches[:100]
     return Found(tuple([await view(parts, each) for each in matches]))
 

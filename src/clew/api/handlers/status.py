@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import Final
 
 from clew.api.handlers.parts import Caller, Parts, handles
 from clew.api.operation import NoParams
-from clew.api.status import STATUS, CronView, LeaseView, StatusReport
+from clew.api.status import (
+    STATUS,
+    ConfigView,
+    CronView,
+    GatewayView,
+    LeaseView,
+    StatusReport,
+)
 from clew.core.overview import status_of
 from clew.core.session import OWNER, SessionFilter
 from clew.errors import ClewError
@@ -43,7 +51,14 @@ async def get_status(parts: Parts, _params: NoParams, caller: Caller) -> StatusR
         leases=await _list_leases(parts),
         uncertain=len(await store.list_outbound(status="uncertain", limit=MOST)),
         asking=sum(each.is_open(now) for each in await store.list_pairings()),
+        config=_describe_config(parts),
+        gateway=None if parts.started_at is None else GatewayView(os.getpid(), parts.started_at),
     )
+
+
+def _describe_config(parts: Parts) -> ConfigView | None:
+    file = parts.config_file
+    return None if file is None else ConfigView(str(file), file.exists())
 
 
 async def _describe_jobs(parts: Parts) -> CronView | None:

@@ -1,0 +1,208 @@
+"""Why clew decides as it does: the same functions that decide, asked without a message.
+
+They are asked where the configuration is, and change nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from clew.api.fields import Directory, Key, Number, SessionId, Value, Word, Zone
+from clew.api.operation import Params, row
+from clew.api.sessions import SessionView
+from clew.core.resets import ResetPolicy, ResetType
+from clew.core.resume import Step
+from clew.core.routing import Route
+from clew.core.sending import ChatType, Verdict
+from clew.core.triggers import Triggered
+from clew.errors import Candidate
+
+Time = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=100,
+        description="ISO; without an offset, the wall time of the time zone.",
+    ),
+]
+
+
+# --- what is asked ----------------------------------------------------------------------------
+class ExplainRoute(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where a message comes from. `peer` is `dm:ID`, `group:ID` or `channel:ID`."""
+
+    channel: Word
+    account: Word = "default"
+    peer: Word | None = None
+    guild: Word | None = None
+    team: Word | None = None
+    thread: Word | None = None
+    is_forum: bool = False
+    is_owner: bool = True
+
+
+class ExplainReset(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A conversation, when a person last spoke in it, and when the next message comes."""
+
+    key: Key
+    updated_at: Time
+    now: Time | None = None
+    channel: Word | None = None
+    thread: Word | None = None
+    timezone: Zone | None = None
+
+
+class ExplainSend(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A conversation. What is left out is read from its key; `override` is what `/send` has set."""
+
+    key: Key
+    channel: Word | None = None
+    chat_type: ChatType | None = None
+    override: Verdict | None = None
+
+
+class ExplainTrigger(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a message says; `mention` is the bot's name, which may stand before it."""
+
+    message: Annotated[str, Meta(max_length=10_000)]
+    mention: Word | None = None
+    is_owner: bool = True
+
+
+class ExplainResume(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What `--resume VALUE` would find in a directory. Files are looked for by the caller."""
+
+    value: Value
+    cwd: Directory
+    project: Directory
+    scope: Literal["cwd", "git"] = "cwd"
+
+
+class ExplainPlace(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where a terminal is: the fields of `Standing`."""
+
+    cwd: Directory
+    project: Directory
+    basename: Annotated[str, Meta(max_length=1_000)] = ""
+    device: Number = -1
+    inode: Number = -1
+    born: Number | None = None
+    scope: Literal["cwd", "git"] = "cwd"
+
+
+class ExplainContinue(ExplainPlace, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What `--continue` would go on with, in a terminal that has left this breadcrumb.
+
+    `crumb_cwd` and `crumb_session`: the directory and session it was last used for. `crumb_fresh`:
+    `/new` was the last act there.
+    """
+
+    crumb_cwd: Directory | None = None
+    crumb_session: SessionId | None = None
+    crumb_fresh: bool = False
+
+
+class ExplainKey(ExplainPlace, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which session a directory has, or a key that was given."""
+
+    key: Key | None = None
+
+
+# --- what is answered -------------------------------------------------------------------------
+class ResetExplained(msgspec.Struct, frozen=True):
+    """Whether a conversation goes on (`fresh`) or begins afresh, why, and by which policy."""
+
+    key: str
+    type: ResetType
+    channel: str | None
+    policy: ResetPolicy
+    fresh: bool
+    reason: Literal["daily", "idle"] | None
+    boundary: str | None
+    idle_until: str | None
+    updated_at: str
+    now: str
+
+
+class SendExplained(msgspec.Struct, frozen=True):
+    """Whether replies in a conversation are delivered, and by which rule."""
+
+    key: str
+    channel: str | None
+    chat_type: ChatType | None
+    decision: Verdict
+    rule: str
+    considered: tuple[tuple[str, str], ...] = ()
+
+
+class RejectedSession(msgspec.Struct, frozen=True):
+    """A session that was looked at, at which step, and why it is not the one."""
+
+    session: Candidate
+    step: Step
+    why: str
+
+
+class ResumeExplained(msgspec.Struct, frozen=True):
+    """The step that decided (None: nothing fits), the sessions that it found, and the others."""
+
+    value: str
+    step: Step | None
+    matches: tuple[SessionView, ...] = ()
+    rejected: tuple[RejectedSession, ...] = ()
+
+
+class ContinueExplained(msgspec.Struct, frozen=True):
+    """The session (None: a new one), why it is this one, and what a chat would say about it."""
+
+    session: SessionView | None
+    why: Literal["breadcrumb", "directory", "anywhere", "fresh", "none"]
+    note: str | None = None
+
+
+class KeyExplained(msgspec.Struct, frozen=True):
+    """The key, why it is this one, and where it leads (None: to a new session).
+
+    `moved_from`: where the directory was before, with its sessions.
+    """
+
+    key: str
+    rule: Literal["explicit", "ours", "moved", "free"]
+    session: SessionView | None = None
+    moved_from: str | None = None
+
+
+# --- the rows of the table ---------------------------------------------------------------------
+
+ROUTE: Final = row(
+    "explain.route", "GET", "explain/route", "read", ExplainRoute, Route,
+    "Say which agent and which session key a message would have.",
+)  # fmt: skip
+RESET: Final = row(
+    "explain.reset", "GET", "explain/reset", "read", ExplainReset, ResetExplained,
+    "Say whether a conversation would go on or begin afresh, and why.",
+)  # fmt: skip
+SEND: Final = row(
+    "explain.send", "GET", "explain/send", "read", ExplainSend, SendExplained,
+    "Say whether replies in a conversation would be delivered, and why.",
+)  # fmt: skip
+TRIGGER: Final = row(
+    "explain.trigger", "GET", "explain/trigger", "read", ExplainTrigger, Triggered,
+    "Say whether a message begins a new conversation.",
+)  # fmt: skip
+RESUME: Final = row(
+    "explain.resume", "GET", "explain/resume", "read", ExplainResume, ResumeExplained,
+    "Say which session `--resume VALUE` would find, and which not.",
+)  # fmt: skip
+CONTINUE: Final = row(
+    "explain.continue", "GET", "explain/continue", "read", ExplainContinue, ContinueExplained,
+    "Say which session `--continue` would go on with.",
+)  # fmt: skip
+KEY: Final = row(
+    "explain.key", "GET", "explain/key", "read", ExplainKey, KeyExplained,
+    "Say which key a directory has, and which session that leads to.",
+)  # fmt: skip
+ROWS: Final = (ROUTE, RESET, SEND, TRIGGER, RESUME, CONTINUE, KEY)

@@ -1,0 +1,15 @@
+"""What the operation about the store's numbers does."""
+
+from __future__ import annotations
+
+from clew.api.handlers.parts import Caller, Parts, handles
+from clew.api.operation import NoParams
+from clew.api.stats import STATS
+from clew.core.stats import StoreStats
+
+
+@handles(STATS)
+async def get_stats(parts: Parts, _params: NoParams, caller: Caller) -> StoreStats:
+    """Counts and sizes of the whole store."""
+    caller.need_owner("see the numbers of the store")
+    return await parts.store.stats()
