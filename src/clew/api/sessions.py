@@ -34,7 +34,7 @@ from clew.core.session import MAX_TITLE, SendPolicy, Session
 from clew.core.snippets import Snippet
 from clew.core.turn import Turn
 
-SeveralSessions = Annotated[tuple[SessionId, ...], Meta(min_length=1, max_length=1_000)]
+SeveralSessions = Annotated[tuple[SessionId, ...], Meta(min_length=1, max_length=10_000)]
 
 
 MAX_TRANSCRIPT: Final = 20_000_000

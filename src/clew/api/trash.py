@@ -26,7 +26,7 @@ class PutInTrash(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     what would be.
     """
 
-    ids: Annotated[tuple[SessionId, ...], Meta(max_length=1_000)] = ()
+    ids: Annotated[tuple[SessionId, ...], Meta(max_length=10_000)] = ()
     everything: bool = False
     for_good: bool = False
     dry_run: bool = False

@@ -48,7 +48,9 @@ COMMANDS: Final = {
         "pin": Entry("clew.cli.edit:pin_command", "Keep sessions on top, and out of retention."),
         "archive": Entry("clew.cli.edit:archive_command", "Take sessions out of the list."),
         "fork": Entry("clew.cli.edit:fork_command", "Begin a new session inside an old one."),
-        "link": Entry("clew.cli.link:link_command", "Let a chat elsewhere go on with a session."),
+        "link": Entry(
+            "clew.cli.edit:link_command", "Let a chat on a channel go on with a session."
+        ),
         "delete": Entry("clew.cli.trash:delete_command", "Put sessions in the trash."),
         "undo": Entry("clew.cli.trash:undo_command", "Take back the latest delete."),
         "trash": Entry("clew.cli.trash:trash_group", "List, restore or empty the trash."),
@@ -72,7 +74,9 @@ COMMANDS: Final = {
     },
     "Set up": {
         "memory": Entry("clew.cli.memory:memory_group", "What the agent remembers, in two files."),
-        "personality": Entry("clew.cli.personality:personality_group", "The hats of the agent."),
+        "personality": Entry(
+            "clew.cli.personality:personality_group", "Personalities of the agent."
+        ),
         "model": Entry("clew.cli.model:model_group", "Which model answers, and whether it does."),
         "config": Entry("clew.cli.config:config_group", "Show and change the configuration."),
         "completion": Entry("clew.cli.completion:completion_command", "Completion for your shell."),

@@ -196,9 +196,9 @@ class App:
         return Progress(label, total, shown=sys.stderr.isatty())
 
     def confirm(self, question: str) -> bool:
-        """Ask; anything but yes is a no. Where nobody can answer, it is wrong usage."""
+        """Ask; anything but yes is a no. Without a terminal to ask at, it is wrong usage."""
         if not sys.stdin.isatty():
-            raise click.UsageError(f"{question} Nobody is here to answer: say --yes.")
+            raise click.UsageError(f"{question} There is no terminal to ask at: use --yes.")
         click.echo(f"{question} [y/N] ", err=True, nl=False)
         answer = sys.stdin.readline()
         if not answer.endswith("\n"):

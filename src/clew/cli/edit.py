@@ -1,29 +1,31 @@
-"""`clew rename`, `pin`, `archive` and `fork`: what people change about a session."""
+"""`clew rename`, `pin`, `archive`, `fork` and `link`: what people change about a session."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import click
 
-from clew.cli.app import App, json_option, pass_app
-from clew.cli.jsonout import session_value
-from clew.cli.resolve import resolve, resolve_many, session_argument, sessions_argument
-from clew.cli.tables import session_name
-from clew.cli.trash import fail_with, name_all
-from clew.core.session import Session, SessionEdit
+from clew.cli.app import App, gateway_options, json_option, pass_app
+from clew.cli.resolve import complete_session, find_each, session_argument, sessions_argument
+from clew.cli.trash import fail_with, name_all, read_failures
 from clew.core.text import strip_controls
 from clew.errors import ClewError
 
 if TYPE_CHECKING:
-    from clew.ports import Store
+    from clew.api.sessions import Changed, Linked, SessionView
+    from clew.client.client import Client
+
+Mark: TypeAlias = "Callable[[Client, Sequence[str]], Awaitable[Changed]]"
+"""The same change to several sessions."""
 
 
 @click.command("archive")
 @sessions_argument()
 @click.option("--undo", is_flag=True, help="Bring them back into the list.")
+@gateway_options
 @json_option
 @click.pass_context
 def archive_command(ctx: click.Context, typed_ids: tuple[str, ...], undo: bool) -> None:
@@ -36,12 +38,19 @@ def archive_command(ctx: click.Context, typed_ids: tuple[str, ...], undo: bool) 
       clew archive --undo 550e
     """
     words = ("Archived", "Unarchived")
-    _mark(ctx, typed_ids, SessionEdit(archived=not undo), "archive", words, undo=undo)
+    _mark(
+        ctx,
+        typed_ids,
+        lambda client, ids: client.sessions.mark(ids, archived=not undo),
+        words[undo],
+        back="clew archive" if undo else "clew archive --undo",
+    )
 
 
 @click.command("pin")
 @sessions_argument()
 @click.option("--undo", is_flag=True, help="Unpin them.")
+@gateway_options
 @json_option
 @click.pass_context
 def pin_command(ctx: click.Context, typed_ids: tuple[str, ...], undo: bool) -> None:
@@ -52,33 +61,34 @@ def pin_command(ctx: click.Context, typed_ids: tuple[str, ...], undo: bool) -> N
       clew pin 550e
       clew pin --undo 550e
     """
-    _mark(ctx, typed_ids, SessionEdit(pinned=not undo), "pin", ("Pinned", "Unpinned"), undo=undo)
+    words = ("Pinned", "Unpinned")
+    _mark(
+        ctx,
+        typed_ids,
+        lambda client, ids: client.sessions.mark(ids, pinned=not undo),
+        words[undo],
+        back="clew pin" if undo else "clew pin --undo",
+    )
 
 
 def _mark(
-    ctx: click.Context,
-    typed_ids: tuple[str, ...],
-    edit: SessionEdit,
-    command: str,
-    words: tuple[str, str],
-    *,
-    undo: bool,
+    ctx: click.Context, typed_ids: tuple[str, ...], mark: Mark, done: str, *, back: str
 ) -> None:
-    """Make one edit to many sessions, and say how to take it back."""
+    """Make one change to several sessions, and say how to take it back."""
     app = ctx.ensure_object(App)
 
-    async def change(
-        store: Store,
-    ) -> tuple[Sequence[Session], dict[str, str], Sequence[ClewError]]:
-        sessions, failures = await resolve_many(store, typed_ids)
-        edited = [await store.edit_session(session.id, edit) for session in sessions]
-        return edited, await store.shorten_ids([session.id for session in edited]), failures
+    async def change(client: Client) -> tuple[Sequence[SessionView], Sequence[ClewError]]:
+        found, failures = await find_each(client, typed_ids)
+        if not found:
+            return (), failures
+        changed = await mark(client, [each.id for each in found])
+        return changed.sessions, [*failures, *read_failures(changed.failed)]
 
-    sessions, short_ids, failures = app.run(change)
+    sessions, failures = app.call(change)
     if sessions:
-        back = [f"clew {command}", *([] if undo else ["--undo"]), *short_ids.values()]
-        done = f"{words[undo]} {name_all(sessions)}. To undo: {' '.join(back)}"
-        app.answer({"sessions": [session_value(each, short_ids) for each in sessions]}, done)
+        short_ids = " ".join(each.short_id for each in sessions)
+        named = name_all([each.id for each in sessions], sessions)
+        app.answer({"sessions": sessions}, f"{done} {named}. To undo: {back} {short_ids}")
     fail_with(ctx, failures)
 
 
@@ -86,6 +96,7 @@ def _mark(
 @session_argument
 @click.argument("words", metavar="TITLE...", nargs=-1)
 @click.option("--clear", is_flag=True, help="Take the title away.")
+@gateway_options
 @json_option
 @pass_app
 def rename_command(app: App, typed: str, words: tuple[str, ...], clear: bool) -> None:
@@ -100,17 +111,16 @@ def rename_command(app: App, typed: str, words: tuple[str, ...], clear: bool) ->
     if clear == bool(title):
         raise click.UsageError("Give a title, or --clear.")
 
-    async def rename(store: Store) -> tuple[Session, Session, dict[str, str]]:
-        before = await resolve(store, typed)
-        after = await store.edit_session(before.id, SessionEdit(title=title or None))
-        return before, after, await store.shorten_ids([after.id])
+    async def rename(client: Client) -> tuple[SessionView, SessionView]:
+        before = await client.sessions.resolve(typed, purpose="change")
+        return before, await client.sessions.update(before.id, title=title or None)
 
-    before, after, short_ids = app.run(rename)
+    before, after = app.call(rename)
     old = strip_controls(before.title, keep_newlines=False) if before.title else None
     back = "--clear" if old is None else f"-- {shlex.quote(old)}"
-    done = f'Renamed to "{session_name(after)}".' if title else "Took the title away."
-    undo = f"To undo: clew rename {short_ids[after.id]} {back}"
-    app.answer({"session": session_value(after, short_ids)}, f"{done} {undo}")
+    done = f'Renamed to "{after.name}".' if title else "Took the title away."
+    undo = f"To undo: clew rename {after.short_id} {back}"
+    app.answer({"session": after}, f"{done} {undo}")
 
 
 @click.command("fork")
@@ -121,6 +131,7 @@ def rename_command(app: App, typed: str, words: tuple[str, ...], clear: bool) ->
     type=click.IntRange(0),
     help="The last message to take along (its # in `clew show`); all if left out.",
 )
+@gateway_options
 @json_option
 @pass_app
 def fork_command(app: App, typed: str, at: int | None) -> None:
@@ -132,13 +143,50 @@ def fork_command(app: App, typed: str, at: int | None) -> None:
       clew fork 550e --at 12
     """
 
-    async def fork(store: Store) -> tuple[Session, dict[str, str]]:
-        parent = await resolve(store, typed)
-        made = await store.fork_session(parent.id, at=at)
-        return made, await store.shorten_ids([made.id])
+    async def fork(client: Client) -> SessionView:
+        parent = await client.sessions.resolve(typed, purpose="change")
+        return await client.sessions.fork(parent.id, at=at)
 
-    made, short_ids = app.run(fork)
-    short = short_ids[made.id]
-    done = f'Forked at message {made.forked_at_seq} as {short}, "{session_name(made)}".'
-    value = {"session": session_value(made, short_ids)}
-    app.answer(value, f"{done} To undo: clew delete {short}")
+    made = app.call(fork)
+    done = f'Forked at message {made.forked_at_seq} as {made.short_id}, "{made.name}".'
+    app.answer({"session": made}, f"{done} To undo: clew delete {made.short_id}")
+
+
+@click.command("link")
+@click.argument("key", metavar="KEY")
+@click.argument("typed", metavar="[ID]", required=False, shell_complete=complete_session)
+@click.option(
+    "--undo", is_flag=True, help="Let the key lead to no session: its next message begins one."
+)
+@gateway_options
+@json_option
+@pass_app
+def link_command(app: App, key: str, typed: str | None, undo: bool) -> None:
+    """Let a key lead to a session: the chat that has this key goes on with the session.
+
+    KEY is telegram:CHAT, discord:CHANNEL, slack:CHANNEL, email:ADDRESS, or a key of the gateway
+    such as agent:main:main. In a chat, /link does the same with a code.
+
+    \b
+    Examples:
+      clew link telegram:123456 550e
+      clew link --undo telegram:123456
+    """
+    if undo == (typed is not None):
+        raise click.UsageError("Give a session, or --undo.")
+
+    async def link(client: Client) -> Linked:
+        if typed is None:
+            return await client.sessions.link(key, None)
+        session = await client.sessions.resolve(typed, purpose="change")
+        return await client.sessions.link(key, session.id)
+
+    linked = app.call(link)
+    shown = strip_controls(linked.key, keep_newlines=False)
+    value = {"key": linked.key, "session": linked.session}
+    if linked.session is None:
+        app.answer(value, f"{shown} leads to no session now: its next message begins a new one.")
+        return
+    back = f"--undo {shown}" if linked.before is None else f"{shown} {linked.before.short_id}"
+    done = f'{shown} leads to "{linked.session.name}" now.'
+    app.answer(value, f"{done} To undo: clew link {back}")

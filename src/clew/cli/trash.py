@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
-from clew.api.sessions import view_session
-from clew.cli.app import App, json_option, pass_app
-from clew.cli.jsonout import session_value
-from clew.cli.pages import list_up_to
-from clew.cli.resolve import resolve_many, resolve_trashed, sessions_argument
-from clew.cli.tables import session_name, session_table
+from clew.cli.app import App, gateway_options, json_option, pass_app
+from clew.cli.resolve import find_each, sessions_argument
+from clew.cli.tables import session_table
 from clew.cli.when import Duration
 from clew.core.names import counted, format_count
-from clew.core.overview import SessionState
-from clew.core.session import OWNER, Session, SessionFilter
-from clew.errors import AmbiguousId, ClewError, NotFound
+from clew.errors import ClewError
 
 if TYPE_CHECKING:
-    from clew.ports import Store
-
-EVERYTHING: Final = SessionFilter(viewer=OWNER, archived=None)
-TRASHED: Final = SessionFilter(viewer=OWNER, trashed=True)
-EVER: Final = 2**62
-"""Later than anything was deleted, whatever the clock said then."""
+    from clew.api.sessions import Failed, ListedSession, SessionView
+    from clew.api.trash import Restored
+    from clew.client.client import Client
+    from clew.core.session import Session
 
 
 @click.command("delete")
@@ -33,6 +26,7 @@ EVER: Final = 2**62
 @click.option("--all", "everything", is_flag=True, help="Every session, archived ones too; asks.")
 @click.option("--yes", is_flag=True, help="Don't ask.")
 @click.option("--now", "for_good", is_flag=True, help="Remove for good, past the trash.")
+@gateway_options
 @json_option
 @click.pass_context
 def delete_command(
@@ -54,32 +48,48 @@ def delete_command(
     if everything and not yes and not _agreed_to_all(app, for_good=for_good):
         app.note("Nothing was deleted.")
         return
-
-    async def delete(store: Store) -> tuple[Sequence[Session], Sequence[ClewError]]:
-        sessions, failures = await resolve_many(store, typed_ids)
-        if everything:
-            sessions = (await list_up_to(store, EVERYTHING, None)).sessions
-        deleted = await store.delete_sessions([session.id for session in sessions])
-        if for_good:
-            await store.purge_sessions(deleted)
-        return [session for session in sessions if session.id in set(deleted)], failures
-
-    sessions, failures = app.run(delete)
-    if sessions or not failures:
+    ids, named, failures = app.call(
+        lambda client: (
+            _delete_all(client, for_good=for_good)
+            if everything
+            else _delete(client, typed_ids, for_good=for_good)
+        )
+    )
+    if ids or not failures:
         done = "Removed {} for good." if for_good else "Put {} in the trash. `clew undo` restores."
-        value = {"deleted": [session.id for session in sessions], "purged": for_good}
-        app.answer(value, done.format(name_all(sessions)))
+        app.answer({"deleted": ids, "purged": for_good}, done.format(name_all(ids, named)))
     fail_with(ctx, failures)
 
 
 def _agreed_to_all(app: App, *, for_good: bool) -> bool:
-    count = app.run(lambda store: store.count_sessions(EVERYTHING))
+    told = app.call(lambda client: client.trash.put(everything=True, dry_run=True))
+    count = len(told.ids)
     which = "the only session" if count == 1 else f"all {format_count(count)} sessions"
     act = "Remove {} for good?" if for_good else "Put {} in the trash?"
     return app.confirm(act.format(which))
 
 
+async def _delete_all(
+    client: Client, *, for_good: bool
+) -> tuple[Sequence[str], Sequence[SessionView], Sequence[ClewError]]:
+    told = await client.trash.put(everything=True, dry_run=True)
+    named = await _find_only(client, told.ids)
+    deleted = await client.trash.put(everything=True, for_good=for_good)
+    return deleted.ids, named, read_failures(deleted.failed)
+
+
+async def _delete(
+    client: Client, typed_ids: Sequence[str], *, for_good: bool
+) -> tuple[Sequence[str], Sequence[SessionView], Sequence[ClewError]]:
+    found, failures = await find_each(client, typed_ids)
+    if not found:
+        return (), (), failures
+    deleted = await client.trash.put([each.id for each in found], for_good=for_good)
+    return deleted.ids, found, [*failures, *read_failures(deleted.failed)]
+
+
 @click.command("undo")
+@gateway_options
 @json_option
 @click.pass_context
 def undo_command(ctx: click.Context) -> None:
@@ -91,15 +101,15 @@ def undo_command(ctx: click.Context) -> None:
     """
     app = ctx.ensure_object(App)
 
-    async def undo(store: Store) -> tuple[list[Session], int]:
-        restored = [await store.get_session(each) for each in await store.restore_last()]
-        return restored, await store.count_sessions(TRASHED)
+    async def undo(client: Client) -> tuple[Restored, Sequence[SessionView]]:
+        restored = await client.trash.undo()
+        return restored, await _find_only(client, restored.ids)
 
-    sessions, left = app.run(undo)
-    value = {"restored": [session.id for session in sessions]}
-    if sessions:
-        further = " `clew undo` again goes further back." if left else ""
-        app.answer(value, f"Restored {name_all(sessions)}.{further}")
+    restored, named = app.call(undo)
+    value = {"restored": restored.ids}
+    if restored.ids:
+        further = " `clew undo` again goes further back." if restored.left else ""
+        app.answer(value, f"Restored {name_all(restored.ids, named)}.{further}")
     else:
         app.answer(value, "Nothing to undo: the trash is empty.")
         ctx.exit(1)
@@ -111,6 +121,7 @@ def trash_group() -> None:
 
 
 @trash_group.command("list")
+@gateway_options
 @json_option
 @pass_app
 def trash_list(app: App) -> None:
@@ -121,22 +132,21 @@ def trash_list(app: App) -> None:
       clew trash list
     """
 
-    async def read(store: Store) -> tuple[Sequence[Session], dict[str, str]]:
-        sessions = (await list_up_to(store, TRASHED, None)).sessions
-        return sessions, await store.shorten_ids([session.id for session in sessions])
+    async def read(client: Client) -> list[ListedSession]:
+        return [each async for each in client.trash.iter_list()]
 
-    sessions, short_ids = app.run(read)
+    sessions = app.call(read)
     if app.json:
-        app.emit({"sessions": [session_value(each, short_ids) for each in sessions]})
+        app.emit({"sessions": sessions})
     elif sessions:
-        views = [view_session(each, short_ids[each.id], SessionState()) for each in sessions]
-        app.say("\n".join(session_table(app, views, time="deleted")))
+        app.say("\n".join(session_table(app, sessions, time="deleted")))
     else:
         app.say("The trash is empty.")
 
 
 @trash_group.command("restore")
 @sessions_argument()
+@gateway_options
 @json_option
 @click.pass_context
 def trash_restore(ctx: click.Context, typed_ids: tuple[str, ...]) -> None:
@@ -148,28 +158,25 @@ def trash_restore(ctx: click.Context, typed_ids: tuple[str, ...]) -> None:
     """
     app = ctx.ensure_object(App)
 
-    async def restore(store: Store) -> tuple[list[Session], list[ClewError]]:
-        sessions: dict[str, Session] = {}
-        failures: list[ClewError] = []
-        for typed in typed_ids:
-            try:
-                session = await resolve_trashed(store, typed)
-            except (NotFound, AmbiguousId) as error:
-                failures.append(error)
-            else:
-                sessions[session.id] = session
-        await store.restore_sessions(list(sessions))
-        return list(sessions.values()), failures
+    async def restore(
+        client: Client,
+    ) -> tuple[Sequence[str], Sequence[SessionView], Sequence[ClewError]]:
+        found, failures = await find_each(client, typed_ids, trashed=True)
+        if not found:
+            return (), (), failures
+        restored = await client.trash.restore([each.id for each in found])
+        return restored.ids, found, [*failures, *read_failures(restored.failed)]
 
-    sessions, failures = app.run(restore)
-    if sessions:
-        app.answer({"restored": [each.id for each in sessions]}, f"Restored {name_all(sessions)}.")
+    ids, named, failures = app.call(restore)
+    if ids:
+        app.answer({"restored": ids}, f"Restored {name_all(ids, named)}.")
     fail_with(ctx, failures)
 
 
 @trash_group.command("empty")
 @click.option("--older-than", metavar="AGE", type=Duration(), help="Only what was deleted before.")
 @click.option("--yes", is_flag=True, help="Don't ask.")
+@gateway_options
 @json_option
 @pass_app
 def trash_empty(app: App, older_than: int | None, yes: bool) -> None:
@@ -184,16 +191,26 @@ def trash_empty(app: App, older_than: int | None, yes: bool) -> None:
     if not yes and not app.confirm(f"Remove {which} for good?"):
         app.note("Nothing was removed.")
         return
-    before = EVER if older_than is None else app.now - older_than
-    removed = app.run(lambda store: store.purge_trash(before))
+    removed = app.call(lambda client: client.trash.empty(older_than=older_than)).ids
     app.answer({"purged": removed}, f"Removed {counted(len(removed), 'session')} for good.")
 
 
-def name_all(sessions: Sequence[Session]) -> str:
+async def _find_only(client: Client, ids: Sequence[str]) -> Sequence[SessionView]:
+    """The session, if it is only one: a sentence calls it by its name."""
+    return ((await client.sessions.get(ids[0], messages=0)).session,) if len(ids) == 1 else ()
+
+
+def name_all(ids: Sequence[str], named: Iterable[Session]) -> str:
     """Sessions in a sentence: by name if it is one, by number otherwise."""
-    if len(sessions) == 1:
-        return f'"{session_name(sessions[0])}"'
-    return counted(len(sessions), "session")
+    names = [each.name for each in named if each.id in ids]
+    return f'"{names[0]}"' if len(ids) == len(names) == 1 else counted(len(ids), "session")
+
+
+def read_failures(failed: Iterable[Failed]) -> list[ClewError]:
+    """What went wrong with some of many, as errors again."""
+    from clew.api.problems import error_of
+
+    return [error_of(each.problem) for each in failed]
 
 
 def fail_with(ctx: click.Context, failures: Sequence[ClewError]) -> None:

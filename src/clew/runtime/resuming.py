@@ -102,17 +102,26 @@ async def get_meant(
     store: Store, value: str, *, purpose: Purpose = "resume", viewer: str = OWNER
 ) -> Session:
     """The session that a value means; `SessionNotFound` or `AmbiguousId` with the candidates."""
+    if purpose != "resume":
+        _check_named(value)
     resolution = await look_up(store, value, purpose=purpose, viewer=viewer)
     return await get_resumed(store, resolution, purpose=purpose, viewer=viewer)
 
 
 async def get_trashed(store: Store, value: str, *, viewer: str = OWNER) -> Session:
     """The session in the trash that a value means, by the beginning of its id or its title."""
-    found = await find_trashed(store, value, viewer=viewer)
+    _check_named(value)
+    found = await find_trashed(store, value.strip(), viewer=viewer)
     if not found:
         advice = "`clew trash list` shows what is in the trash."
         raise SessionNotFound(shown_value(value), advice)
     return await _only(store, value, found)
+
+
+def _check_named(value: str) -> None:
+    """No session has an empty name: among several that are named, this one is just not there."""
+    if not value.strip():
+        raise SessionNotFound(shown_value(value))
 
 
 async def get_resumed(

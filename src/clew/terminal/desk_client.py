@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from clew.api.handlers.parts import Caller, Exporter, Importer, Renderer
 from clew.api.local import Calls, LocalTransport
 from clew.client.client import Client
-from clew.core.retention import Retention
 from clew.core.placing import ReceptionRules
+from clew.core.retention import Retention
 from clew.runtime.commands.desk import Desk
 
 if TYPE_CHECKING:
     from pathlib import Path
+
     from clew.api.status import ChannelView, ErrandView, StoreView
     from clew.core.keys import Place
     from clew.core.placing import Judge
@@ -58,7 +59,7 @@ class DeskParts:
         self.personalities: Personalities = desk.personalities
         self.memory: Memory = desk.memory
         self.context: Context | None = desk.context
-        self.rules = ReceptionRules()
+        self.rules = ReceptionRules(zone=UTC)
         self.place: Place = desk.seat.place
 
     def list_channels(self) -> tuple[ChannelView, ...]:
