@@ -30,8 +30,8 @@ from clew.core.titles import Title
 from clew.core.tokens import digest_of
 from clew.gateway.app import build_app
 from clew.gateway.auth import Gate
-from clew.gateway.serving import Address, listen, serving
-from clew.gateway.streams import Streams
+from clew.gateway.server import Address, listen, serving
+from clew.gateway.stream_guard import StreamGuard
 from clew.ports import LiveTurn, Store
 from clew.runtime.runtime import Runtime
 from clew.store import open_store
@@ -82,7 +82,7 @@ class Stage(msgspec.Struct, frozen=True):
     """A gateway, its clients, and what they follow."""
 
     runtime: Runtime
-    streams: Streams
+    stream_guard: StreamGuard
     main: Session
     flood: Session
     crowd: asyncio.subprocess.Process
@@ -132,8 +132,8 @@ async def open_stage(folder: Path, words: int) -> AsyncIterator[Stage]:
         calls, gate = Calls(house), Gate(store, host_clock)
         token, secret = make_token("benchmark", "read", host_clock())
         await store.add_token(token, digest_of(secret))
-        streams = Streams(calls, gate)
-        app = build_app(calls, gate, doors=streams.doors, stream_chat=streams.stream_chat)
+        guard = StreamGuard(gate)
+        app = build_app(calls, gate, stream_guard=guard)
         address = Address(port=0)
         listener = stack.enter_context(listen(address))
         place = await stack.enter_async_context(serving(app, gate, address, listener, grace=1))
@@ -145,7 +145,7 @@ async def open_stage(folder: Path, words: int) -> AsyncIterator[Stage]:
             stdout=asyncio.subprocess.PIPE,
         )
         try:
-            yield Stage(runtime, streams, main, flood, crowd)
+            yield Stage(runtime, guard, main, flood, crowd)
         finally:
             if crowd.stdin is not None:
                 crowd.stdin.close()

@@ -27,7 +27,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from benchmarks.stage import Stage, open_stage
-from clew.gateway.outlet import MAX_BYTES
+from clew.gateway.client_queue import MAX_BYTES
 
 Way: TypeAlias = Literal["without", "reading", "stuck"]
 WAYS: Final[tuple[Way, ...]] = ("without", "reading", "stuck")
@@ -104,10 +104,10 @@ async def _round(stage: Stage, size: Size, found: Found, way: Way, *, is_staying
     if way != "without":
         await _join(stage, size, is_reading=way == "reading")
     await stage.say(stage.flood)
-    is_stuck = stage.streams.sentry.count_stuck(0.1)
+    is_stuck = stage.stream_guard.count_stuck(0.1)
     began = time.process_time()
     took = await stage.say(stage.main)
-    stuck = min(is_stuck, stage.streams.sentry.count_stuck(took))
+    stuck = min(is_stuck, stage.stream_guard.count_stuck(took))
     last = await stage.head(stage.main)
     if way != "without":
         await stage.tell("wait", group="always", last=last)

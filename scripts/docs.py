@@ -21,10 +21,10 @@ from clew.api.operation import Operation
 from clew.api.table import OPERATIONS
 from clew.cli import main as clew
 from clew.gateway.app import DOCUMENT, HEALTH, RPC
-from clew.gateway.hooks import HOOK
+from clew.gateway.browser_login import LOGIN, LOGOUT, MAKE_LINK
+from clew.gateway.event_streams import EVENTS
 from clew.gateway.live import LIVE
-from clew.gateway.login import LOGIN, LOGOUT, MAKE_LINK
-from clew.gateway.sse import EVENTS
+from clew.gateway.webhook_endpoint import WEBHOOK
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTE = "<!-- Written by `make docs`. Change the code, not this page. -->"
@@ -133,9 +133,9 @@ def walk_errors(
 
 # --- the API ------------------------------------------------------------------------------------
 
-BESIDE = (LIVE, EVENTS, RPC, HOOK, LOGIN, LOGOUT, MAKE_LINK, DOCUMENT, HEALTH)
+BESIDE = (LIVE, EVENTS, RPC, WEBHOOK, LOGIN, LOGOUT, MAKE_LINK, DOCUMENT, HEALTH)
 """What a gateway has beside the table."""
-OPEN = (HEALTH, HOOK, LOGIN)
+OPEN = (HEALTH, WEBHOOK, LOGIN)
 """What needs no token."""
 BARE = {"boolean": "true or false", "integer": "number", "number": "number", "string": "text"}
 

@@ -11,7 +11,6 @@ import uvicorn
 from clew.api.local import Calls
 from clew.gateway.app import build_app
 from clew.gateway.auth import Gate
-from clew.gateway.streams import Streams
 from tests.runtime.conftest import soon
 
 
@@ -19,8 +18,7 @@ from tests.runtime.conftest import soon
 async def serving(calls: Calls, port: int = 0) -> AsyncIterator[str]:
     """The address of a gateway over these calls."""
     gate = Gate(calls.parts.store, calls.parts.runtime.clock)
-    streams = Streams(calls, gate)
-    app = build_app(calls, gate, doors=streams.doors, stream_chat=streams.stream_chat)
+    app = build_app(calls, gate)
     listening = socket.create_server(("127.0.0.1", port))
     config = uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=1)
     config.load()

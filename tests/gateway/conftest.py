@@ -19,8 +19,7 @@ from clew.core.session import OWNER, NewSession, Session
 from clew.core.tokens import SCOPES, Scope, digest_of
 from clew.gateway.app import build_app
 from clew.gateway.auth import Gate, Setup
-from clew.gateway.doors import Door
-from clew.gateway.streams import Streams
+from clew.gateway.endpoints import Endpoint
 from clew.ports import Store
 from tests.client.calling import open_calls
 
@@ -106,16 +105,13 @@ def check_problem(response: httpx.Response, status: int, code: str | None = None
 
 @asynccontextmanager
 async def open_gatehouse(
-    path: Path, setup: Setup | None = None, doors: Sequence[Door] = ()
+    path: Path, setup: Setup | None = None, endpoints: Sequence[Endpoint] = ()
 ) -> AsyncIterator[House]:
     async with AsyncExitStack() as stack:
         calls = await stack.enter_async_context(open_calls(path))
         watch = Watch()
         gate = Gate(calls.parts.store, watch, setup)
-        streams = Streams(calls, gate)
-        app = build_app(
-            calls, gate, doors=(*streams.doors, *doors), stream_chat=streams.stream_chat
-        )
+        app = build_app(calls, gate, endpoints=endpoints)
         house = House(calls, gate, app, watch)
         stack.push_async_callback(house.close)
         yield house

@@ -21,10 +21,9 @@ from clew.core.message import Draft
 from clew.core.session import Session
 from clew.core.signals import TextDelta
 from clew.gateway.app import build_app
-from clew.gateway.sentry import STALL
-from clew.gateway.serving import Address, listen, serving
-from clew.gateway.sse import HEARTBEAT
-from clew.gateway.streams import Streams
+from clew.gateway.event_streams import HEARTBEAT
+from clew.gateway.server import Address, listen, serving
+from clew.gateway.stream_guard import STALL, StreamGuard
 from clew.ports import LiveTurn, Store
 from clew.runtime.runtime import Runtime
 from tests.gateway.conftest import House, open_gatehouse
@@ -91,10 +90,8 @@ async def open_place(
 ) -> AsyncIterator[Place]:
     address = Address(port=0)
     async with open_gatehouse(path) as house:
-        streams = Streams(house.calls, house.gate, heartbeat=heartbeat, stall=stall)
-        app = build_app(
-            house.calls, house.gate, doors=streams.doors, stream_chat=streams.stream_chat
-        )
+        guard = StreamGuard(house.gate, stall=stall)
+        app = build_app(house.calls, house.gate, stream_guard=guard, heartbeat=heartbeat)
         with listen(address) as listener:
             async with serving(app, house.gate, address, listener, grace=2) as url:
                 yield Place(house, url)

@@ -19,7 +19,7 @@ from schemathesis import GenerationMode
 
 from clew.api.problems import MEDIA_TYPE
 from tests.gateway.conftest import open_gatehouse
-from tests.gateway.test_serving import open_server
+from tests.gateway.test_server import open_server
 from tests.patience import PATIENCE
 
 EXAMPLES = 6

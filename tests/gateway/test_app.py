@@ -21,8 +21,8 @@ from clew.core.changes import AddMessage
 from clew.core.message import Draft, ToolCall
 from clew.core.session import NewSession
 from clew.errors import ClewError
-from clew.gateway.auth import Pass
-from clew.gateway.doors import Door
+from clew.gateway.auth import Credential
+from clew.gateway.endpoints import Endpoint
 from clew.ports import LiveTurn
 from tests.gateway.conftest import HOME, House, check_problem, open_gatehouse
 from tests.runtime.conftest import saying, soon, until
@@ -184,12 +184,12 @@ async def test_head_is_get_without_a_body(house: House, admin: str) -> None:
 
 
 async def test_a_bug_is_a_problem_that_tells_nothing(tmp_path: Path) -> None:
-    async def break_down(_request: Request, _given: Pass) -> Response:
+    async def break_down(_request: Request, _given: Credential) -> Response:
         raise RuntimeError("the secret inside")
 
     operation = msgspec.structs.replace(OPERATIONS[0], path="/v1/broken")
-    door = Door(operation=operation, enter=break_down)
-    async with open_gatehouse(tmp_path, doors=[door]) as house:
+    endpoint = Endpoint(operation=operation, respond=break_down)
+    async with open_gatehouse(tmp_path, endpoints=[endpoint]) as house:
         headers = {"Authorization": f"Bearer {await house.secret()}"}
         transport = httpx.ASGITransport(house.app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url=HOME) as client:
@@ -199,13 +199,13 @@ async def test_a_bug_is_a_problem_that_tells_nothing(tmp_path: Path) -> None:
     assert response.headers["content-security-policy"].startswith("default-src 'none'")
 
 
-async def test_two_doors_at_one_address_are_refused_at_the_start(tmp_path: Path) -> None:
-    async def stand_in(_request: Request, _given: Pass) -> Response:
+async def test_two_endpoints_at_one_address_are_refused_at_the_start(tmp_path: Path) -> None:
+    async def stand_in(_request: Request, _given: Credential) -> Response:
         raise NotImplementedError
 
-    door = Door(operation=OPERATIONS[0], enter=stand_in)
-    with pytest.raises(TypeError, match="two doors at GET /v1/sessions"):
-        async with open_gatehouse(tmp_path, doors=[door]):
+    endpoint = Endpoint(operation=OPERATIONS[0], respond=stand_in)
+    with pytest.raises(TypeError, match="two endpoints at GET /v1/sessions"):
+        async with open_gatehouse(tmp_path, endpoints=[endpoint]):
             pass
 
 

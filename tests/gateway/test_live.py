@@ -36,9 +36,9 @@ from clew.core.signals import (
 )
 from clew.core.turn import Approval
 from clew.gateway import live as module
-from clew.gateway import sentry
+from clew.gateway.client_queue import MAX_BYTES, MAX_FRAMES, ClientQueue, item_of
 from clew.gateway.feeds import merge
-from clew.gateway.outlet import MAX_BYTES, MAX_FRAMES, Outlet, item_of
+from clew.gateway.stream_guard import CHECK_EVERY
 from tests.cli.conftest import Home
 from tests.gateway.conftest import HOUR
 from tests.gateway.streaming import (
@@ -263,14 +263,14 @@ async def test_who_does_not_read_for_long_is_let_go(tmp_path: Path) -> None:
             slow.transport.abort()
 
 
-def test_an_outlet_takes_no_more_than_it_holds_but_one_of_any_size() -> None:
-    outlet = Outlet()
+def test_a_client_queue_takes_no_more_than_it_holds_but_one_of_any_size() -> None:
+    queue = ClientQueue()
     item = item_of(EventFrame("s", Notice("x")))
-    taken = outlet.offer([item] * 2 * MAX_FRAMES)
+    taken = queue.offer([item] * 2 * MAX_FRAMES)
     assert taken == MAX_FRAMES
-    outlet = Outlet()
+    queue = ClientQueue()
     huge = item_of(EventFrame("s", Notice("x" * 3 * MAX_BYTES)))
-    assert outlet.offer([huge, item]) == 1
+    assert queue.offer([huge, item]) == 1
 
 
 _EVENTS: st.SearchStrategy[list[Event]] = st.lists(
@@ -306,7 +306,7 @@ def _spell(events: list[Event]) -> list[tuple[str, str]]:
 
 
 def test_whether_a_token_is_still_good_is_looked_at_several_times_a_second() -> None:
-    assert sentry.LOOK < 0.5
+    assert CHECK_EVERY < 0.5
 
 
 async def test_a_revoked_token_closes_the_socket(place: Place) -> None:

@@ -149,7 +149,7 @@ async def test_own_hosts_and_pages_are_let_in(
 
 
 async def test_the_gateway_that_people_run_lets_nobody_in_either(tmp_path: Path) -> None:
-    """As `wiring` builds it, with the doors of everybody."""
+    """As `wiring` builds it, with the endpoints of all modules."""
     (tmp_path / "config.toml").write_text(f"""{CONFIG}
 [webhooks.x]
 secret = "a secret that is long enough to be one"

@@ -15,9 +15,10 @@ from clew.core.changes import Change
 from clew.core.session import NewSession
 from clew.store import open_sqlite
 from clew.store.rows import Row
-from clew.store.sqlite.engine import Transaction, spell
+from clew.store.sqlite.engine import spell
 from clew.store.sqlite.store import SqliteStore
 from clew.store.work.record import _HANDLERS
+from clew.store.work.transaction import Transaction
 from clew.testing.clock import FakeClock
 
 WORK = Path(__file__).resolve().parent.parent.parent / "src" / "clew" / "store" / "work"

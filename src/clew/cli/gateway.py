@@ -80,7 +80,8 @@ def _read_params(text: str) -> dict[str, Any]:
 def _find_running(app: App) -> Gateway:
     """The gateway of this data directory, with the owner's token for it."""
     from clew.errors import GatewayUnavailable
-    from clew.gateway.presence import find_own_token, find_running
+    from clew.gateway.owner_token import find_own_token
+    from clew.gateway.running_gateway import find_running
 
     running = find_running(app.config.state_dir)
     if running is None:

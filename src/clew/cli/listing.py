@@ -17,7 +17,7 @@ from clew.errors import InvalidInput
 if TYPE_CHECKING:
     from clew.api.sessions import ListedSession
     from clew.client.client import Client
-    from clew.gateway.presence import Running
+    from clew.gateway.running_gateway import Running
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -55,7 +55,7 @@ async def make_listing(
 
 def find_gateway(app: App) -> Running | None:
     """The gateway that runs for this store, if one does."""
-    from clew.gateway.presence import find_running
+    from clew.gateway.running_gateway import find_running
 
     return find_running(app.config.state_dir, app.config.store.url)
 

@@ -40,7 +40,8 @@ def find_gateway(app: App, choice: Choice) -> Address | None:
     """The gateway to talk at; None for this process."""
     from clew.config import reveal
     from clew.core.settings import Secret
-    from clew.gateway.presence import find_own_token, find_running
+    from clew.gateway.owner_token import find_own_token
+    from clew.gateway.running_gateway import find_running
 
     if choice.no_gateway:
         if choice.url is not None:
@@ -151,7 +152,7 @@ def _crumbs(state_dir: Path, address: Address) -> Path:
 
 def _is_here(app: App, address: Address) -> bool:
     """Whether the gateway serves this data directory, named or not."""
-    from clew.gateway.presence import find_running
+    from clew.gateway.running_gateway import find_running
 
     if not address.is_named:
         return True

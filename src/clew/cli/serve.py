@@ -18,7 +18,7 @@ import click
 from clew.cli.app import App, json_option, only_here, pass_app
 
 if TYPE_CHECKING:
-    from clew.gateway.serving import Address
+    from clew.gateway.server import Address
     from clew.wiring import Gateway
 
 NAMELESS = (
@@ -72,7 +72,7 @@ def serve_command(  # noqa: PLR0917  # click names them all
       clew serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem --allow-host clew.lan
       clew serve --behind-proxy --allow-host clew.example.org
     """
-    from clew.gateway.serving import Address
+    from clew.gateway.server import Address
 
     address = Address(host=host, port=port, cert=tls_cert, key=tls_key, behind_proxy=behind_proxy)
     address.check()
@@ -81,9 +81,9 @@ def serve_command(  # noqa: PLR0917  # click names them all
 
 async def _serve(app: App, address: Address, hosts: tuple[str, ...], *, opens: bool) -> None:
     from clew.gateway.auth import Setup
-    from clew.gateway.keys import ensure_own_token
-    from clew.gateway.presence import Running, claim, digest_url, instance_of, tell
-    from clew.gateway.serving import GRACE, listen, own_hosts, serving, wind_down
+    from clew.gateway.owner_token import ensure_own_token
+    from clew.gateway.running_gateway import Running, claim, digest_url, instance_of, tell
+    from clew.gateway.server import GRACE, listen, own_hosts, serving, wind_down
     from clew.wiring import open_gateway
 
     state_dir = app.config.state_dir

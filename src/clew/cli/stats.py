@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from clew.api.status import StatusReport
     from clew.client.client import Client
     from clew.core.stats import StoreStats
-    from clew.gateway.presence import Running
+    from clew.gateway.running_gateway import Running
 
 RECENT = 5
 PATIENCE = 3.0
@@ -198,7 +198,7 @@ async def _ask(app: App, running: Running) -> StatusReport | None:
 
     from clew.client import Client
     from clew.errors import ClewError
-    from clew.gateway.presence import find_own_token
+    from clew.gateway.owner_token import find_own_token
 
     try:
         async with (

@@ -1,5 +1,8 @@
-"""The operations over HTTP: a server, who may come in, and what goes out.
+"""The gateway: the operations of the API over HTTP. It translates, and decides nothing.
 
-It translates. What an operation does is `api.handlers`; which operations there are is
-`operations`; what a person may see is decided there, never here.
+A request goes through `middleware` (host, origin), `endpoints` and `auth` (who calls, and whether
+the scope suffices), `request_parsing` (parameters) and `app` (the call, and its answer).
+Live events: `feeds` watches a session once for all, `client_queue` holds what waits for one client,
+`live` (WebSocket) and `event_streams` (SSE) send it, `stream_guard` ends it. `server` runs the
+application; `running_gateway` and `owner_token` are how other processes here find it.
 """

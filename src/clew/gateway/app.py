@@ -1,13 +1,13 @@
-"""The application: doors made from the operations table, and the few that are no operation.
+"""The application: an endpoint for each row of the operations table, and the few others.
 
-What comes in is read in `asking`, who it is from is settled in `auth` and `guard`, what it does is
-`api.handlers`. Live events and webhooks come as doors of others.
+Requests are read in `request_parsing`; what an operation does is in `api.handlers`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
 
 import msgspec
 from starlette.applications import Starlette
@@ -24,21 +24,20 @@ from clew.api.operation import NoParams, Operation, Params, read_params
 from clew.api.table import OPERATIONS, get_operation
 from clew.core.jsontext import to_wire
 from clew.errors import ClewError, InvalidInput
-from clew.gateway.asking import MAX_UPLOAD, read_json, read_query, read_request
-from clew.gateway.auth import Gate, Pass
-from clew.gateway.doors import Door, make_routes
-from clew.gateway.guard import Guard, security_headers
-from clew.gateway.lingering import Lingering
-from clew.gateway.login import make_login_doors
+from clew.gateway.auth import Credential, Gate
+from clew.gateway.browser_login import make_login_endpoints, make_page_routes
+from clew.gateway.endpoints import Endpoint, make_routes
+from clew.gateway.event_streams import HEARTBEAT, make_events_endpoint, stream_chat
+from clew.gateway.feeds import Feeds
+from clew.gateway.live import make_live_endpoint
+from clew.gateway.middleware import BodyDrain, HostGuard, security_headers
 from clew.gateway.openapi import make_document
-from clew.gateway.pages import make_page_routes
 from clew.gateway.problems import WORDS, Refused, handle, respond_to_bug
+from clew.gateway.request_parsing import MAX_UPLOAD, read_json, read_query, read_request
+from clew.gateway.stream_guard import StreamGuard
 
 JSON: Final = "application/json"
 EXPECTED: Final[tuple[Any, ...]] = (ClewError, Refused, HTTPException, ClientDisconnect)
-
-StreamChat: TypeAlias = Callable[[SendChat, Pass], Awaitable[Response]]
-"""What `chat.send` answers to `stream=true`: events until the message is answered."""
 
 
 class Rpc(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,7 +48,7 @@ class Rpc(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Health(msgspec.Struct, frozen=True):
-    """That it is there."""
+    """The gateway runs."""
 
     status: str = "ok"
 
@@ -87,27 +86,32 @@ def build_app(
     calls: Calls,
     gate: Gate,
     *,
-    doors: Sequence[Door] = (),
-    stream_chat: StreamChat | None = None,
+    endpoints: Sequence[Endpoint] = (),
+    stream_guard: StreamGuard | None = None,
+    heartbeat: float = HEARTBEAT,
 ) -> Starlette:
-    """The whole API. `doors` are more than the table has: live events, webhooks, pages."""
+    """The whole API. `endpoints` are added to it, webhooks for example."""
     check_handlers(OPERATIONS)
-    desk = _Desk(calls, stream_chat)
-    own = (
-        *(desk.make_door(each) for each in OPERATIONS),
-        Door(operation=RPC, enter=desk.call_by_name),
-        *make_login_doors(gate),
-        Door(operation=HEALTH, enter=_tell_health, is_open=True),
-        Door(operation=DOCUMENT, enter=desk.tell_document),
-        *doors,
+    guard = stream_guard or StreamGuard(gate)
+    feeds = Feeds(calls.parts)
+    operations = _Operations(calls, partial(stream_chat, calls, guard, heartbeat=heartbeat))
+    all_endpoints = (
+        *(operations.make_endpoint(each) for each in OPERATIONS),
+        Endpoint(operation=RPC, respond=operations.call_by_name),
+        *make_login_endpoints(gate),
+        Endpoint(operation=HEALTH, respond=_send_health, is_open=True),
+        Endpoint(operation=DOCUMENT, respond=operations.send_document),
+        make_live_endpoint(feeds, guard),
+        make_events_endpoint(feeds, guard, heartbeat=heartbeat),
+        *endpoints,
     )
-    desk.document = to_wire(make_document(own, gate.setup))
+    operations.document = to_wire(make_document(all_endpoints, gate.setup))
     app = Starlette(
-        routes=[*make_routes(gate, own), *make_page_routes()],
+        routes=[*make_routes(gate, all_endpoints), *make_page_routes()],
         middleware=[
-            Middleware(Lingering),
+            Middleware(BodyDrain),
             Middleware(
-                Guard,
+                HostGuard,
                 hosts=gate.setup.hosts,
                 tls=gate.setup.tls,
                 behind_proxy=gate.setup.behind_proxy,
@@ -115,29 +119,31 @@ def build_app(
         ],
         exception_handlers=dict.fromkeys(EXPECTED, handle) | {Exception: _handle_bug},
     )
-    # An address is one address: with a slash behind it, it is another one.
+    # With a slash behind it, an address is another address.
     app.router.redirect_slashes = False
-    app.router.default = _find_nothing
+    app.router.default = _refuse_unknown
     return app
 
 
-class _Desk:
-    """Answers for the operations."""
+class _Operations:
+    """Responds for the operations of the table. `document` is the OpenAPI document."""
 
-    def __init__(self, calls: Calls, stream_chat: StreamChat | None) -> None:
+    def __init__(
+        self, calls: Calls, stream_chat: Callable[[SendChat, Credential], Response]
+    ) -> None:
         self.document = b""
         self._calls = calls
         self._stream_chat = stream_chat
 
-    def make_door(self, operation: Operation[Any, Any]) -> Door:
-        """The door to an operation."""
+    def make_endpoint(self, operation: Operation[Any, Any]) -> Endpoint:
+        """The endpoint of an operation."""
 
-        async def enter(request: Request, given: Pass) -> Response:
+        async def respond(request: Request, given: Credential) -> Response:
             return await self._do(operation, await read_request(operation, request), given)
 
-        return Door(operation=operation, enter=enter)
+        return Endpoint(operation=operation, respond=respond)
 
-    async def call_by_name(self, request: Request, given: Pass) -> Response:
+    async def call_by_name(self, request: Request, given: Credential) -> Response:
         """`POST /v1/rpc`: the same, and the answer is JSON whatever the operation is."""
         asked: Any = read_params(RPC, await read_json(request, MAX_UPLOAD))
         if read_query(request):
@@ -149,11 +155,11 @@ class _Desk:
         )
         return await self._do(plain, read_params(operation, asked.params), given)
 
-    async def _do(self, operation: Operation[Any, Any], params: Params, given: Pass) -> Response:
+    async def _do(
+        self, operation: Operation[Any, Any], params: Params, given: Credential
+    ) -> Response:
         if isinstance(params, SendChat) and params.stream:
-            if self._stream_chat is None:
-                raise InvalidInput("This gateway has no streams: send it without `stream`.")
-            return await self._stream_chat(params, given)
+            return self._stream_chat(params, given)
         result = await self._calls.call(operation, params, given.caller)
         if operation.answer == "file":
             return _send_file(result.name, result.media_type, result.content)
@@ -162,29 +168,29 @@ class _Desk:
             to_wire(result), status_code=operation.status, headers=headers, media_type=JSON
         )
 
-    async def tell_document(self, request: Request, _given: Pass) -> Response:
+    async def send_document(self, request: Request, _given: Credential) -> Response:
         """`GET /v1/openapi.json`."""
         await read_request(DOCUMENT, request)
         return Response(self.document, media_type=JSON)
 
 
 def _send_file(name: str, media_type: str, content: str) -> Response:
-    # Never shown by a browser as a page of ours: it is what models and strangers have written.
+    # As a download, so that no browser shows as a page of ours what models and strangers wrote.
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Type": media_type}
     return Response(content.encode("utf-8", "replace"), headers=headers)
 
 
-async def _tell_health(request: Request, _: None) -> Response:
+async def _send_health(request: Request, _: None) -> Response:
     await read_request(HEALTH, request)
     return Response(to_wire(Health()), media_type=JSON)
 
 
-async def _find_nothing(_scope: Scope, _receive: Receive, _send: Send) -> None:
+async def _refuse_unknown(_scope: Scope, _receive: Receive, _send: Send) -> None:
     raise Refused(404, *WORDS[404])
 
 
 async def _handle_bug(request: Request, _error: Exception) -> Response:
-    """Outside of the guard, so the headers are put on here. Starlette lets the error go on."""
+    """Answer after a bug. `middleware` is inside of this, so its headers are added here."""
     response = respond_to_bug()
     response.headers.update(security_headers(request.url.path))
     return response

@@ -1,8 +1,8 @@
-"""Who comes in: a credential, the person it belongs to, and how far it reaches.
+"""Credentials: which person one belongs to, and which scope it has.
 
 A credential is a bearer token, or the cookie that a browser got for a one-time code; both are
 tokens of the store, of which only the digest is kept. Nothing in a request can widen its scope.
-Hosts and origins are `guard`'s work.
+Hosts and origins are checked in `middleware`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from clew.api.handlers.parts import Caller
 from clew.api.handlers.tokens import make_token
 from clew.core.tokens import Scope, Token, covers, digest_of, is_usable
 from clew.errors import ClewError, Forbidden, TooManyRequests, Unauthorized
-from clew.gateway.guard import LOOPBACK, address_of
+from clew.gateway.middleware import LOOPBACK, address_of
 from clew.ports import Clock, Tokens
 
 MINUTE: Final = 60_000
@@ -33,7 +33,7 @@ BROWSER_MS: Final = 30 * 24 * 60 * MINUTE
 class Setup(msgspec.Struct, frozen=True, kw_only=True):
     """How a gateway is reached. `instance` tells its cookie from those of others on this host.
 
-    `tls`: it speaks TLS itself. `behind_proxy`: somebody in front of it does, and says for whom.
+    `tls`: it speaks TLS itself. `behind_proxy`: a proxy in front of it does, and names the client.
     """
 
     instance: str = "0"
@@ -43,12 +43,12 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cookie(self) -> str:
-        """The cookie's name: cookies know no ports."""
+        """The cookie's name. Browsers send a cookie to all ports of a host, hence the instance."""
         return f"clew_{self.instance}"
 
 
-class Pass(msgspec.Struct, frozen=True):
-    """What somebody who was let in has. `digest` is of their credential."""
+class Credential(msgspec.Struct, frozen=True):
+    """An accepted credential: who calls, and the digest of the secret."""
 
     caller: Caller
     digest: bytes
@@ -56,21 +56,21 @@ class Pass(msgspec.Struct, frozen=True):
 
 
 class Gate:
-    """Lets people in, by their credentials."""
+    """Accepts or refuses credentials."""
 
     def __init__(self, tokens: Tokens, clock: Clock, setup: Setup | None = None) -> None:
         self.setup = setup or Setup()
         self.closed = asyncio.Event()
-        """Set when the gateway is about to stop: streams without an end come to one."""
+        """Set when the gateway is about to stop: endless streams end then."""
         self._tokens = tokens
         self._clock = clock
-        self._tries = Tries()
+        self._tries = WrongGuesses()
         self._codes: dict[bytes, int] = {}
 
     # --- every request --------------------------------------------------------------------------
 
-    async def admit(self, connection: HTTPConnection, needed: Scope) -> Pass:
-        """Whoever sent this, if their credential reaches that far.
+    async def admit(self, connection: HTTPConnection, needed: Scope) -> Credential:
+        """The credential of a request, if its scope suffices.
 
         `Unauthorized`, `Forbidden`, or `TooManyRequests` for wrong guesses.
         """
@@ -94,18 +94,18 @@ class Gate:
             )
         return given
 
-    async def check_again(self, given: Pass) -> None:
-        """`Unauthorized`, if a credential that was good has ended meanwhile. For long streams."""
+    async def check_again(self, given: Credential) -> None:
+        """`Unauthorized`, if an accepted credential has ended meanwhile. For long streams."""
         token = await self._tokens.find_token(given.digest)
         if token is None:
             raise Unauthorized("This token is not known any more.")
         self._check(token, given.digest, by_cookie=given.by_cookie)
 
-    def _check(self, token: Token, digest: bytes, *, by_cookie: bool) -> Pass:
+    def _check(self, token: Token, digest: bytes, *, by_cookie: bool) -> Credential:
         if not is_usable(token, self._clock()):
             how = "expired" if token.revoked_at is None else "was revoked"
             raise Unauthorized(f"This token {how}. `clew token create` makes another.")
-        return Pass(Caller(token.person, token.scope, token.id), digest, by_cookie)
+        return Credential(Caller(token.person, token.scope, token.id), digest, by_cookie)
 
     def _find_secret(self, connection: HTTPConnection) -> tuple[str | None, bool]:
         given = connection.headers.getlist("authorization")
@@ -117,7 +117,7 @@ class Gate:
         return connection.cookies.get(self.setup.cookie) or None, True
 
     def _count_try(self, connection: HTTPConnection) -> ClewError:
-        """A wrong guess. Those who know a secret are not kept out by others who guess."""
+        """Count a wrong guess. Right credentials from the same address are still accepted."""
         address = address_of(connection.scope, behind_proxy=self.setup.behind_proxy)
         if self._tries.count(address, self._clock()) > MAX_TRIES:
             return TooManyRequests("Too many wrong tokens from this address. Wait a minute.")
@@ -134,7 +134,7 @@ class Gate:
         return code
 
     async def redeem(self, connection: HTTPConnection, code: str) -> tuple[Token, str]:
-        """The credential of a browser, and its secret, for a code. `Unauthorized` for others."""
+        """Exchange a code for a browser's token and its secret; `Unauthorized` for a wrong code."""
         now = self._clock()
         if self._codes.pop(digest_of(code), 0) <= now:
             error = self._count_try(connection)
@@ -147,22 +147,22 @@ class Gate:
         await self._tokens.add_token(token, digest_of(secret))
         return token, secret
 
-    async def leave(self, given: Pass) -> None:
-        """The end of a browser's credential; any other stays."""
+    async def leave(self, given: Credential) -> None:
+        """Revoke the token of a browser's cookie; any other stays."""
         if given.by_cookie and given.caller.token_id is not None:
             await self._tokens.revoke_token(given.caller.token_id)
 
 
-class Tries:
+class WrongGuesses:
     """Wrong guesses of the last minute, by address."""
 
     def __init__(self) -> None:
         self._times: dict[str, deque[int]] = {}
 
     def count(self, address: str, now: int) -> int:
-        """Add one; how many there are with it."""
+        """Add one; returns how many there are with it."""
         key = _network(address)
-        # The one that tried last is the last one to be forgotten.
+        # The address that tried last is forgotten last.
         times = self._times.pop(key, None) or deque(maxlen=MAX_TRIES + 1)
         while times and times[0] <= now - MINUTE:
             times.popleft()

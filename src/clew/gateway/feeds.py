@@ -1,20 +1,24 @@
-"""Feeds: one watch of a session for everybody here who follows it.
+"""Feeds: one watch of a session, or of the list, for all clients that follow it.
 
-However many follow, the store is looked at once and every frame is made once. Deltas of a stream
-are put together, since each of them goes out once for each who follows; and all is told to a few at
-a time, so that a turn which has something to do in between never waits for all of them. Feeds come
-and go with their followers in `hub`; how slow a client may be is `outlet`'s business.
+However many clients follow a session, the store is read once and every frame is made once. Deltas
+of a stream are put together, since each frame goes out once per client; and clients are served a
+few at a time, so that a turn never waits for all of them. `Feeds` starts a feed with its first
+follower and ends it with its last; what a person may see is decided before they follow.
+`client_queue` decides how slow a client may be.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from clew.api.frames import ErrorFrame, GapFrame, event_frame
-from clew.api.handlers.parts import Parts
+from clew.api.handlers.live import compare, list_newest
+from clew.api.handlers.parts import Caller, Parts
 from clew.api.problems import problem_of
+from clew.api.sessions import ListedSession
 from clew.core.signals import (
     ApprovalAsked,
     ApprovalDecided,
@@ -26,24 +30,72 @@ from clew.core.signals import (
     TurnStarted,
 )
 from clew.errors import ClewError, NotFound
-from clew.gateway.outlet import Item, Outlet, item_of
+from clew.gateway.client_queue import ClientQueue, Item, item_of
 
 BEAT: Final = 1 / 30
-"""Seconds in which what comes together goes out together; what comes after a pause goes at once."""
+"""Seconds in which events are gathered to go out together; after a pause they go at once."""
 SHARE: Final = 0.001
-"""Seconds of it for each who follows, if those are more: who looks on should not slow a turn."""
+"""Seconds of that time per follower, if that is more: followers should not slow a turn."""
 SLICE: Final = 4
-"""Followers that are told something before the loop does what else is due."""
+"""Followers that are served before the event loop does other work."""
 MAX_DELTA: Final = 32_000
 """Characters up to which deltas are put together."""
 PAGE: Final = 32
-"""Messages that are read in one go by who catches up."""
+"""Messages that are read at once to catch up."""
 AGAIN: Final = 1.0
 """Seconds until the next attempt, when the store does not answer."""
+LIST_EVERY: Final = 0.25
+"""Seconds between two looks at the list."""
+
+
+class Feeds:
+    """The feeds that are followed: one begins with its first follower and ends with its last."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self._sessions: dict[str, SessionFeed] = {}
+        self._lists: dict[str, ListFeed] = {}
+
+    def follow(self, session_id: str, head: int, queue: ClientQueue, after: int) -> SessionFollower:
+        """Follow a session whose newest message is `head`, from the one after `after` on."""
+        feed = self._sessions.get(session_id)
+        if feed is None or feed.error is not None:
+            feed = self._sessions[session_id] = SessionFeed(self.parts, session_id, head)
+        follower = SessionFollower(feed, queue, after)
+        feed.followers.add(follower)
+        return follower
+
+    def follow_list(
+        self, caller: Caller, queue: ClientQueue, shown: tuple[ListedSession, ...]
+    ) -> ListFollower:
+        """Follow the list; `shown` is what the client has got of it already."""
+        feed = self._lists.get(caller.person)
+        if feed is None:
+            feed = self._lists[caller.person] = ListFeed(self.parts, caller)
+        follower = ListFollower(feed, queue, shown)
+        feed.followers.add(follower)
+        return follower
+
+    async def leave(self, follower: SessionFollower | ListFollower, queue: ClientQueue) -> None:
+        """Stop following. A feed without followers ends."""
+        queue.forget(follower)
+        if isinstance(follower, SessionFollower):
+            session = follower.feed
+            session.followers.discard(follower)
+            if not session.followers:
+                if self._sessions.get(session.session_id) is session:
+                    del self._sessions[session.session_id]
+                await session.close()
+        else:
+            names = follower.feed
+            names.followers.discard(follower)
+            if not names.followers:
+                self._lists.pop(names.caller.person, None)
+                await names.close()
 
 
 def merge(events: Iterable[Event]) -> list[Event]:
-    """The same events, with the short deltas that follow each other as one."""
+    """The same events, with consecutive short deltas joined."""
     merged: list[Event] = []
     for event in events:
         last = merged[-1] if merged else None
@@ -60,7 +112,7 @@ def merge(events: Iterable[Event]) -> list[Event]:
 
 
 class SessionFeed:
-    """What happens in a session, from a message on. `position` is the last that was published."""
+    """The events of a session. `position` is the number of the last published message."""
 
     def __init__(self, parts: Parts, session_id: str, position: int) -> None:
         self.parts = parts
@@ -73,14 +125,14 @@ class SessionFeed:
         self._pending: list[Event] = []
         self._items: list[Item] = []
         self._due: list[SessionFollower] = []
-        """Who is still to be told of `_items`; what comes meanwhile is pending."""
+        """Followers that have not got `_items` yet; events that come meanwhile are pending."""
         self._timer: asyncio.Handle | None = None
         self._last = 0.0
         self._task = asyncio.create_task(self._run(), name=f"feed {session_id}")
         self._task.add_done_callback(self._end)
 
     def _end(self, task: asyncio.Task[None]) -> None:
-        """A bug ends it too, and is told as one; nobody waits here for what can't come."""
+        """Report a bug that ended the feed, and end its followers: nothing more would come."""
         if not task.cancelled() and task.exception() is not None:
             self.error = ClewError("Something in clew went wrong; its log tells what.")
             for follower in tuple(self.followers):
@@ -89,12 +141,12 @@ class SessionFeed:
             task.get_loop().call_exception_handler(context)
 
     async def close(self) -> None:
-        """Look no more."""
+        """Stop watching."""
         self._task.cancel()
         await asyncio.wait({self._task})
 
     def list_open(self, *, with_turn: bool) -> list[Item]:
-        """What still holds of the hints: questions without an answer, and how the turn stands."""
+        """Hints that still hold: questions without an answer, and the state of the turn."""
         turn = [self._turn] if with_turn and self._turn is not None else []
         return [*turn, *self._asked.values()]
 
@@ -112,71 +164,71 @@ class SessionFeed:
                 async for event in events:
                     self._take(event)
         except NotFound as error:
-            self._tell_all()
+            self._serve_all()
             self.error = error
             for follower in tuple(self.followers):
                 follower.end(error)
         except ClewError:
-            # It has a position, so nothing is lost by looking again.
-            self._tell_all()
+            # Watching again from `position` loses nothing.
+            self._serve_all()
             await asyncio.sleep(AGAIN)
 
     def _take(self, event: Event) -> None:
         self._pending.append(event)
         if self._timer is None:
-            self._tell_later()
+            self._publish_later()
 
-    def _tell_later(self) -> None:
-        """Begin to tell what is pending, now or as soon as the beat allows."""
+    def _publish_later(self) -> None:
+        """Publish what is pending, now or when `BEAT` has passed since the last time."""
         loop = asyncio.get_running_loop()
         when = self._last + max(BEAT, SHARE * len(self.followers))
         if when > loop.time():
-            self._timer = loop.call_at(when, self._tell_later)
+            self._timer = loop.call_at(when, self._publish_later)
             return
         self._last = loop.time()
         self._publish()
-        self._tell_some()
+        self._serve_some()
 
-    def _tell_some(self) -> None:
-        """Tell the next few, until everybody knows; then begin with what came meanwhile."""
+    def _serve_some(self) -> None:
+        """Serve the next followers, until all are served; then go on with what came meanwhile."""
         self._timer = None
-        self._tell(SLICE)
+        self._serve(SLICE)
         if self._due:
-            # After whatever else is due, but without a pause: that would wake the loop while others
-            # sleep, and what is left of their time is then rounded up to whole milliseconds.
-            self._timer = asyncio.get_running_loop().call_soon(self._tell_some)
+            # Without a pause: a timer would wake the loop while other timers run, and what is left
+            # of theirs is then rounded up to whole milliseconds.
+            self._timer = asyncio.get_running_loop().call_soon(self._serve_some)
         elif self._pending:
-            self._tell_later()
+            self._publish_later()
 
-    def _tell_all(self) -> None:
-        """Tell everything now, as it is the last for a while."""
+    def _serve_all(self) -> None:
+        """Serve all followers now, as nothing more comes for a while."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._tell(len(self._due))
+        self._serve(len(self._due))
         self._publish()
-        self._tell(len(self._due))
+        self._serve(len(self._due))
 
-    def _tell(self, count: int) -> None:
+    def _serve(self, count: int) -> None:
         for follower in self._due[:count]:
             if follower in self.followers:
                 follower.offer(self._items)
         del self._due[:count]
         if not self._due:
-            self._items = []  # not kept for as long as nothing else happens
+            self._items = []  # frees the memory until the next event
 
     def _publish(self) -> None:
-        """Make frames of what is pending, for those who are not behind: the others find it."""
+        """Make frames of what is pending, for followers that are not behind; those catch up."""
         events, self._pending = merge(self._pending), []
-        self._items = [item for event in events if (item := self._note(event)) is not None]
+        self._items = [item for event in events if (item := self._make_item(event)) is not None]
         self._due = [each for each in self.followers if not each.is_behind]
 
-    def _note(self, event: Event) -> Item | None:
+    def _make_item(self, event: Event) -> Item | None:
         item = item_of(event_frame(self.session_id, event))
         match event:
             case Committed(message):
                 if message.seq <= self.position:
-                    return None  # seen before the store failed
+                    return None  # published before the store failed
                 self.position = message.seq
             case ApprovalAsked(approval):
                 self._asked[approval.id] = item
@@ -190,43 +242,43 @@ class SessionFeed:
 
 
 class SessionFollower:
-    """One client's place in a session. `cursor` is the last message that is on its way to it."""
+    """A client that follows a session. `cursor` is the last message in its queue."""
 
-    def __init__(self, feed: SessionFeed, outlet: Outlet, after: int) -> None:
+    def __init__(self, feed: SessionFeed, queue: ClientQueue, after: int) -> None:
         self.feed = feed
         self.cursor = after
-        self._outlet = outlet
+        self._queue = queue
         self.is_behind = True
         self._has_gap = False
         self._had_gap = False
-        outlet.fall_behind(self)
+        queue.fall_behind(self)
 
     def offer(self, items: Sequence[Item]) -> None:
-        """Something new. Whoever is behind loses it, or finds it in the store."""
+        """Queue new frames. A follower that is behind gets the messages from the store instead."""
         if self.is_behind:
             return
         new = [each for each in items if each.seq is None or each.seq > self.cursor]
-        count = self._outlet.offer(new)
+        count = self._queue.offer(new)
         if count < len(new):
             self.is_behind = self._has_gap = True
-            self._outlet.fall_behind(self)
+            self._queue.fall_behind(self)
         self.cursor = max((each.seq or 0 for each in new[:count]), default=0) or self.cursor
 
     def end(self, error: ClewError) -> None:
-        """There is nothing to follow any more."""
+        """Send the error: there is nothing to follow any more."""
         self.is_behind = True
-        self._outlet.forget(self)
-        self._outlet.put(item_of(ErrorFrame(problem_of(error), self.feed.session_id)))
+        self._queue.forget(self)
+        self._queue.put(item_of(ErrorFrame(problem_of(error), self.feed.session_id)))
 
     async def catch_up(self) -> Sequence[Item]:
-        """See `Follower`: a gap if there was one, then messages by number, then what is open."""
+        """See `Follower`: a gap frame if there was one, then messages, then hints that hold."""
         feed = self.feed
         if self._has_gap:
             self._has_gap, self._had_gap = False, True
             return [item_of(GapFrame(feed.session_id, self.cursor))]
         if self.cursor >= feed.position:
             self.is_behind = False
-            self._outlet.forget(self)
+            self._queue.forget(self)
             had_gap, self._had_gap = self._had_gap, False
             return feed.list_open(with_turn=had_gap)
         end = min(self.cursor + PAGE, feed.position)
@@ -242,3 +294,69 @@ class SessionFollower:
             return ()
         self.cursor = end
         return [item_of(event_frame(feed.session_id, Committed(each))) for each in messages]
+
+
+class ListFeed:
+    """The newest sessions of a person's list, read again whenever the store was written to."""
+
+    def __init__(self, parts: Parts, caller: Caller) -> None:
+        self.parts = parts
+        self.caller = caller
+        self.present: tuple[ListedSession, ...] | None = None
+        self.followers: set[ListFollower] = set()
+        self._task = asyncio.create_task(self._run(), name=f"list of {caller.person}")
+
+    async def close(self) -> None:
+        """Stop looking."""
+        self._task.cancel()
+        await asyncio.wait({self._task})
+
+    async def _run(self) -> None:
+        pulse: int | None = None
+        while True:
+            # The store may not answer for a while; the next look finds what was missed.
+            with contextlib.suppress(ClewError):
+                if pulse != (now := await self.parts.store.pulse()):
+                    self._tell(await list_newest(self.parts, self.caller))
+                    pulse = now
+            await asyncio.sleep(LIST_EVERY)
+
+    def _tell(self, present: tuple[ListedSession, ...]) -> None:
+        before, self.present = self.present, present
+        items = [] if before is None else [item_of(each) for each in compare(before, present)]
+        for follower in tuple(self.followers):
+            follower.offer(items)
+
+
+class ListFollower:
+    """A client that follows the list; `shown` is the list as its hints have told it."""
+
+    def __init__(
+        self, feed: ListFeed, queue: ClientQueue, shown: tuple[ListedSession, ...]
+    ) -> None:
+        self.feed = feed
+        self._shown = shown
+        self._queue = queue
+        self._is_behind = True
+        queue.fall_behind(self)
+
+    def offer(self, items: Sequence[Item]) -> None:
+        """Queue hints. A follower that is behind gets the whole difference later."""
+        if self._is_behind:
+            return
+        if self._queue.offer(items) < len(items):
+            self._is_behind = True
+            self._queue.fall_behind(self)
+        elif self.feed.present is not None:
+            self._shown = self.feed.present
+
+    async def catch_up(self) -> Sequence[Item]:
+        """See `Follower`."""
+        present = self.feed.present
+        if present is None:
+            await asyncio.sleep(LIST_EVERY / 10)
+            return ()
+        hints = compare(self._shown, present)
+        self._shown, self._is_behind = present, False
+        self._queue.forget(self)
+        return [item_of(each) for each in hints]

@@ -1,8 +1,8 @@
 """`/v1/live`: one WebSocket for everything that a client follows.
 
-The first frame is the state; then the client says what it follows, and gets that. Who may come in
-is settled before (`doors`), what a person may see in `client.parts`. A client that sends what
-nobody understands is told so a few times, and then the socket is closed.
+The first frame is the state; then the client says what it follows, and gets that. The credential
+was checked before (`endpoints`); what a person may see is decided in `api.handlers`. A client that
+sends unreadable frames is told so a few times, and then the socket is closed.
 """
 
 from __future__ import annotations
@@ -32,25 +32,22 @@ from clew.api.handlers.parts import Caller, get_visible
 from clew.api.operation import NoParams, Operation
 from clew.api.problems import problem_of
 from clew.errors import ClewError, InvalidInput, TooManyRequests
-from clew.gateway.auth import Pass
-from clew.gateway.doors import Door
-from clew.gateway.feeds import SessionFollower
-from clew.gateway.hub import Hub
-from clew.gateway.listfeeds import ListFollower
-from clew.gateway.outlet import Item, Outlet, item_of
-from clew.gateway.sentry import Guest, Sentry
-from clew.gateway.sockets import send_together
+from clew.gateway.auth import Credential
+from clew.gateway.client_queue import WIRE, ClientQueue, Item, item_of
+from clew.gateway.endpoints import Endpoint
+from clew.gateway.feeds import Feeds, ListFollower, SessionFollower
+from clew.gateway.stream_guard import Listener, StreamGuard
 
 MAX_FRAME: Final = 4_000
-"""Characters that a client may send at once; it has little to say here."""
+"""Characters of a frame from a client."""
 MAX_FOLLOWED: Final = 200
 MAX_STRIKES: Final = 5
-"""Frames that nobody understands, after which the socket is closed."""
+"""Unreadable frames after which the socket is closed."""
 BURST: Final = 500
 PER_SECOND: Final = 20.0
-"""Frames that a client may send: so many at once, and so many in a second in the long run."""
+"""Frames that a client may send: at once, and per second in the long run."""
 GOODBYE: Final = 1.0
-"""Seconds in which a client has to take the last word."""
+"""Seconds in which a client has to take the closing frame."""
 
 LIVE: Final[Operation[Any, Any]] = Operation(
     name="live",
@@ -63,27 +60,29 @@ LIVE: Final[Operation[Any, Any]] = Operation(
 )
 
 
-def make_live_door(hub: Hub, sentry: Sentry) -> Door:
-    """The door to live events."""
+def make_live_endpoint(feeds: Feeds, guard: StreamGuard) -> Endpoint:
+    """The endpoint of live events."""
 
-    async def enter(socket: WebSocket, given: Pass) -> None:
-        with sentry.enter(given) as guest:
-            state = await make_state(hub.parts, given.caller)
+    async def serve(socket: WebSocket, given: Credential) -> None:
+        with guard.enter(given) as listener:
+            state = await make_state(feeds.parts, given.caller)
             await socket.accept()
-            await _Line(hub, socket, guest, state).serve()
+            await _Connection(feeds, socket, listener, state).serve()
 
-    return Door(operation=LIVE, enter=enter, is_socket=True)
+    return Endpoint(operation=LIVE, respond=serve, is_socket=True)
 
 
-class _Line:
-    """One client's socket."""
+class _Connection:
+    """The socket of one client, and what it follows."""
 
-    def __init__(self, hub: Hub, socket: WebSocket, guest: Guest, state: StateFrame) -> None:
-        self._hub = hub
+    def __init__(
+        self, feeds: Feeds, socket: WebSocket, listener: Listener, state: StateFrame
+    ) -> None:
+        self._feeds = feeds
         self._socket = socket
-        self._guest = guest
+        self._listener = listener
         self._state = state
-        self._outlet = Outlet()
+        self._queue = ClientQueue()
         self._followed: dict[str | None, SessionFollower | ListFollower] = {}
         self._strikes = 0
         self._allowed = float(BURST)
@@ -91,28 +90,28 @@ class _Line:
 
     @property
     def _caller(self) -> Caller:
-        return self._guest.given.caller
+        return self._listener.given.caller
 
     async def serve(self) -> None:
-        """Send and listen until one side has enough."""
-        self._outlet.put(item_of(self._state))
+        """Send and listen until the client leaves or the stream has to end."""
+        self._queue.put(item_of(self._state))
         works: set[asyncio.Future[Any]] = {
             asyncio.create_task(self._send_all(), name="live out"),
             asyncio.create_task(self._listen(), name="live in"),
         }
         try:
-            await asyncio.wait({*works, self._guest.ended}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({*works, self._listener.ended}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for each in works:
                 each.cancel()
             await asyncio.wait(works)
             for follower in self._followed.values():
-                await self._hub.leave(follower, self._outlet)
+                await self._feeds.leave(follower, self._queue)
         for each in works:
             if not each.cancelled():
-                each.result()  # a bug is told where bugs are told
-        if self._guest.ended.done():
-            await self._say_goodbye(self._guest.ended.result())
+                each.result()  # raises what went wrong
+        if self._listener.ended.done():
+            await self._say_goodbye(self._listener.ended.result())
 
     async def _say_goodbye(self, ending: Ending) -> None:
         # A client that does not read does not get this either: the server drops the connection.
@@ -125,17 +124,17 @@ class _Line:
     async def _send_all(self) -> None:
         with contextlib.suppress(WebSocketDisconnect):
             while True:
-                await self._outlet.wait()
-                while items := self._outlet.take():
+                await self._queue.wait()
+                while items := self._queue.take():
                     await self._send(items)
-                follower = self._outlet.find_behind()
+                follower = self._queue.find_behind()
                 if follower is not None:
                     for each in await follower.catch_up():
                         await self._send([each])
 
     async def _send(self, items: Sequence[Item]) -> None:
         try:
-            with self._guest.sending():
+            with self._listener.sending():
                 await send_together(self._socket, items)
         except RuntimeError as error:
             # What the server says when it has closed the socket by itself.
@@ -145,25 +144,25 @@ class _Line:
 
     async def _listen(self) -> None:
         while True:
-            # Who sends and does not read is not listened to.
-            await self._outlet.room()
+            # A client that sends but does not read is not listened to.
+            await self._queue.room()
             message = await self._socket.receive()
             if message["type"] == "websocket.disconnect":
                 return
             if not self._is_allowed():
-                self._guest.end(FLOOD)
+                self._listener.end(FLOOD)
                 return
             text = message.get("text")
             if len(text if text is not None else message.get("bytes") or b"") > MAX_FRAME:
-                self._guest.end(TOO_LONG)
+                self._listener.end(TOO_LONG)
                 return
             try:
-                await self._obey(_read(text))
+                await self._carry_out(_read(text))
             except InvalidInput as error:
                 self._refuse(error, None)
                 self._strikes += 1
                 if self._strikes >= MAX_STRIKES:
-                    self._guest.end(UNREADABLE)
+                    self._listener.end(UNREADABLE)
                     return
 
     def _is_allowed(self) -> bool:
@@ -173,7 +172,7 @@ class _Line:
         self._allowed = min(float(BURST), self._allowed + since * PER_SECOND) - 1
         return self._allowed >= 0
 
-    async def _obey(self, frame: ClientFrame) -> None:
+    async def _carry_out(self, frame: ClientFrame) -> None:
         match frame:
             case Subscribe(session, after):
                 try:
@@ -190,25 +189,37 @@ class _Line:
                 f"One connection follows {MAX_FOLLOWED} sessions at most. Leave some first."
             )
         if session_id is None:
-            self._outlet.put(item_of(SubscribedFrame(None)))
+            self._queue.put(item_of(SubscribedFrame(None)))
             shown = self._state.sessions
-            self._followed[None] = self._hub.follow_list(self._caller, self._outlet, shown)
+            self._followed[None] = self._feeds.follow_list(self._caller, self._queue, shown)
             return
-        session = await get_visible(self._hub.parts, session_id, self._caller)
+        session = await get_visible(self._feeds.parts, session_id, self._caller)
         start = session.head if after is None else after
-        self._outlet.put(item_of(SubscribedFrame(session_id, start)))
-        self._followed[session_id] = self._hub.follow(session_id, session.head, self._outlet, start)
+        self._queue.put(item_of(SubscribedFrame(session_id, start)))
+        self._followed[session_id] = self._feeds.follow(
+            session_id, session.head, self._queue, start
+        )
 
     async def _leave(self, session_id: str | None) -> None:
         follower = self._followed.pop(session_id, None)
         if follower is not None:
-            await self._hub.leave(follower, self._outlet)
+            await self._feeds.leave(follower, self._queue)
 
     def _refuse(self, error: ClewError, session_id: str | None) -> None:
-        self._outlet.put(item_of(ErrorFrame(problem_of(error), session_id)))
+        self._queue.put(item_of(ErrorFrame(problem_of(error), session_id)))
 
 
 def _read(text: str | None) -> ClientFrame:
     if text is None:
         raise InvalidInput("A frame has to be text: one JSON object.")
     return read_client_frame(text)
+
+
+async def send_together(socket: WebSocket, items: Sequence[Item]) -> None:
+    """Send frames, in one go where the server can."""
+    if WIRE in socket.scope.get("extensions", {}):
+        wire = b"".join([each.wire for each in items])
+        await socket.send({"type": "websocket.send", WIRE: wire})
+        return
+    for each in items:
+        await socket.send_text(each.text)

@@ -1,4 +1,4 @@
-"""The OpenAPI document (3.1), made from the doors: nothing is in it that is not in the code.
+"""The OpenAPI document (3.1), made from the endpoints: nothing is in it that is not in the code.
 
 `x-scope` is the least scope that may call an operation; `security: []` marks the open ones.
 """
@@ -13,7 +13,7 @@ import msgspec
 from clew.api.operation import Operation
 from clew.api.problems import MEDIA_TYPE, Problem
 from clew.gateway.auth import Setup
-from clew.gateway.doors import Door
+from clew.gateway.endpoints import Endpoint
 from clew.version import __version__
 
 REFS: Final = "#/components/schemas/{name}"
@@ -35,20 +35,23 @@ FOR_BODIES: Final = {
 }
 
 
-def make_document(doors: Sequence[Door], setup: Setup) -> dict[str, Any]:
-    """The document of a gateway with these doors."""
+def make_document(endpoints: Sequence[Endpoint], setup: Setup) -> dict[str, Any]:
+    """The document of a gateway with these endpoints."""
     kinds: list[Any] = [Problem]
-    for door in doors:
-        kinds += [door.operation.takes, *([door.operation.gives] if door.operation.gives else [])]
+    for endpoint in endpoints:
+        kinds += [
+            endpoint.operation.takes,
+            *([endpoint.operation.gives] if endpoint.operation.gives else []),
+        ]
     schemas, components = msgspec.json.schema_components(kinds, ref_template=REFS)
     known = {id(kind): schema for kind, schema in zip(kinds, schemas, strict=True)}
     # What an operation takes is told where it is taken; as a whole it is nowhere on the wire.
-    takes = {door.operation.takes.__name__: door.operation.takes for door in doors}
+    takes = {endpoint.operation.takes.__name__: endpoint.operation.takes for endpoint in endpoints}
     inner = {name: components.pop(name) for name in takes if name in components}
     paths: dict[str, dict[str, Any]] = {}
-    for door in doors:
-        operation = door.operation
-        told = _operation(door, inner.get(operation.takes.__name__, {}), known)
+    for endpoint in endpoints:
+        operation = endpoint.operation
+        told = _operation(endpoint, inner.get(operation.takes.__name__, {}), known)
         paths.setdefault(operation.path, {})[operation.method.lower()] = told
     return {
         "openapi": "3.1.0",
@@ -65,8 +68,8 @@ def make_document(doors: Sequence[Door], setup: Setup) -> dict[str, Any]:
     }
 
 
-def _operation(door: Door, takes: dict[str, Any], known: dict[int, Any]) -> dict[str, Any]:
-    operation = door.operation
+def _operation(endpoint: Endpoint, takes: dict[str, Any], known: dict[int, Any]) -> dict[str, Any]:
+    operation = endpoint.operation
     fields: dict[str, Any] = takes.get("properties", {})
     required = takes.get("required", ())
     told: dict[str, Any] = {
@@ -83,10 +86,10 @@ def _operation(door: Door, takes: dict[str, Any], known: dict[int, Any]) -> dict
                 for _ in operation.header_fields
             ),
         ],
-        "responses": _responses(door, known),
-        "security": [] if door.is_open else SECURITY,
+        "responses": _responses(endpoint, known),
+        "security": [] if endpoint.is_open else SECURITY,
     }
-    if not door.is_open:
+    if not endpoint.is_open:
         told["x-scope"] = operation.scope
     others = {name: fields[name] for name in operation.other_fields}
     needed = [name for name in operation.other_fields if name in required]
@@ -107,9 +110,9 @@ def _parameter(name: str, place: str, schema: Any, *, is_needed: bool) -> dict[s
     return {"name": name, "in": place, "required": is_needed, "schema": schema}
 
 
-def _responses(door: Door, known: dict[int, Any]) -> dict[str, Any]:
-    operation = door.operation
-    if door.is_socket:
+def _responses(endpoint: Endpoint, known: dict[int, Any]) -> dict[str, Any]:
+    operation = endpoint.operation
+    if endpoint.is_socket:
         answers: dict[str, Any] = {"101": {"description": "A WebSocket from here on."}}
     else:
         answer: dict[str, Any] = {"description": operation.help}

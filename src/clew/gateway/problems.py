@@ -1,4 +1,4 @@
-"""Everything that goes wrong, as one kind of answer: `application/problem+json`.
+"""Errors as answers: `application/problem+json`.
 
 The errors of clew have their statuses in `api.problems`; here is what HTTP adds to them. Anything
 malformed is a 4xx. A 5xx means that the store or the model failed, or that clew has a bug.
@@ -52,13 +52,13 @@ def respond(error: ClewError | Refused) -> Response:
 
 
 def respond_to_bug() -> Response:
-    """The answer where clew itself is wrong: it tells nothing of the inside."""
+    """The answer after a bug in clew, without any detail of it."""
     detail = "Something in clew went wrong; its log tells what. This is a bug."
     return _response(_problem(500, "internal", detail))
 
 
 async def handle(connection: HTTPConnection, error: Exception) -> Any:
-    """The answer to an error on the way; a socket is refused with it before it opens."""
+    """The answer to an error; a socket is refused with it before it opens."""
     match error:
         case ClewError() | Refused():
             response = respond(error)
@@ -66,7 +66,7 @@ async def handle(connection: HTTPConnection, error: Exception) -> Any:
             code, detail = WORDS.get(error.status_code, ("refused", error.detail))
             response = respond(Refused(error.status_code, code, detail, error.headers))
         case ClientDisconnect():
-            # Nobody reads this; without an answer it would count as a bug.
+            # The client has gone; without an answer it would count as a bug.
             response = Response(status_code=400)
         case _:
             raise error

@@ -82,15 +82,14 @@ async def open_gateway(
 ) -> AsyncIterator[Gateway]:
     """The one owner of all sessions: store, agent, runtime, operations and their application.
 
-    Nobody can reach it yet; `gateway.serving` does that. It `tell`s of what fails beside the turns,
+    Nobody can reach it yet; `gateway.server` does that. It `tell`s of what fails beside the turns,
     and starts it again. What runs at the end is cut off, and the next gateway goes on with it.
     """
     # Only a process that serves pays for these.
     from clew.api.local import Calls  # noqa: PLC0415
     from clew.gateway.app import build_app  # noqa: PLC0415
     from clew.gateway.auth import Gate  # noqa: PLC0415
-    from clew.gateway.hooks import make_hook_door  # noqa: PLC0415
-    from clew.gateway.streams import Streams  # noqa: PLC0415
+    from clew.gateway.webhook_endpoint import make_webhook_endpoint  # noqa: PLC0415
 
     async with AsyncExitStack() as open_things:
         store = await open_configured_store(config, clock)
@@ -103,13 +102,10 @@ async def open_gateway(
         errands = await open_things.enter_async_context(run_errands(house, channels, tell))
         calls = Calls(house)
         gate = Gate(store, clock, setup)
-        streams = Streams(calls, gate)
-        hook_door = make_hook_door(
+        webhooks = make_webhook_endpoint(
             hooks, house.reception.receive, clock=clock, behind_proxy=setup.behind_proxy
         )
-        app = build_app(
-            calls, gate, doors=(*streams.doors, hook_door), stream_chat=streams.stream_chat
-        )
+        app = build_app(calls, gate, endpoints=(webhooks,))
         yield Gateway(house, calls, gate, app, errands)
 
 

@@ -103,7 +103,7 @@ _SERIALIZE = "SELECT pg_advisory_xact_lock(hashtextextended('clew ' || $1, 0))"
 Job = Callable[[Connection], Awaitable[T]]
 Durability = Literal["full", "normal"]
 
-CURSORS = 16
+CURSORS = 64
 KEPT_ROWS = 250
 """How many cursors are kept for the next query. One keeps the memory of its last result, so one
 with more rows is not kept."""

@@ -37,7 +37,7 @@ from clew.store.sqlite.connection import (
     file_system,
     lock_path,
 )
-from clew.store.sqlite.engine import Transaction, run_through
+from clew.store.sqlite.engine import SqliteTransaction, run_through
 from clew.store.sqlite.errors import DRIVER_ERRORS
 from clew.store.work.thread import hidden_messages
 from clew.version import __version__
@@ -355,7 +355,7 @@ def count_session(connection: apsw.Connection, session_id: str) -> Counters:
         "SELECT content, parts, tool_calls FROM messages WHERE session_id = ?", (session_id,)
     )
     size_now = sum(byte_length(str(each)) for texts in contents for each in texts if each)
-    shown = head - run_through(hidden_messages(Transaction(connection), session_id, head))
+    shown = head - run_through(hidden_messages(SqliteTransaction(connection), session_id, head))
     whole = own == head - knot and (last == head or own == 0)
     return Counters((count, size), (shown, size_now + scratch), whole)
 

@@ -20,8 +20,7 @@ from clew.ports import Clock
 from clew.store.presence import ProcessInfo
 from clew.store.rows import Row
 from clew.store.sqlite.database import Database, snapshot
-from clew.store.work.transaction import Dialect
-from clew.store.work.transaction import Transaction as AnyTransaction
+from clew.store.work.transaction import Dialect, Transaction, Work
 
 T = TypeVar("T")
 
@@ -67,7 +66,7 @@ def system_time() -> int:
     return time.time_ns() // 1_000_000
 
 
-class Transaction:
+class SqliteTransaction:
     """`work.Transaction` over a connection. None of its methods waits."""
 
     def __init__(self, connection: apsw.Connection, clock: Clock = system_time) -> None:
@@ -106,7 +105,7 @@ class Transaction:
 
 
 def run_through(work: Coroutine[Any, Any, T]) -> T:
-    """The result of a piece of work over a `Transaction`, run without an event loop."""
+    """The result of a piece of work over a `SqliteTransaction`, run without an event loop."""
     try:
         work.send(None)
     except StopIteration as done:
@@ -129,17 +128,17 @@ class SqliteEngine:
         """See `work.Engine`."""
         return self._db.presence.info
 
-    async def read(self, work: Callable[[Transaction], Coroutine[Any, Any, T]]) -> T:
+    async def read(self, work: Work[T]) -> T:
         """See `work.Engine`."""
         return await self._db.read(self._job(work))
 
-    async def snapshot(self, work: Callable[[Transaction], Coroutine[Any, Any, T]]) -> T:
+    async def snapshot(self, work: Work[T]) -> T:
         """See `work.Engine`."""
         return await self._db.read(snapshot(self._job(work)))
 
     async def write(
         self,
-        work: Callable[[Transaction], Coroutine[Any, Any, T]],
+        work: Work[T],
         *,
         about: str = "",  # noqa: ARG002  # other processes notice every commit of the file
         repeatable: bool = False,  # noqa: ARG002  # no connection can be lost
@@ -147,24 +146,22 @@ class SqliteEngine:
         """See `work.Engine`."""
         return await self._db.write(self._job(work))
 
-    def _job(
-        self, work: Callable[[Transaction], Coroutine[Any, Any, T]]
-    ) -> Callable[[apsw.Connection], T]:
+    def _job(self, work: Work[T]) -> Callable[[apsw.Connection], T]:
         clock = self._db.clock
-        return lambda connection: run_through(work(Transaction(connection, clock)))
+        return lambda connection: run_through(work(SqliteTransaction(connection, clock)))
 
     # --- who is alive ---------------------------------------------------------------------------
 
     async def keep_living_leases(
         self,
-        tx: AnyTransaction,  # noqa: ARG002  # the files tell
+        tx: Transaction,  # noqa: ARG002  # the files tell
         leases: Sequence[Lease],
     ) -> list[Lease]:
         """See `work.Engine`."""
         return [each for each in leases if self._db.presence.is_living(each.holder)]
 
     async def keep_living_attachments(
-        self, tx: AnyTransaction, attachments: Sequence[Attachment]
+        self, tx: Transaction, attachments: Sequence[Attachment]
     ) -> list[Attachment]:
         """See `work.Engine`. A process of this host is asked by its lock, others by their beat."""
         if not attachments:

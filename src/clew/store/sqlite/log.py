@@ -8,10 +8,11 @@ from clew.core.changes import AddMessage, Change, Recorded
 from clew.core.message import Message
 from clew.errors import InvalidInput, SessionNotFound, StaleLease
 from clew.store.rows import MESSAGE_COLUMNS, Row, message_from, optional, text
-from clew.store.sqlite.engine import SqliteEngine, Transaction
+from clew.store.sqlite.engine import SqliteEngine
 from clew.store.work.log import SharedLog
 from clew.store.work.record import Recording, find_answer, remember_answer
 from clew.store.work.thread import Window, read_thread
+from clew.store.work.transaction import Transaction
 
 BEGIN = """
 SELECT s.head, s.preview IS NULL, coalesce(l.epoch, 0), l.holder IS NOT NULL

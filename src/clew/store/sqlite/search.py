@@ -32,7 +32,7 @@ from clew.store.cursors import check_limit, make_cursor, read_cursor
 from clew.store.rows import plain, text
 from clew.store.sqlite.connection import Row, fetch, fetch_one
 from clew.store.sqlite.database import Database, snapshot
-from clew.store.sqlite.engine import Transaction, run_through
+from clew.store.sqlite.engine import SqliteTransaction, run_through
 from clew.store.sqlite.search_index import has_queued
 from clew.store.work.sessions import get
 from clew.store.work.thread import Stretch, stretches
@@ -370,7 +370,7 @@ class Scope:
     def _few_parts(self) -> list[Stretch] | None:
         """The stretches of the sessions that the filters leave; None if they are too many."""
         if self._where.session is not None:
-            session = run_through(get(Transaction(self._connection), self._where.session))
+            session = run_through(get(SqliteTransaction(self._connection), self._where.session))
             if not may_see(self._where.viewer, session.person):
                 raise SessionNotFound(self._where.session)
             return self._stretches(self._where.session)
@@ -389,7 +389,7 @@ class Scope:
         return list(parts) if few and len(parts) <= 2 * FEW_SESSIONS else None
 
     def _stretches(self, session_id: str) -> list[Stretch]:
-        return run_through(stretches(Transaction(self._connection), session_id))[0]
+        return run_through(stretches(SqliteTransaction(self._connection), session_id))[0]
 
     def _ranges(self, parts: list[Stretch]) -> Iterator[tuple[int, int]]:
         """The rows of these parts, newest first, each once."""

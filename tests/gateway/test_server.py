@@ -25,9 +25,9 @@ from clew.api.operation import NoParams, Operation
 from clew.core.delivery import NewInbound
 from clew.core.session import Session
 from clew.errors import ClewError, InvalidInput
-from clew.gateway.auth import Pass
-from clew.gateway.doors import Door
-from clew.gateway.serving import Address, listen, own_hosts, serving, wind_down
+from clew.gateway.auth import Credential
+from clew.gateway.endpoints import Endpoint
+from clew.gateway.server import Address, listen, own_hosts, serving, wind_down
 from tests.gateway.conftest import House, check_problem, open_gatehouse
 from tests.patience import PATIENCE
 from tests.runtime.conftest import Held, soon
@@ -47,14 +47,14 @@ MAKE_CERTIFICATE = shlex.split(
 )
 
 
-async def echo(ws: WebSocket, given: Pass) -> None:
+async def echo(ws: WebSocket, given: Credential) -> None:
     await ws.accept()
     await ws.send_text(f"hello {given.caller.person}")
     async for text in ws.iter_text():
         await ws.send_text(text)
 
 
-ECHO = Door(operation=SOCKET, enter=echo, is_socket=True)
+ECHO = Endpoint(operation=SOCKET, respond=echo, is_socket=True)
 
 
 @asynccontextmanager
@@ -67,7 +67,7 @@ async def open_server(house: House, address: Address | None = None) -> AsyncIter
 
 @pytest.fixture
 async def echoing(tmp_path: Path) -> AsyncIterator[House]:
-    async with open_gatehouse(tmp_path, doors=[ECHO]) as made:
+    async with open_gatehouse(tmp_path, endpoints=[ECHO]) as made:
         yield made
 
 

@@ -1,7 +1,7 @@
-"""That a gateway runs for a state directory, as other processes there can tell.
+"""Which gateway runs for a state directory, as other processes can tell.
 
-`gateway.lock` is locked as long as it runs, whatever becomes of it; only then does what
-`gateway.json` says count. Light, since a chat looks here before anything else is loaded.
+`gateway.lock` is locked for as long as the gateway runs, however it ends; only then does what
+`gateway.json` says count. Light to import, since a chat looks here before anything else is loaded.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ from clew.errors import ClewError, Locked
 from clew.files.durable import find_bytes, make_directory, put_bytes
 from clew.files.locks import FileLock
 
-LOCK: Final = "gateway.lock"
-FACTS: Final = "gateway.json"
-TOKEN: Final = "gateway.token"  # noqa: S105  # the name of a file
+LOCK_FILE: Final = "gateway.lock"
+FACTS_FILE: Final = "gateway.json"
 PATIENCE: Final = 1.0
-"""Seconds to wait for those who only look."""
+"""Seconds to wait for processes that only look at the lock."""
 
 
 class Running(msgspec.Struct, frozen=True):
@@ -39,7 +38,7 @@ class Running(msgspec.Struct, frozen=True):
 
 def find_running(state_dir: Path, store_url: str | None = None) -> Running | None:
     """The gateway that runs for this state directory, and for this store if one is given."""
-    path = state_dir / LOCK
+    path = state_dir / LOCK_FILE
     if not path.exists():
         return None
     lock = FileLock(path)
@@ -47,7 +46,7 @@ def find_running(state_dir: Path, store_url: str | None = None) -> Running | Non
         if lock.acquire(shared=True):
             return None
     except OSError:
-        return None  # it is not ours to look at
+        return None  # the file is another user's
     finally:
         lock.release()
     found = _read_facts(state_dir)
@@ -57,21 +56,12 @@ def find_running(state_dir: Path, store_url: str | None = None) -> Running | Non
 
 
 def _read_facts(state_dir: Path) -> Running | None:
-    """What is told; None while one is only starting."""
+    """What `gateway.json` says; None while the gateway is starting."""
     try:
-        data = find_bytes(state_dir / FACTS)
+        data = find_bytes(state_dir / FACTS_FILE)
         return None if data is None else msgspec.json.decode(data, type=Running)
     except (OSError, ClewError, msgspec.DecodeError):
         return None
-
-
-def find_own_token(state_dir: Path) -> str | None:
-    """The owner's token, which the first start has made."""
-    try:
-        data = find_bytes(state_dir / TOKEN)
-    except (OSError, ClewError):
-        return None
-    return None if data is None else data.decode("ascii", "replace").strip() or None
 
 
 def instance_of(state_dir: Path) -> str:
@@ -80,21 +70,24 @@ def instance_of(state_dir: Path) -> str:
 
 
 def digest_url(store_url: str) -> str:
-    """A store's address as it may be written down: without what it says."""
+    """A digest of a store's address, which may have a password in it."""
     return hashlib.sha256(store_url.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
 @contextmanager
 def claim(state_dir: Path) -> Iterator[Path]:
-    """Be the gateway of this state directory; `Locked` if there is one. The path is for `tell`."""
+    """Become the gateway of this state directory, for this block; `Locked` if one runs.
+
+    Gives the path for `tell`.
+    """
     make_directory(state_dir)
-    lock = FileLock(state_dir / LOCK)
+    lock = FileLock(state_dir / LOCK_FILE)
     end = time.monotonic() + PATIENCE
     while not lock.acquire():
         if time.monotonic() >= end:
             raise _occupied(state_dir)
         time.sleep(0.02)
-    facts = state_dir / FACTS
+    facts = state_dir / FACTS_FILE
     try:
         facts.unlink(missing_ok=True)
         yield facts
@@ -104,7 +97,7 @@ def claim(state_dir: Path) -> Iterator[Path]:
 
 
 def tell(facts: Path, running: Running) -> None:
-    """Let others find it."""
+    """Write down how other processes reach the gateway."""
     put_bytes(facts, msgspec.json.encode(running))
 
 

@@ -1,8 +1,8 @@
-"""Event streams (SSE): one session from a number on, or one message until it is answered.
+"""Event streams (SSE): a session from a message on, or a message until it is answered.
 
 `id:` is the session's seq, so `Last-Event-ID` resumes exactly; hints have no id. A comment every
-quarter of a minute tells both ends that the other is there. What is streamed comes from `feeds`
-and from `api.handlers`.
+15 seconds tells both ends that the other is there. What is streamed comes from `feeds` and from
+`api.handlers`.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from clew.api.local import Calls
 from clew.api.operation import Operation, Params
 from clew.api.problems import problem_of
 from clew.errors import ClewError, InvalidInput, Unauthorized
-from clew.gateway.asking import read_request
-from clew.gateway.auth import Pass
-from clew.gateway.doors import Door
-from clew.gateway.hub import Hub
-from clew.gateway.outlet import Item, Outlet, item_of
-from clew.gateway.sentry import Guest, Sentry
+from clew.gateway.auth import Credential
+from clew.gateway.client_queue import ClientQueue, Item, item_of
+from clew.gateway.endpoints import Endpoint
+from clew.gateway.feeds import Feeds
+from clew.gateway.request_parsing import read_request
+from clew.gateway.stream_guard import Listener, StreamGuard
 
 HEARTBEAT: Final = 15.0
 """Seconds without an event, after which a comment is sent."""
@@ -76,27 +76,32 @@ EVENTS: Final[Operation[Any, Any]] = Operation(
 )
 
 
-def make_events_door(hub: Hub, sentry: Sentry, *, heartbeat: float = HEARTBEAT) -> Door:
-    """The door to the events of one session."""
+def make_events_endpoint(
+    feeds: Feeds, guard: StreamGuard, *, heartbeat: float = HEARTBEAT
+) -> Endpoint:
+    """The endpoint of a session's events."""
 
-    async def enter(request: Request, given: Pass) -> Response:
+    async def respond(request: Request, given: Credential) -> Response:
         params: Any = await read_request(EVENTS, request)
         after = _read_last_id(request)
         after = params.after if after is None else after
         return EventStream(
-            sentry, given, lambda: _follow(hub, params.id, after, given.caller, heartbeat)
+            guard, given, lambda: _follow(feeds, params.id, after, given.caller, heartbeat)
         )
 
-    return Door(operation=EVENTS, enter=enter)
+    return Endpoint(operation=EVENTS, respond=respond)
 
 
 def stream_chat(
-    calls: Calls, sentry: Sentry, params: SendChat, given: Pass, *, heartbeat: float = HEARTBEAT
+    calls: Calls,
+    guard: StreamGuard,
+    params: SendChat,
+    given: Credential,
+    *,
+    heartbeat: float = HEARTBEAT,
 ) -> EventStream:
     """The answer to `chat.send` with `stream`."""
-    return EventStream(
-        sentry, given, lambda: _answer(calls.stream(params, given.caller), heartbeat)
-    )
+    return EventStream(guard, given, lambda: _answer(calls.stream(params, given.caller), heartbeat))
 
 
 def _read_last_id(request: Request) -> int | None:
@@ -113,44 +118,42 @@ def _read_last_id(request: Request) -> int | None:
 
 
 # --- what is streamed ---------------------------------------------------------------------------
-
-
 async def _follow(
-    hub: Hub, session_id: str, after: int | None, caller: Caller, heartbeat: float
+    feeds: Feeds, session_id: str, after: int | None, caller: Caller, heartbeat: float
 ) -> Chunks:
-    """A session, without an end but that of the session."""
-    session = await get_visible(hub.parts, session_id, caller)
+    """The events of a session, until the session is gone."""
+    session = await get_visible(feeds.parts, session_id, caller)
     start = session.head if after is None else after
-    outlet = Outlet()
-    follower = hub.follow(session_id, session.head, outlet, start)
+    queue = ClientQueue()
+    follower = feeds.follow(session_id, session.head, queue, start)
     try:
-        # So that who is cut off before the first message resumes exactly, too.
+        # So that a client that is cut off before the first message resumes exactly, too.
         yield b"id: %d\nretry: 1000\n\n" % start
         while True:
-            if not await _within(outlet, heartbeat):
+            if not await _within(queue, heartbeat):
                 yield ALIVE
-            while items := outlet.take():
+            while items := queue.take():
                 yield b"".join([to_sse(each.frame) for each in items])
                 if isinstance(items[-1].frame, ErrorFrame):
                     return
-            if outlet.find_behind() is not None:
+            if queue.find_behind() is not None:
                 for each in await follower.catch_up():
                     yield to_sse(each.frame)
     finally:
-        await hub.leave(follower, outlet)
+        await feeds.leave(follower, queue)
 
 
 async def _answer(frames: AsyncGenerator[StreamFrame], heartbeat: float) -> Chunks:
-    """A message until it is answered. What goes wrong before it is kept is raised at once."""
+    """The events of a message until it is answered. Errors before it is kept are raised."""
     async with contextlib.aclosing(frames):
         yield to_sse(await anext(frames))
-        outlet = Outlet()
-        pump = asyncio.create_task(_pump(frames, outlet), name="answer")
+        queue = ClientQueue()
+        pump = asyncio.create_task(_pump(frames, queue), name="answer")
         try:
             while True:
-                if not await _within(outlet, heartbeat):
+                if not await _within(queue, heartbeat):
                     yield ALIVE
-                while items := outlet.take():
+                while items := queue.take():
                     yield b"".join([to_sse(each.frame) for each in items])
                     if isinstance(items[-1].frame, DoneFrame | ErrorFrame):
                         return
@@ -161,66 +164,66 @@ async def _answer(frames: AsyncGenerator[StreamFrame], heartbeat: float) -> Chun
             await asyncio.wait({pump})
 
 
-async def _pump(frames: AsyncIterator[StreamFrame], outlet: Outlet) -> None:
-    """From the turn to the outlet: a hint that does not fit is lost, a message waits for room.
+async def _pump(frames: AsyncIterator[StreamFrame], queue: ClientQueue) -> None:
+    """Fill the queue from the turn: a hint that does not fit is lost, a message waits for room.
 
-    While it waits, the session's own mailbox fills, and then the store has what counts.
+    While it waits, the runtime's own backlog fills; what is lost there is read from the store.
     """
     last, has_gap = 0, False
     try:
         async for frame in frames:
             item = item_of(frame)
-            if outlet.is_full and _is_hint(item):
+            if queue.is_full and _is_hint(item):
                 has_gap = True
                 continue
-            await outlet.room()
+            await queue.room()
             if has_gap and isinstance(frame, EventFrame):
-                outlet.put(item_of(GapFrame(frame.session, last)))
+                queue.put(item_of(GapFrame(frame.session, last)))
                 has_gap = False
             last = item.seq or last
-            outlet.put(item)
+            queue.put(item)
     except ClewError as error:
-        outlet.put(item_of(ErrorFrame(problem_of(error))))
+        queue.put(item_of(ErrorFrame(problem_of(error))))
 
 
 def _is_hint(item: Item) -> bool:
     return isinstance(item.frame, EventFrame) and item.seq is None
 
 
-async def _within(outlet: Outlet, seconds: float) -> bool:
+async def _within(queue: ClientQueue, seconds: float) -> bool:
     try:
         async with asyncio.timeout(seconds):
-            await outlet.wait()
+            await queue.wait()
     except TimeoutError:
         return False
     return True
 
 
 # --- how it goes out ----------------------------------------------------------------------------
-
-
 class EventStream(Response):
-    """An answer that goes on: until its events end, the client leaves, or the sentry says so."""
+    """A response that lasts until its events end, the client leaves, or `StreamGuard` ends it."""
 
-    def __init__(self, sentry: Sentry, given: Pass, open_chunks: Callable[[], Chunks]) -> None:
+    def __init__(
+        self, guard: StreamGuard, given: Credential, open_chunks: Callable[[], Chunks]
+    ) -> None:
         super().__init__()
-        self._sentry = sentry
+        self._guard = guard
         self._given = given
         self._open_chunks = open_chunks
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """What goes wrong before the first event is an answer like any other."""
-        with self._sentry.enter(self._given) as guest:
+        """Send it. An error before the first event is raised, for an ordinary answer."""
+        with self._guard.enter(self._given) as listener:
             async with contextlib.aclosing(self._open_chunks()) as chunks:
                 first = await anext(chunks)
                 start = {"type": "http.response.start", "status": 200, "headers": list(HEADERS)}
                 await send(start)
-                await _send(send, guest, first)
+                await _send(send, listener, first)
                 if scope["method"] != "HEAD":
-                    await _stream(chunks, guest, receive, send)
+                    await _stream(chunks, listener, receive, send)
             last = b""
-            if guest.ended.done() and guest.ended.result().code == UNAUTHORIZED:
-                error = Unauthorized(guest.ended.result().reason)
+            if listener.ended.done() and listener.ended.result().code == UNAUTHORIZED:
+                error = Unauthorized(listener.ended.result().reason)
                 last = to_sse(ErrorFrame(problem_of(error)))
             # A client that does not read does not get this either: the server drops it.
             with contextlib.suppress(TimeoutError, OSError):
@@ -228,30 +231,30 @@ class EventStream(Response):
                     await send({"type": "http.response.body", "body": last, "more_body": False})
 
 
-async def _stream(chunks: Chunks, guest: Guest, receive: Receive, send: Send) -> None:
-    """All of it, unless the client or the sentry ends it before."""
+async def _stream(chunks: Chunks, listener: Listener, receive: Receive, send: Send) -> None:
+    """Send all chunks, unless the client leaves or the stream has to end."""
 
     async def send_all() -> None:
         async for chunk in chunks:
-            await _send(send, guest, chunk)
+            await _send(send, listener, chunk)
 
     works: set[asyncio.Future[Any]] = {
         asyncio.create_task(send_all(), name="events out"),
         asyncio.create_task(_until_gone(receive), name="events in"),
     }
     try:
-        await asyncio.wait({*works, guest.ended}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({*works, listener.ended}, return_when=asyncio.FIRST_COMPLETED)
     finally:
         for each in works:
             each.cancel()
         await asyncio.wait(works)
     for each in works:
         if not each.cancelled():
-            each.result()  # a bug is told where bugs are told
+            each.result()  # raises what went wrong
 
 
-async def _send(send: Send, guest: Guest, chunk: bytes) -> None:
-    with guest.sending():
+async def _send(send: Send, listener: Listener, chunk: bytes) -> None:
+    with listener.sending():
         await send({"type": "http.response.body", "body": chunk, "more_body": True})
 
 

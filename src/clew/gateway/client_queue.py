@@ -1,9 +1,9 @@
-"""What waits for one client: bounded in number and in bytes, and putting something in never waits.
+"""What waits to be sent to one client: bounded, and putting something in never waits.
 
-Who is too slow falls behind: from then on nothing more is put in for them, until what waits has
-gone out; then they catch up by number from the store. So hints can be lost, messages can't, and
-nobody who publishes ever waits for anybody. What is published, and from where one catches up, is
-`feeds`' work; how it goes out is `live`'s and `sse`'s.
+A client that is too slow falls behind: nothing more is put in for it until what waits has gone
+out; then it catches up from the store, by message number. So live hints can be lost, messages
+can't, and a publisher never waits for a client. What is published, and where a client catches up,
+is decided in `feeds`; how it goes out in `live` and `event_streams`.
 """
 
 from __future__ import annotations
@@ -25,9 +25,12 @@ MAX_BYTES: Final = 1_000_000
 TOGETHER: Final = 16_000
 """Bytes after which no more frames go out together."""
 
+WIRE: Final = "clew.wire"
+"""The ASGI extension of `server.FrameSocket`: the key under which a message carries raw bytes."""
+
 
 class Item(NamedTuple):
-    """A frame, and as a socket sends it, made once for all who get it. `seq` is a message's."""
+    """A frame and its bytes for a socket, made once for all clients; `seq` if it is a message."""
 
     frame: LiveFrame | StreamFrame
     wire: bytes
@@ -49,12 +52,12 @@ class Follower(Protocol):
     """Something that a client follows, and of which it may have missed a part."""
 
     async def catch_up(self) -> Sequence[Item]:
-        """The next of what was missed. With the last of it, the follower is no longer behind."""
+        """The next part of what was missed; after the last, the follower is not behind any more."""
         ...
 
 
-class Outlet:
-    """A client's queue, and what the client has to catch up with."""
+class ClientQueue:
+    """Frames that wait for a client, and followers that have to catch up for it."""
 
     def __init__(self, *, max_frames: int = MAX_FRAMES, max_bytes: int = MAX_BYTES) -> None:
         self._max_frames = max_frames
@@ -77,7 +80,7 @@ class Outlet:
         return len(self._waiting), self._bytes
 
     def offer(self, items: Sequence[Item]) -> int:
-        """Put in as many as it takes before it is full; how many those are."""
+        """Put in as many as fit; returns how many that are."""
         count = 0
         for item in items:
             if self.is_full:
@@ -89,7 +92,7 @@ class Outlet:
         return count
 
     def put(self, item: Item) -> None:
-        """Put it in, full or not: for answers to a client who is then not listened to (`room`)."""
+        """Put it in, full or not: for answers to a client, which is not read from then (`room`)."""
         self._waiting.append(item)
         self._bytes += len(item.wire)
         self._tell()
@@ -104,20 +107,20 @@ class Outlet:
         await self._room.wait()
 
     def fall_behind(self, follower: Follower) -> None:
-        """This one has to catch up, once everything that waits has gone out."""
+        """Let a follower catch up, once everything that waits has gone out."""
         self._behind[follower] = None
         self._something.set()
 
     def forget(self, follower: Follower) -> None:
-        """This one does not have to catch up, or not any more."""
+        """Let a follower not catch up, or not any more."""
         self._behind.pop(follower, None)
 
     async def wait(self) -> None:
-        """Wait until there is something to take, or somebody who is behind."""
+        """Wait until there is something to take, or a follower is behind."""
         await self._something.wait()
 
     def take(self) -> list[Item]:
-        """The next that go out together, not too many of them; none if nothing waits."""
+        """Take the next frames that go out together, about 16 KB; none if nothing waits."""
         items: list[Item] = []
         size = 0
         while self._waiting and size < TOGETHER:
@@ -132,7 +135,7 @@ class Outlet:
         return items
 
     def find_behind(self) -> Follower | None:
-        """Who has to catch up next; the last one that did comes last."""
+        """The follower that has to catch up next; they take turns."""
         for follower in self._behind:
             del self._behind[follower]
             self._behind[follower] = None

@@ -1,12 +1,15 @@
-"""What is refused before anybody is asked who they are: foreign hosts, foreign pages.
+"""ASGI middleware: foreign hosts and pages are refused before any credential is read.
 
-A browser sends requests for any page that asks it to. So a name that is not ours (421) and a page
-that is not ours (403) end here, for HTTP and for sockets; and every answer tells the browser how
-little it may do with it. Credentials are `auth`'s work.
+A browser sends requests for any page that asks it to. So a host name that is not ours (421) and a
+page that is not ours (403) end here, for HTTP and for sockets; and every answer carries headers
+that tell the browser how little it may do with it. `BodyDrain` lets a refused client read its
+answer. Credentials are `auth`'s work.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import re
 from collections.abc import MutableMapping
 from typing import Any, Final
@@ -37,21 +40,24 @@ FOR_PAGES: Final = (
 )
 FOR_DATA: Final = "default-src 'none'; base-uri 'none'; frame-ancestors 'none'; sandbox"
 
+DRAIN_SECONDS: Final = 5.0
+"""Seconds for the rest of a body that is thrown away."""
+
 
 def security_headers(path: str) -> dict[str, str]:
-    """What every answer carries."""
+    """The headers of every answer."""
     is_page = not is_api(path)
     policy = {"Content-Security-Policy": FOR_PAGES if is_page else FOR_DATA}
     return ALWAYS | policy | ({} if is_page else {"Cache-Control": "no-store"})
 
 
 def is_api(path: str) -> bool:
-    """Whether it is data that is asked for, and no page."""
+    """Whether the path is of the API, and no page."""
     return path.startswith(API) or path == "/health"
 
 
-class Guard:
-    """Middleware: hosts, origins, and the headers of every answer. Plain ASGI, so streams flow."""
+class HostGuard:
+    """Checks host and origin, and adds the security headers. Plain ASGI, so streams flow."""
 
     def __init__(
         self, app: ASGIApp, *, hosts: tuple[str, ...], tls: bool, behind_proxy: bool
@@ -62,7 +68,7 @@ class Guard:
         self._behind_proxy = behind_proxy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse it, or let it pass."""
+        """Refuse the request, or pass it on."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
@@ -112,14 +118,14 @@ class Guard:
         return (parts.hostname, port or default) == (host[0], host[1] or default)
 
     def _scheme(self, scope: Scope, headers: Headers) -> str | None:
-        """What the browser speaks; None where only a proxy knows, and does not say."""
+        """The scheme that the browser uses; None where a proxy does not say."""
         if self._behind_proxy:
             return _last(headers, "x-forwarded-proto") or None
         return "https" if self._tls or scope["scheme"] in ("https", "wss") else "http"
 
 
 def _is_navigation(scope: Scope, headers: Headers) -> bool:
-    """A link that somebody followed to a page of ours: nothing is told to where it was."""
+    """Whether it is a link to a page of ours: the linking page can't read the answer."""
     return (
         scope["type"] == "http"
         and scope["method"] in ("GET", "HEAD")
@@ -141,7 +147,7 @@ def split_host(text: str) -> tuple[str, int | None] | None:
 
 
 def add_headers(message: MutableMapping[str, Any], path: str) -> None:
-    """Put the security headers on an answer that begins; what it says itself stays."""
+    """Add the security headers to an answer; headers that it has stay."""
     headers = MutableHeaders(raw=message["headers"])
     for name, value in security_headers(path).items():
         headers.setdefault(name, value)
@@ -149,7 +155,7 @@ def add_headers(message: MutableMapping[str, Any], path: str) -> None:
 
 
 def address_of(scope: Scope, *, behind_proxy: bool) -> str:
-    """Who is at the other end: behind a proxy, whom it names last, as that is its own word."""
+    """The client's address; behind a proxy, the last one named, which the proxy itself added."""
     if behind_proxy:
         named = _last(Headers(scope=scope), "x-forwarded-for")
         if named:
@@ -166,5 +172,44 @@ def is_encrypted(scope: Scope, *, tls: bool, behind_proxy: bool) -> bool:
 
 
 def _last(headers: Headers, name: str) -> str:
-    """What the proxy next to us has said; before it may stand what anybody sent."""
+    """The last value of a header, which our proxy added; those before it may be a client's."""
     return ",".join(headers.getlist(name)).rpartition(",")[2].strip().lower()
+
+
+class BodyDrain:
+    """Reads the rest of a request's body after its answer, and throws it away.
+
+    A client that is refused in the middle of a long body still sends. If the connection ended
+    there, many clients would report that, and never read why. Plain ASGI, so streams flow.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass everything on; before the end of the answer, drop the rest of the body."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        is_whole = "transfer-encoding" not in headers and headers.get("content-length", "0") == "0"
+
+        async def receive_part() -> Message:
+            nonlocal is_whole
+            message = await receive()
+            is_whole = is_whole or not message.get("more_body", False)
+            return message
+
+        async def send_part(message: Message) -> None:
+            is_last = message["type"] == "http.response.body" and not message.get("more_body")
+            if not is_last or is_whole:
+                await send(message)
+                return
+            await send({**message, "more_body": True})
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(DRAIN_SECONDS):
+                    while not is_whole:
+                        await receive_part()
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+        await self._app(scope, receive_part, send_part)

@@ -1,7 +1,7 @@
-"""A server for the application, in the loop of its caller: bound, running, and stopped gently.
+"""The HTTP server (uvicorn) around the application: listening, running, stopping gently.
 
-uvicorn speaks HTTP here; when to stop is the caller's to say. It neither logs requests nor believes
-the headers of proxies: `guard` does that where it was told to.
+It runs in its caller's loop, and the caller says when to stop. It neither logs requests nor
+believes the headers of proxies: `middleware` reads those where it was told to.
 """
 
 from __future__ import annotations
@@ -19,22 +19,25 @@ from typing import Any, Final
 import msgspec
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.utils import ClientDisconnected
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.protocol import State
 
 from clew.errors import ClewError, InvalidInput
 from clew.gateway.auth import Gate
-from clew.gateway.guard import LOOPBACK, split_host
-from clew.gateway.sockets import Socket
+from clew.gateway.client_queue import WIRE
+from clew.gateway.middleware import LOOPBACK, split_host
 from clew.runtime.runtime import Runtime
 
 PORT: Final = 7717
 GRACE: Final = 10.0
-"""Seconds that turns and answers get to come to their end."""
+"""Seconds that turns and answers get to finish."""
 SILENCE: Final = 60.0
-"""Seconds in which the other end has to take something of what was sent."""
+"""Seconds in which a client has to take some of what was sent."""
 MAX_FRAME: Final = 1_000_000
 BACKLOG: Final = 512
 ANYWHERE: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # names only
-"""Addresses that mean all of this machine's, and which of them is meant on it."""
+"""Addresses that stand for all of this machine's, and the one to use on it."""
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +55,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
         return self.cert is not None
 
     def check(self) -> None:
-        """`InvalidInput` for what would put tokens on a network in plain sight."""
+        """`InvalidInput` for an address where tokens would travel unencrypted."""
         if (self.cert is None) is not (self.key is None):
             raise InvalidInput("--tls-cert and --tls-key go together: say both.")
         if not (is_loopback(self.host) or self.tls or self.behind_proxy):
@@ -92,7 +95,7 @@ def is_loopback(host: str) -> bool:
 
 
 def own_hosts(address: Address, more: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """The names that the gateway answers to; ports don't count. `InvalidInput` for what is none."""
+    """The host names that the gateway answers to, without ports; `InvalidInput` for a wrong one."""
     own = () if address.host in ANYWHERE else (address.host,)
     return tuple(dict.fromkeys((*LOOPBACK, *own, *(_read_host(each)[0] for each in more))))
 
@@ -118,7 +121,7 @@ def listen(address: Address) -> Iterator[socket.socket]:
         # without it the second half of an answer waits 40 ms for a word from the other end.
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if hasattr(socket, "TCP_USER_TIMEOUT"):
-            # Who takes nothing of what was sent is gone at last, and what waits in the kernel, too.
+            # Drops a client that takes nothing, with what waits for it in the kernel.
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(SILENCE * 1000))
     except (OSError, OverflowError, UnicodeError) as error:
         raise _explain(address, error) from error
@@ -141,12 +144,38 @@ def _explain(address: Address, error: Exception) -> ClewError:
     return ClewError(f"clew can't listen on {place}: {error}.")
 
 
-class _Server(uvicorn.Server):
-    """uvicorn without hands on the signals: who runs it decides when it ends."""
+class FrameSocket(WebSocketsSansIOProtocol):
+    """uvicorn's WebSocket, which also takes frames that are encoded already, several at once.
+
+    An ASGI server encodes each frame anew for each client, and writes each by itself. With hundreds
+    of clients that is most of what a frame costs. Any other server gets frames one by one (`live`).
+    """
+
+    async def run_asgi(self) -> None:
+        """Offer the extension, then serve."""
+        self.scope["extensions"][WIRE] = {}
+        await super().run_asgi()
+
+    async def send(self, message: Any) -> None:
+        """See ASGI."""
+        if WIRE not in message:
+            await super().send(message)
+            if message["type"] == "websocket.http.response.body":
+                # A refused client has its answer: uvicorn would log that it has none.
+                self.handshake_complete = self.handshake_complete or self.close_sent
+            return
+        await self.writable.wait()
+        if self.conn.state is not State.OPEN or self.transport.is_closing():
+            raise ClientDisconnected
+        self.transport.write(message[WIRE])
+
+
+class _UvicornServer(uvicorn.Server):
+    """uvicorn that leaves the signals of the process alone."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """None."""
+        """Capture none."""
         yield
 
 
@@ -160,10 +189,10 @@ async def serving(
     grace: float = GRACE,
     hurry: asyncio.Event | None = None,
 ) -> AsyncIterator[str]:
-    """Serve until the block ends; then no more is taken, and what is asked gets its answer.
+    """Serve until the block ends; then accept nothing more, and answer what was asked.
 
-    Gives the address with the port that it really is. Streams without an end of their own end when
-    the gate does (`Gate.closed`); `hurry` cuts all of that short.
+    Gives the address with its real port. Endless streams end by `Gate.closed`; `hurry` cuts all of
+    that short.
     """
     try:
         config = uvicorn.Config(
@@ -174,7 +203,7 @@ async def serving(
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            ws=Socket,
+            ws=FrameSocket,
             ws_max_size=MAX_FRAME,
             ws_per_message_deflate=False,
             timeout_graceful_shutdown=max(1, round(grace)),
@@ -184,7 +213,7 @@ async def serving(
         config.load()
     except (OSError, ValueError) as error:
         raise InvalidInput(f"The TLS certificate or its key can't be used: {error}.") from error
-    server = _Server(config)
+    server = _UvicornServer(config)
     running = asyncio.create_task(server.serve(sockets=[listener]), name="gateway server")
     try:
         while not server.started and not running.done():  # noqa: ASYNC110  # uvicorn has no event
@@ -205,9 +234,9 @@ async def serving(
 async def wind_down(
     runtime: Runtime, grace: float = GRACE, hurry: asyncio.Event | None = None
 ) -> None:
-    """Let the turns that run come to their end, for a while. What waits stays in the inbox.
+    """Let running turns finish, for a while. Waiting messages stay in the inbox.
 
-    Whoever closes the runtime afterwards aborts the rest, each with its end written.
+    Closing the runtime afterwards aborts the rest, and records that.
     """
     sessions = runtime.list_running()
     for session_id in sessions:
@@ -222,7 +251,7 @@ async def wind_down(
 
 
 async def _finish(work: asyncio.Future[Any], hurry: asyncio.Event | None) -> bool:
-    """Wait for something; False if somebody is in a hurry before it is done."""
+    """Wait for something; False if `hurry` is set before it is done."""
     signal = asyncio.create_task((hurry or asyncio.Event()).wait())
     try:
         await asyncio.wait({work, signal}, return_when=asyncio.FIRST_COMPLETED)

@@ -1,7 +1,7 @@
-"""From a request to an operation's parameters: path, query, header and body, each bounded.
+"""From an HTTP request to an operation's parameters: path, query, header and body, each bounded.
 
-A path and a query are text, so numbers are read from it; a body is JSON, where a number is one.
-What no operation knows is refused, never passed over.
+A path and a query are text, so numbers are read from it; a body is JSON, where a number is one. A
+parameter that the operation does not know is refused.
 """
 
 from __future__ import annotations

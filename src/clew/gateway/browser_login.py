@@ -1,23 +1,34 @@
-"""The doors of browsers: a one-time code becomes a cookie, and a cookie comes to its end.
+"""Browsers: the first page, and how the code of a one-time link becomes a cookie.
 
-The code travels in a link's fragment, which browsers never send: a page reads it and posts it here.
+The code travels in a link's fragment, which browsers never send: the page reads it and posts it
+here. The page's files have fixed addresses; no path is ever made from what a client sends. They
+are open to all, since there is nothing secret in them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from importlib import resources
 from typing import Annotated, Any, Final
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
 from clew.api.operation import NoParams, Operation, Params
 from clew.core.jsontext import to_wire
 from clew.core.tokens import Scope
-from clew.gateway.asking import read_request
-from clew.gateway.auth import BROWSER_MS, Gate, Pass
-from clew.gateway.doors import Door
-from clew.gateway.guard import is_encrypted
+from clew.gateway.auth import BROWSER_MS, Credential, Gate
+from clew.gateway.endpoints import Endpoint
+from clew.gateway.middleware import is_encrypted
+from clew.gateway.request_parsing import read_request
+
+FILES: Final = {
+    "/": ("index.html", "text/html"),
+    "/welcome.js": ("welcome.js", "text/javascript"),
+    "/welcome.css": ("welcome.css", "text/css"),
+}
 
 
 class Login(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -72,7 +83,7 @@ MAKE_LINK: Final[Operation[Any, Any]] = Operation(
 )
 
 
-def make_login_doors(gate: Gate) -> tuple[Door, ...]:
+def make_login_endpoints(gate: Gate) -> tuple[Endpoint, ...]:
     """In, out, and a new link."""
     setup = gate.setup
 
@@ -96,19 +107,35 @@ def make_login_doors(gate: Gate) -> tuple[Door, ...]:
         response = Response(to_wire(body), media_type="application/json")
         return set_cookie(request, response, secret, BROWSER_MS // 1000)
 
-    async def log_out(request: Request, given: Pass) -> Response:
+    async def log_out(request: Request, given: Credential) -> Response:
         await read_request(LOGOUT, request)
         await gate.leave(given)
         return set_cookie(request, Response(status_code=204), "", 0)
 
-    async def make_link(request: Request, _given: Pass) -> Response:
+    async def make_link(request: Request, _given: Credential) -> Response:
         await read_request(MAKE_LINK, request)
         code = gate.make_code()
         body = to_wire(Link(code, f"/#code={code}"))
         return Response(body, status_code=201, media_type="application/json")
 
     return (
-        Door(operation=LOGIN, enter=log_in, is_open=True),
-        Door(operation=LOGOUT, enter=log_out),
-        Door(operation=MAKE_LINK, enter=make_link),
+        Endpoint(operation=LOGIN, respond=log_in, is_open=True),
+        Endpoint(operation=LOGOUT, respond=log_out),
+        Endpoint(operation=MAKE_LINK, respond=make_link),
     )
+
+
+def make_page_routes() -> list[Route]:
+    """A route to each of the files."""
+    folder = resources.files("clew.gateway").joinpath("welcome")
+    return [
+        Route(path, _sender(folder.joinpath(name).read_bytes(), media_type))
+        for path, (name, media_type) in FILES.items()
+    ]
+
+
+def _sender(content: bytes, media_type: str) -> Callable[[Request], Awaitable[Response]]:
+    async def send(_request: Request) -> Response:
+        return Response(content, media_type=media_type, headers={"Cache-Control": "no-cache"})
+
+    return send

@@ -1,23 +1,41 @@
-"""The owner's own token: made by the first start, in a file that only they can read."""
+"""The owner's own token: made by the first start, in a file that only the owner can read.
+
+Light to import, since a chat looks here before anything else is loaded.
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from clew.api.handlers.tokens import make_token
 from clew.core.tokens import digest_of, is_usable
 from clew.errors import ClewError
-from clew.files.durable import make_directory, sync_directory
-from clew.gateway.presence import TOKEN, find_own_token
-from clew.ports import Tokens
+from clew.files.durable import find_bytes, make_directory, sync_directory
+
+if TYPE_CHECKING:
+    from clew.ports import Tokens
+
+TOKEN: Final = "gateway.token"  # noqa: S105  # the name of a file
+
+
+def find_own_token(state_dir: Path) -> str | None:
+    """The owner's token, which the first start has made."""
+    try:
+        data = find_bytes(state_dir / TOKEN)
+    except (OSError, ClewError):
+        return None
+    return None if data is None else data.decode("ascii", "replace").strip() or None
 
 
 async def ensure_own_token(state_dir: Path, tokens: Tokens, now: int) -> Path:
     """The file with a token of the owner that this store knows; made if there is none.
 
-    One that was revoked or has expired is replaced. Only for whoever has claimed the directory.
+    One that was revoked or has expired is replaced. Only for the process that has claimed the
+    directory (`running_gateway.claim`).
     """
+    from clew.api.handlers.tokens import make_token  # noqa: PLC0415  # only a gateway makes one
+
     path = state_dir / TOKEN
     secret = find_own_token(state_dir)
     known = None if secret is None else await tokens.find_token(digest_of(secret))
@@ -31,12 +49,12 @@ async def ensure_own_token(state_dir: Path, tokens: Tokens, now: int) -> Path:
 
 
 def create_exclusively(path: Path, text: str) -> None:
-    """A file for its owner's eyes. What is there already, a link above all, is not written to."""
+    """Create a file that only its owner can read; a file or link that exists is not written to."""
     make_directory(path.parent)
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError as error:
-        raise ClewError(f"Somebody else is making {path}. Start the gateway again.") from error
+        raise ClewError(f"Another process is making {path}. Start the gateway again.") from error
     with os.fdopen(descriptor, "w", encoding="ascii") as stream:
         stream.write(text)
         stream.flush()

@@ -1,7 +1,7 @@
-"""The door of webhooks: `POST /v1/hooks/{name}`, signed with the hook's own secret.
+"""`POST /v1/hooks/{name}`: webhooks, each signed with its own secret.
 
-What a request says is read in `channels.webhook`; who takes it in is given. Whether there is a hook
-of that name is told to nobody who can't sign for it.
+What a request says is read in `channels.webhook`; `receive` takes it in. A caller that can't sign
+for a webhook is not told whether there is one of that name.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from clew.api.operation import Operation, Params
 from clew.channels.webhook import MAX_BODY, Hook, read_hook
 from clew.core.jsontext import to_wire
 from clew.errors import Forbidden, InvalidInput, TooManyRequests, Unauthorized
-from clew.gateway.asking import read_body, read_query
-from clew.gateway.auth import MAX_TRIES, Tries
-from clew.gateway.doors import Door
-from clew.gateway.guard import address_of
+from clew.gateway.auth import MAX_TRIES, WrongGuesses
+from clew.gateway.endpoints import Endpoint
+from clew.gateway.middleware import address_of
+from clew.gateway.request_parsing import read_body, read_query
 from clew.ports import Clock, Receive
 
 
@@ -39,7 +39,7 @@ class HookReceived(msgspec.Struct, frozen=True):
     is_new: bool
 
 
-HOOK: Final[Operation[Any, Any]] = Operation(
+WEBHOOK: Final[Operation[Any, Any]] = Operation(
     name="hooks.call",
     method="POST",
     path="/v1/hooks/{name}",
@@ -51,13 +51,13 @@ HOOK: Final[Operation[Any, Any]] = Operation(
 )
 
 
-def make_hook_door(
+def make_webhook_endpoint(
     hooks: Sequence[Hook], receive: Receive, *, clock: Clock, behind_proxy: bool = False
-) -> Door:
-    """The door of these hooks."""
+) -> Endpoint:
+    """The endpoint of these hooks."""
     known = {each.name: each for each in hooks}
     nobody = Hook(name="", secret=secrets.token_hex(32))
-    tries = Tries()
+    tries = WrongGuesses()
 
     async def call(request: Request, _: None) -> Response:
         body = await read_body(request, MAX_BODY)
@@ -78,4 +78,4 @@ def make_hook_door(
         answer = HookReceived(receipt.session_id, receipt.inbound_id, receipt.is_new)
         return Response(to_wire(answer), status_code=202, media_type="application/json")
 
-    return Door(operation=HOOK, enter=call, is_open=True)
+    return Endpoint(operation=WEBHOOK, respond=call, is_open=True)

@@ -11,17 +11,8 @@ import pytest
 
 from clew.core.tokens import digest_of
 from clew.errors import ClewError, Locked
-from clew.gateway.keys import create_exclusively, ensure_own_token
-from clew.gateway.presence import (
-    FACTS,
-    TOKEN,
-    Running,
-    claim,
-    digest_url,
-    find_own_token,
-    find_running,
-    tell,
-)
+from clew.gateway.owner_token import TOKEN, create_exclusively, ensure_own_token, find_own_token
+from clew.gateway.running_gateway import FACTS_FILE, Running, claim, digest_url, find_running, tell
 from tests.gateway.conftest import House
 from tests.patience import PATIENCE
 
@@ -40,7 +31,7 @@ def test_a_gateway_is_found_while_it_runs(tmp_path: Path) -> None:
         assert find_running(tmp_path) == HERE
         assert find_running(tmp_path, "sqlite:///x") == HERE
         assert find_running(tmp_path, "sqlite:///other") is None
-        assert (tmp_path / FACTS).stat().st_mode & 0o777 == 0o600
+        assert (tmp_path / FACTS_FILE).stat().st_mode & 0o777 == 0o600
     assert find_running(tmp_path) is None
 
 
@@ -57,14 +48,14 @@ def test_what_a_killed_gateway_left_behind_is_not_believed(tmp_path: Path) -> No
     dying = f"""
 import os
 from pathlib import Path
-from clew.gateway.presence import Running, claim, tell
+from clew.gateway.running_gateway import Running, claim, tell
 with claim(Path({str(tmp_path)!r})) as facts:
     tell(facts, Running("http://127.0.0.1:1", 1, "x", "y", 1))
     os._exit(9)
 """
     done = subprocess.run([sys.executable, "-c", dying], timeout=PATIENCE, check=False)
     assert done.returncode == 9
-    assert (tmp_path / FACTS).exists()
+    assert (tmp_path / FACTS_FILE).exists()
     assert find_running(tmp_path) is None
     with claim(tmp_path):
         pass
@@ -80,9 +71,12 @@ def test_looking_is_light(tmp_path: Path) -> None:
     script = f"""
 import sys
 from pathlib import Path
-from clew.gateway.presence import find_running
+from clew.gateway.owner_token import find_own_token
+from clew.gateway.running_gateway import find_running
 find_running(Path({str(tmp_path)!r}))
-assert not {{"starlette", "uvicorn", "httpx"}} & set(sys.modules)
+find_own_token(Path({str(tmp_path)!r}))
+heavy = {{"starlette", "uvicorn", "httpx", "clew.ports", "clew.api.handlers.parts"}}
+assert not heavy & set(sys.modules), heavy & set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", script], timeout=PATIENCE, check=True)
 
@@ -124,7 +118,7 @@ async def test_a_revoked_one_is_replaced(house: House, tmp_path: Path) -> None:
 def test_a_file_that_is_there_is_never_written_to(tmp_path: Path) -> None:
     path = tmp_path / TOKEN
     path.write_text("somebody else's\n")
-    with pytest.raises(ClewError, match="Somebody else"):
+    with pytest.raises(ClewError, match="Another process"):
         create_exclusively(path, "mine")
     assert path.read_text() == "somebody else's\n"
 
