@@ -29,13 +29,18 @@ from benchmarks.corpora import Setting
 from benchmarks.measuring import Finding, percentile, seconds
 from benchmarks.startup import cpu
 from benchmarks.talker import World, sit
+from clew.cli.transcripts import LocalTranscripts
 from clew.core.changes import AddMessage
 from clew.core.message import Draft
 from clew.core.session import NewSession, Session
 from clew.ports import Store
-from clew.terminal.entrance import Entrance
+from clew.terminal.asker import LineAsker
+from clew.terminal.lines import Lines
+from clew.terminal.paper import Paper
 from clew.terminal.screen.app import ChatApp, Start
 from clew.terminal.screen.history import History
+from clew.terminal.startup import Startup
+from clew.wiring import LocalTerminal
 
 OPENS = 1.5
 CORE = 0.5
@@ -95,7 +100,12 @@ async def _opening(folder: Path, rounds: int) -> Finding:
         sessions = {count: await _fill(parts.store, world, count) for count in spent}
         opening = await parts.seat.switch(None, "startup")
         nobody = History(folder / "history")
-        app = ChatApp(parts.desk, Entrance(parts.desk, None), Start(opening=opening), nobody)  # type: ignore[arg-type]  # the app is the asker
+        seat, transcripts = (
+            parts.seat,
+            LocalTranscripts(LocalTerminal(parts.seat.client, parts.house)),
+        )
+        startup = Startup(seat, LineAsker(seat, Lines(), Paper(lambda text, _: text)), transcripts)
+        app = ChatApp(seat, startup, Start(opening=opening), nobody)
         async with app.run_test(size=(100, 40)) as pilot:
             await asyncio.wait_for(app.is_there.wait(), PATIENCE)
             for _ in range(rounds + 1):

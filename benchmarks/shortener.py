@@ -22,7 +22,6 @@ from clew.core.session import NewSession, Session
 from clew.core.summaries import parse_sections
 from clew.core.turn import Turn
 from clew.core.usage import Usage
-from clew.runtime.commands import run_command
 from clew.testing.long_chat import ANSWER, WINDOW
 
 Way = Literal["asked", "due", "rescue"]
@@ -106,13 +105,13 @@ async def live(world: LongWorld, _ledger: Ledger, post: Post) -> None:
     async with sit(world, post) as talk:
         await _check(talk, before)
         session = await talk.store.find_route(KEY)
-        switched = await talk.seat.switch(session, "startup")
+        seated = await talk.seat.switch(session, "startup")
         if world.way == "asked" and await talk.store.find_compaction(before.session.id) is None:
-            reply = await run_command(talk.desk, "compact", "keep the numbers")
+            reply, _ = await talk.seat.run_command("/compact keep the numbers")
             if reply.is_error:
                 post("problem", f"/compact says: {reply.text}", 0)
             await _check(talk, before)
-        await talk_on(talk, switched)
+        await talk_on(talk, seated)
         await _check(talk, before)
         await _check_end(talk, before)
     post("finished", "", 0)

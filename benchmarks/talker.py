@@ -13,12 +13,16 @@ import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from datetime import UTC
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
+from clew.api.handlers.parts import Caller
+from clew.api.local import Calls, LocalTransport
+from clew.api.seats import Seated
+from clew.client.client import Client
 from clew.client.place import locate
 from clew.config import load
 from clew.core.message import Message
@@ -26,11 +30,9 @@ from clew.core.signals import ApprovalAsked, Committed, Event
 from clew.core.thread import repair
 from clew.core.turn import Turn
 from clew.ports import Store
-from clew.runtime.commands import run_command
-from clew.runtime.commands.desk import Desk
-from clew.runtime.resuming import resolve_resume
-from clew.runtime.runtime import Ticket
-from clew.runtime.seat import Seat, Switched
+from clew.runtime.place.attachment import Attachments
+from clew.terminal.live import Sent, open_live
+from clew.terminal.seat import Seat
 from clew.wiring import House, open_configured_store
 
 STUCK = 60.0
@@ -127,7 +129,6 @@ class Talk(msgspec.Struct, frozen=True):
     store: Store
     house: House
     seat: Seat
-    desk: Desk
     post: Post
 
 
@@ -136,12 +137,12 @@ async def live(world: World, ledger: Ledger, post: Post) -> None:
     async with sit(world, post) as talk:
         before = await _check_kept(talk, ledger)
         session = await talk.store.find_route(KEY)
-        switched = await talk.seat.switch(session, "startup")
-        await _check_recovered(talk, ledger, before, switched)
+        seated = await talk.seat.switch(session, "startup")
+        await _check_recovered(talk, ledger, before, seated)
         if talk.seat.session is None and world.questions:
-            await talk.seat.begin()
+            await talk.seat.make_ready()
         if talk.seat.session is not None:
-            await talk_on(talk, switched)
+            await talk_on(talk, seated)
             await _check_answered(talk)
     post("finished", "", 0)
 
@@ -152,26 +153,17 @@ async def sit(world: World, post: Post) -> AsyncIterator[Talk]:
     config = load(home=str(world.home), environ={})
     store = await open_configured_store(config)
     house = House(config, store)
-    place = locate(world.marks.parent)
-    seat = Seat(house.runtime, house.models, place=place, key=KEY)
-
-    async def export(_session: object, _file: str | None) -> str:
-        raise NotImplementedError
-
-    desk = Desk(
-        seat=seat,
-        models=house.models,
-        personalities=house.personalities,
-        memory=house.memory,
-        context=house.context,
-        resolve=lambda value: resolve_resume(store, value, place, viewer=seat.person),
-        export=export,
-        zone=lambda _at: UTC,
-    )
+    house.is_terminal = True
+    house.attachments = Attachments(store)
+    client = Client(transport=LocalTransport(Calls(house), Caller()))
     try:
-        yield Talk(world, store, house, seat, desk, post)
+        async with open_live(client) as events:
+            seat = Seat(client, events, place=locate(world.marks.parent), key=KEY)
+            try:
+                yield Talk(world, store, house, seat, post)
+            finally:
+                await seat.leave()
     finally:
-        await seat.leave()
         await house.close()
         await store.close()
 
@@ -179,45 +171,40 @@ async def sit(world: World, post: Post) -> AsyncIterator[Talk]:
 # --- going on -----------------------------------------------------------------------------------
 
 
-async def talk_on(talk: Talk, switched: Switched) -> None:
+async def talk_on(talk: Talk, seated: Seated) -> None:
     """What waits first, then what was interrupted, then what nobody asked yet."""
-    session = talk.seat.session
+    seat, session = talk.seat, talk.seat.session
     assert session is not None
-    with talk.seat.runtime.watch(session.id, session.head) as events:
-        showing = asyncio.create_task(_show(talk, events))
-        try:
-            for inbound in switched.recovered.unanswered:
-                await _follow(talk, await talk.seat.adopt(inbound))
-            turns = await talk.store.list_turns(session.id, limit=1)
-            if turns and turns[0].status != "done":
-                reply = await run_command(talk.desk, "retry", "")
-                assert reply.ticket is not None, reply.text
-                await _follow(talk, reply.ticket)
-            for number in range(await _count_asked(talk) + 1, talk.world.questions + 1):
-                ticket = await talk.seat.say(talk.world.question(number))
-                talk.post("accepted", talk.world.question(number), number)
-                await _follow(talk, ticket)
-        finally:
-            showing.cancel()
-            await asyncio.wait({showing})
-            if not showing.cancelled():
-                showing.result()
+    async with asyncio.TaskGroup() as answers:
+        seat.live.show = partial(_show, talk, answers)
+        await seat.live.follow(session)
+        for inbound in seated.unanswered:
+            await _follow(talk, await seat.run_waiting(inbound))
+        turns = await talk.store.list_turns(session.id, limit=1)
+        if turns and turns[0].status != "done":
+            reply, sent = await seat.run_command("/retry")
+            assert sent is not None, reply.text
+            await _follow(talk, sent)
+        for number in range(await _count_asked(talk) + 1, talk.world.questions + 1):
+            sent = await seat.say(talk.world.question(number))
+            talk.post("accepted", talk.world.question(number), number)
+            await _follow(talk, sent)
 
 
-async def _show(talk: Talk, events: AsyncIterator[Event]) -> None:
+def _show(talk: Talk, answers: asyncio.TaskGroup, event: Event) -> None:
     """What a screen does: show what is committed, and say yes to everything."""
-    async for event in events:
-        match event:
-            case Committed(message):
-                talk.post("committed", _line(message), message.seq)
-            case ApprovalAsked(approval):
-                await talk.seat.runtime.decide(approval.id, "yes", by=talk.seat.person)
-            case _:
-                pass
+    match event:
+        case Committed(message):
+            talk.post("committed", _line(message), message.seq)
+        case ApprovalAsked(approval):
+            answers.create_task(talk.seat.answer(approval, "yes"))
+        case _:
+            pass
 
 
-async def _follow(talk: Talk, ticket: Ticket) -> None:
-    turn = await asyncio.wait_for(ticket.turn, STUCK)
+async def _follow(talk: Talk, sent: Sent) -> None:
+    turn = await asyncio.wait_for(sent.turn, STUCK)
+    await talk.house.runtime.settle(turn.session_id)
     talk.post("ended", f"{turn.id} {turn.status}", 0)
     if turn.status != "done":
         talk.post("problem", f"a turn that was left alone {turn.status}: {turn.error}", 0)
@@ -296,22 +283,22 @@ def _check_tools(talk: Talk, thread: Sequence[Message]) -> None:
             talk.post("problem", f"the result of {call} is {message.content!r}, {marks=}", 0)
 
 
-async def _check_recovered(talk: Talk, ledger: Ledger, left: Left, switched: Switched) -> None:
+async def _check_recovered(talk: Talk, ledger: Ledger, left: Left, seated: Seated) -> None:
     """Unfinished turns are `interrupted`, messages without a turn are offered, nothing ran."""
     thread, turns = await _thread(talk), await _turns(talk)
     if thread != left.thread or _marks(talk.world) != left.marks:
         talk.post("problem", "sitting down changed the thread, or ran something", 0)
     if wrong := [each.id for each in turns if each.status not in ("done", "interrupted")]:
         talk.post("problem", f"turns that are neither done nor interrupted: {wrong}", 0)
-    told = {turn.id for turn in switched.recovered.interrupted}
+    told = {turn.id for turn in seated.interrupted}
     if told != left.open_turns:
         talk.post("problem", f"interrupted {told}, but open were {set(left.open_turns)}", 0)
-    if switched.session is not None:
-        waiting = await talk.store.list_approvals(switched.session.id)
+    if seated.session is not None:
+        waiting = await talk.store.list_approvals(seated.session.id)
         if waiting:
             talk.post("problem", "an approval of a dead turn still waits", 0)
     asked = {message.content for message in thread if message.role == "user"}
-    offered = {str(each.payload.get("text")) for each in switched.recovered.unanswered}
+    offered = {str(each.payload.get("text")) for each in seated.unanswered}
     if missing := ledger.accepted - asked - offered:
         talk.post("problem", f"accepted, and neither asked nor offered: {missing}", 0)
     for problem in find_faults(repair(thread)):

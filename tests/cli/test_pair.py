@@ -19,7 +19,7 @@ def ask(home: Home, person: str, code: str, name: str | None = None) -> None:
 def test_nobody_asks_on_a_new_clew(home: Home) -> None:
     told = home.clew("pair", "list")
     assert told.exit_code == 0
-    assert "Nobody has asked" in told.stdout
+    assert "There are no guests" in told.stdout
     assert home.json("pair", "list") == {"pairings": []}
 
 

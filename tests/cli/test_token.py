@@ -35,7 +35,7 @@ def test_a_token_without_an_end_is_good_until_it_is_revoked(home: Home) -> None:
     assert "expires_at" not in made["token"]
     revoked = home.clew("token", "revoke", made["token"]["id"])
     assert revoked.exit_code == 0
-    assert "opens nothing any more" in revoked.stdout
+    assert "is revoked" in revoked.stdout
     assert find(home, made["secret"]).revoked_at is not None
     assert "revoked" in home.clew("token", "list").stdout
 

@@ -23,6 +23,7 @@ from clew.memory import MarkdownMemory
 from clew.ports import Clock, Context, Memory, Models, Personalities, Store
 from clew.runtime.cron import CronFile
 from clew.runtime.hooks import Hooks
+from clew.runtime.place.attachment import Attachments
 from clew.runtime.reception import Reception
 from clew.runtime.runtime import Runtime
 from clew.store import open_store
@@ -52,6 +53,8 @@ class FixedParts(NamedTuple):
     context: Context | None = None
     reception: Reception | None = None
     judge: Judge | None = None
+    attachments: Attachments | None = None
+    is_terminal: bool = False
     config_file: Path | None = None
     started_at: int | None = None
 
@@ -66,6 +69,9 @@ class FixedParts(NamedTuple):
     @property
     def clock(self) -> Clock:
         return self.runtime.clock
+
+    def is_running(self, session_id: str) -> bool:
+        return self.runtime.is_running(session_id)
 
     def list_channels(self) -> tuple[ChannelView, ...]:
         return ()

@@ -9,6 +9,7 @@ from clew.core.session import NewSession
 from clew.core.usage import Usage
 from clew.errors import (
     Conflict,
+    Forbidden,
     InvalidInput,
     NotFound,
     PersonalityNotFound,
@@ -156,8 +157,49 @@ async def test_usage_by_session_is_a_page_of_the_dearest_and_says_how_many_there
     assert [row.usage.cost for row in report.rows] == [9, 7, 5]
     assert (report.count, report.total.usage, report.total.turns) == (4, Usage(4, cost=None), 4)
     assert len((await client.usage(by="session")).rows) == 4
-    with pytest.raises(InvalidInput, match=r"limit must be at most 1000 \(it was 1001\)"):
-        await client.usage(by="session", limit=1_001)
+    assert {each.name for each in report.sessions.values()} == {
+        f"(no messages) {row.name[:8]}" for row in report.rows
+    }
+    assert all(each.startswith(named.short_id) for each, named in report.sessions.items())
+    with pytest.raises(InvalidInput, match=r"limit must be at most 100000 \(it was 100001\)"):
+        await client.usage(by="session", limit=100_001)
+
+
+@pytest.mark.parametrize(
+    ("zone", "day"),
+    [
+        ("UTC", "2026-05-01"),
+        ("Pacific/Kiritimati", "2026-05-02"),
+        ("+13:00", "2026-05-02"),
+        ("-1200", "2026-05-01"),
+    ],
+)
+async def test_usage_by_day_is_cut_where_the_caller_is(
+    place: Place, client: Client, zone: str, day: str
+) -> None:
+    session = await place.session()
+    async with hold(place.store, session.id, "test") as lease:
+        noon = 1_777_636_800_000
+        start = StartTurn(turn_id="t1", at=noon)
+        await place.store.record(
+            session.id, lease.epoch, start, AddUsage(usage=Usage(1), turn_id="t1")
+        )
+    assert [row.name for row in (await client.usage(timezone=zone)).rows] == [day]
+
+
+@pytest.mark.parametrize("zone", ["Mars/Base", "+99:99", "../../etc/passwd", "/etc/passwd"])
+async def test_a_time_zone_that_there_is_not_is_told(client: Client, zone: str) -> None:
+    with pytest.raises(InvalidInput, match="There is no time zone"):
+        await client.usage(timezone=zone)
+
+
+async def test_the_numbers_of_the_store_are_for_its_owner(place: Place, client: Client) -> None:
+    await place.talked(client, "hello")
+    stats = await client.stats()
+    assert (stats.sessions, stats.messages) == (1, 2)
+    guest = await place.client("telegram:5", "read")
+    with pytest.raises(Forbidden, match="Only the owner"):
+        await guest.stats()
 
 
 async def test_a_reply_that_failed_is_sent_again_and_one_that_arrived_is_not(

@@ -23,6 +23,7 @@ from clew.api.transport import Live
 from clew.api.usage import UsageReport
 from clew.client import sessions
 from clew.client.client import Client
+from clew.core.stats import StoreStats
 from clew.core.usage import UsageBy
 from clew.errors import InvalidInput
 from clew.store import open_store
@@ -41,7 +42,12 @@ SAMPLES: dict[Any, Any] = {
     Crumb: Crumb(cwd="/a"),
     Upload: Upload(media_type="image/png", data=b"x"),
 }
-LAZY = {"StatusReport": StatusReport, "UsageBy": UsageBy, "UsageReport": UsageReport}
+LAZY = {
+    "StatusReport": StatusReport,
+    "StoreStats": StoreStats,
+    "UsageBy": UsageBy,
+    "UsageReport": UsageReport,
+}
 """Names that `client.client` imports for a type checker only."""
 SET_BY_THE_TRANSPORT = {"chat.send": {"stream"}}
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from clew.client.client import Client
-from clew.core.changes import AddMessage
+from clew.core.changes import AddMessage, EndTurn, StartTurn, UndoTurn
+from clew.core.ids import Purpose
 from clew.core.message import Draft
-from clew.core.resume import Purpose
 from clew.errors import (
     AmbiguousId,
     InvalidCursor,
@@ -262,6 +262,71 @@ async def test_several_that_fit_are_named_with_what_it_takes_to_choose(
     assert all(each.id.startswith(each.short_id) for each in caught.value.sessions)
 
 
+async def test_a_list_counts_the_archived_ones_that_it_leaves_out(
+    place: Place, client: Client
+) -> None:
+    for number in range(3):
+        session = await place.session(f"cli:{number}", platform="cli" if number else "sdk")
+        if number:
+            await client.sessions.update(session.id, archived=True)
+    assert (await client.sessions.list()).archived is None
+    page = await client.sessions.list(limit=0, count_archived=True)
+    assert (page.sessions, page.cursor, page.archived) == ((), None, 2)
+    assert (await client.sessions.list(platform="sdk", count_archived=True)).archived == 0
+    assert (await client.sessions.list(archived=True, count_archived=True)).archived == 0
+
+
+async def test_messages_that_were_taken_back_are_told_from_the_others(
+    place: Place, client: Client
+) -> None:
+    session = await place.session()
+    await say(place, session.id, "one")
+    async with hold(place.store, session.id, "test") as lease:
+        await place.store.record(
+            session.id,
+            lease.epoch,
+            StartTurn(turn_id="t1"),
+            AddMessage(Draft(role="user", content="two"), "t1"),
+            EndTurn(turn_id="t1", status="done"),
+            UndoTurn("t1"),
+        )
+    assert (await client.sessions.messages(session.id)).undone == ()
+    page = await client.sessions.messages(session.id, undone=True)
+    assert (len(page.messages), page.undone) == (2, (2,))
+
+
+async def test_a_search_is_narrowed_by_who_said_it_and_when(place: Place, client: Client) -> None:
+    session = await place.talked(client, "the needle")
+    found = await client.sessions.search("needle", role="user")
+    assert [hit.role for hit in found.hits] == ["user"]
+    assert found.short_ids[session] == session[:8]
+    assert not (await client.sessions.search("needle", until=1)).hits
+    assert (await client.sessions.search("needle", since=1, limit=0)).hits == ()
+    assert (await client.sessions.search("")).hits == ()
+
+
+async def test_all_that_may_be_meant_are_found_by_the_steps_of_the_purpose(
+    place: Place, client: Client
+) -> None:
+    session = await place.session(title="Fix the login")
+    found = await client.sessions.find(session.id[:2], purpose="change")
+    assert [each.id for each in found] == [session.id]
+    with pytest.raises(SessionNotFound):
+        await client.sessions.find("login", purpose="read")
+
+
+async def test_an_export_has_what_the_model_thought_if_asked_for(
+    place: Place, client: Client
+) -> None:
+    session = await place.session()
+    async with hold(place.store, session.id, "test") as lease:
+        thought = {"kind": "thinking", "content": "It may be the cache."}
+        draft = Draft(role="assistant", content="Try again.", parts=(thought,))
+        await place.store.record(session.id, lease.epoch, AddMessage(draft))
+    assert "the cache" not in (await client.sessions.export(session.id)).content
+    assert "the cache" in (await client.sessions.export(session.id, thinking=True)).content
+
+
 async def test_a_preview_is_a_line_for_each_of_the_last_messages(
     place: Place, client: Client
 ) -> None:
@@ -285,7 +350,7 @@ async def test_a_session_that_is_not_there_is_not_found_with_its_id(client: Clie
     assert missing.value.session_id == NOBODY
 
 
-@pytest.mark.parametrize("limit", [0, -1, 201, 10**30])
+@pytest.mark.parametrize("limit", [-1, 201, 10**30])
 async def test_numbers_out_of_range_are_refused(client: Client, limit: int) -> None:
     with pytest.raises(InvalidInput):
         await client.sessions.list(limit=limit)

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import inspect
 
-from clew.api.complaints import WORDS, explain
+from clew.api.complaints import explain
+from clew.api.fields import WORDS
 from clew.api.operation import Operation, read_params
 from clew.api.table import OPERATIONS, get_operation
 from clew.errors import InvalidInput
@@ -29,7 +30,7 @@ A_SESSION = "must be a whole session id, like"
         ("sessions.get", {"id": 5}, f"id {A_SESSION} {ID} (it was 5)"),
         ("sessions.get", {}, "id is missing"),
         ("sessions.list", {"limit": 5000}, "limit must be at most 200 (it was 5000)"),
-        ("sessions.list", {"limit": 0}, "limit must be at least 1 (it was 0)"),
+        ("sessions.list", {"limit": -1}, "limit must be at least 0 (it was -1)"),
         ("sessions.list", {"limit": 10**5000}, "limit must be at most 200"),
         ("sessions.list", {"limit": "many"}, 'limit must be a whole number (it was "many")'),
         ("sessions.list", {"limit": None}, "limit must be a whole number, not null"),

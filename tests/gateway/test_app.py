@@ -247,7 +247,11 @@ async def test_answers_are_what_the_document_says(house: House, admin: str) -> N
     await house.ask("PUT", "/v1/memory/memory", token=admin, json={"content": "tea\n"})
     again = {"text": "Hello", "session": session}
     said = (await house.ask("POST", "/v1/chat", token=admin, json=again)).json()
-    ids = {"queue.wait": said["inbound"], "personalities.get": "default"}
+    ids = {
+        "queue.wait": said["inbound"],
+        "queue.get": said["inbound"],
+        "personalities.get": "default",
+    }
     for operation in OPERATIONS:
         if operation.method != "GET" or operation.answer == "file":
             continue

@@ -98,7 +98,7 @@ def test_doctor_finds_all_well(home: PostgresHome, server: Server, database: str
     assert found["counters"]["what"] == "right for 1 session"
     assert found["search index"]["what"] == "in step, 2 messages"
     assert found["whole index"]["level"] == found["references"]["level"] == "ok"
-    assert found["processes"]["what"] == "nobody else has it open"
+    assert found["processes"]["what"] == "no other process has it open"
     assert found["latency"]["what"].endswith("for one round")
     assert found["notifications"]["what"] == "arrive"
     assert found["durability"]["level"] == "warning"  # the tests' server does not sync

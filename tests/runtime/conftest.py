@@ -7,10 +7,10 @@ turn, to the step. A second handle on the same file is what another process is f
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import UTC
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,8 +24,9 @@ from clew.agent.tools import Tools
 from clew.client.place import locate
 from clew.clock import host_clock
 from clew.core.changes import AddMessage
+from clew.core.commands import Issuer
 from clew.core.delivery import NewInbound
-from clew.core.keys import cli_key
+from clew.core.keys import Place, cli_key
 from clew.core.message import Draft, Message, ToolCall
 from clew.core.session import NewSession, Session
 from clew.core.signals import Committed, Event, TextDelta
@@ -37,9 +38,9 @@ from clew.ports import LiveTurn, Store
 from clew.runtime.commands import run_command
 from clew.runtime.commands.desk import Desk, Reply
 from clew.runtime.hooks import Hooks
-from clew.runtime.resuming import resolve_resume
+from clew.runtime.place.begin import Surface, begin
+from clew.runtime.place.switch import Reason, Switch, Switched, switch
 from clew.runtime.runtime import Runtime, Ticket
-from clew.runtime.seat import Seat
 from clew.store import open_store
 from clew.wiring import open_catalogue
 from tests.patience import PATIENCE
@@ -275,7 +276,7 @@ def runtime(store: Store, actor: Actor, make_runtime: Runtimes) -> Runtime:
     return make_runtime(store, actor)
 
 
-# --- a seat, and the desk around it -----------------------------------------------------------
+# --- a seat -----------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -298,24 +299,60 @@ def directory(tmp_path: Path) -> Path:
     return path
 
 
-Seats = Callable[..., Seat]
+class Seat(Desk, kw_only=True):
+    """A surface at a session, as a test keeps it: what commands work with, and a way to go."""
+
+    async def begin(self) -> Session:
+        self.current = await begin(self.at, self.wanted, previous_id=self.previous_id)
+        return self.current
+
+    async def stop(self) -> bool:
+        return self.current is not None and await self.runtime.stop(self.current.id)
+
+    async def switch(
+        self, target: Session | None, reason: Reason, *, read_only: bool = False
+    ) -> Switched:
+        if target is None:
+            return await self.begin_anew()
+        wanted = Switch(target=target, reason=reason, previous=self.current, read_only=read_only)
+        switched = await switch(self.at, wanted)
+        self.current, self.read_only = switched.session, read_only
+        self.model_name = switched.replacement
+        return switched
+
+
+def sitting(seat: Seat) -> Session:
+    assert seat.current is not None
+    return seat.current
+
+
+def make_seat_of(runtime: Runtime, models: Catalogue, place: Place, home: Path) -> Seat:
+    """A seat of the owner, with all that commands ask for."""
+    store, memory, personalities = runtime.store, MarkdownMemory(home), FilePersonalities()
+    return Seat(
+        at=Surface(runtime=runtime, models=models, place=place, key=cli_key(place.basename)),
+        personalities=personalities,
+        memory=memory,
+        context=ContextParts(
+            catalogue=models,
+            personalities=personalities,
+            toolbox=Tools(store, memory),
+            prompt=SystemPrompt(memory, store, host_clock),
+        ),
+        zone=UTC,
+        issuer=Issuer(role="owner", surface="terminal"),
+    )
+
+
+Seats = Callable[[Runtime], Seat]
 
 
 @pytest.fixture
-async def make_seat(store: Store, models: Catalogue, directory: Path) -> AsyncIterator[Seats]:
-    """Seats that are left at the end, before the store is closed."""
-    made: list[Seat] = []
+def make_seat(models: Catalogue, directory: Path, tmp_path: Path) -> Seats:
+    def make(runtime: Runtime) -> Seat:
+        return make_seat_of(runtime, models, locate(directory), tmp_path / "home")
 
-    def make(runtime: Runtime, **more: Any) -> Seat:
-        place = locate(more.pop("at", directory))
-        given: dict[str, Any] = {"place": place, "key": cli_key(place.basename)}
-        made.append(Seat(runtime, models, **(given | more)))
-        return made[-1]
-
-    yield make
-    for seat in made:
-        with contextlib.suppress(asyncio.CancelledError):
-            await soon(seat.leave())
+    return make
 
 
 @pytest.fixture
@@ -326,37 +363,12 @@ def seat(runtime: Runtime, make_seat: Seats) -> Seat:
 Run = Callable[[str], Awaitable[Reply]]
 
 
-def make_desk(seat: Seat, models: Catalogue, home: Path) -> Desk:
-    store = seat.runtime.store
-    memory = MarkdownMemory(home)
-
-    async def export(session: Session, file: str | None) -> str:
-        return file or f"session-{session.id}.md"
-
-    return Desk(
-        seat=seat,
-        models=models,
-        personalities=FilePersonalities(),
-        memory=memory,
-        context=ContextParts(
-            catalogue=models,
-            personalities=FilePersonalities(),
-            toolbox=Tools(store, memory),
-            prompt=SystemPrompt(memory, store, host_clock),
-        ),
-        resolve=lambda value: resolve_resume(store, value, seat.place, viewer=seat.person),
-        export=export,
-        zone=lambda _at: UTC,
-    )
+async def run_line(seat: Seat, line: str) -> Reply:
+    name, _, rest = line.removeprefix("/").partition(" ")
+    return await soon(run_command(seat, name, rest))
 
 
 @pytest.fixture
-def run(seat: Seat, models: Catalogue, tmp_path: Path) -> Run:
+def run(seat: Seat) -> Run:
     """Run a command line at the seat."""
-    desk = make_desk(seat, models, tmp_path / "home")
-
-    async def run_line(line: str) -> Reply:
-        name, _, rest = line.removeprefix("/").partition(" ")
-        return await soon(run_command(desk, name, rest))
-
-    return run_line
+    return partial(run_line, seat)

@@ -12,18 +12,18 @@ from typing import Any
 
 from clew.client.place import locate
 from clew.config import load
+from clew.core.commands import Issuer
 from clew.core.session import Session, SessionFilter
 from clew.core.turn import Turn
 from clew.core.usage import Usage, UsageBy
 from clew.ports import Store
 from clew.runtime.commands import run_command
-from clew.runtime.commands.desk import Desk, Reply
-from clew.runtime.resuming import resolve_resume
+from clew.runtime.commands.desk import Reply
+from clew.runtime.place.begin import Surface
 from clew.runtime.runtime import Ticket
-from clew.runtime.seat import Seat
 from clew.wiring import House, open_configured_store
 from tests.patience import PATIENCE
-from tests.runtime.conftest import soon, until
+from tests.runtime.conftest import Seat, soon, until
 
 BY: tuple[UsageBy, ...] = ("day", "model", "session", "platform")
 
@@ -31,17 +31,16 @@ BY: tuple[UsageBy, ...] = ("day", "model", "session", "platform")
 class Room:
     """Somebody at a seat, and everything around them."""
 
-    def __init__(self, folder: Path, store: Store, house: House, seat: Seat, desk: Desk) -> None:
+    def __init__(self, folder: Path, store: Store, house: House, seat: Seat) -> None:
         self.folder = folder
         self.store = store
         self.house = house
         self.seat = seat
-        self.desk = desk
 
     @property
     def session(self) -> Session:
-        assert self.seat.session is not None
-        return self.seat.session
+        assert self.seat.current is not None
+        return self.seat.current
 
     async def say(self, text: str) -> Turn:
         """A turn, and what comes after it."""
@@ -52,7 +51,7 @@ class Room:
     async def run(self, line: str) -> Reply:
         """A command, and the turn that it begins."""
         name, _, rest = line.removeprefix("/").partition(" ")
-        reply = await soon(run_command(self.desk, name, rest))
+        reply = await soon(run_command(self.seat, name, rest))
         if reply.ticket is not None:
             await _ended(reply.ticket)
             await soon(self.house.runtime.join(self.session.id))
@@ -127,24 +126,16 @@ async def room(
     store = await open_configured_store(loaded)
     house = House(loaded, store)
     place = locate(work)
-    seat = Seat(house.runtime, house.models, place=place, key="cli:room")
-
-    async def export(_session: Session, _file: str | None) -> str:
-        raise NotImplementedError
-
-    desk = Desk(
-        seat=seat,
-        models=house.models,
+    seat = Seat(
+        at=Surface(runtime=house.runtime, models=house.models, place=place, key="cli:room"),
         personalities=house.personalities,
         memory=house.memory,
         context=house.context,
-        resolve=lambda value: resolve_resume(store, value, place, viewer=seat.person),
-        export=export,
-        zone=lambda _at: UTC,
+        zone=UTC,
+        issuer=Issuer(role="owner", surface="terminal"),
     )
     try:
-        yield Room(folder, store, house, seat, desk)
+        yield Room(folder, store, house, seat)
     finally:
-        await asyncio.wait_for(seat.leave(), PATIENCE)
         await house.close()
         await store.close()

@@ -7,32 +7,28 @@ from typing import Any
 
 import pytest
 
-from clew.core.session import Session
 from clew.errors import ClewError, TurnFailed
 from clew.ports import LiveTurn, Store
 from clew.runtime.attempts import STEP, find_end, find_last, find_undone
 from clew.runtime.commands.desk import Reply
-from clew.runtime.seat import Seat
 from clew.store.sqlite.store import SqliteStore
 from tests.runtime.conftest import (
     Actor,
     Held,
     Run,
+    Seat,
     added,
     ended,
     failing,
+    inbound,
     read,
     saying,
+    sitting,
     soon,
     using_a_tool,
 )
 
 FAILURE = TurnFailed("The model is away.")
-
-
-def sitting(seat: Seat) -> Session:
-    assert seat.session is not None
-    return seat.session
 
 
 async def retry(run: Run) -> None:
@@ -47,11 +43,11 @@ async def test_undo_takes_a_turn_with_all_its_rows(
     actor.scenes += [saying("first"), using_a_tool()]
     await ended(await seat.say("one"))
     await ended(await seat.say("two"))
-    assert len(await read(store, seat.session)) == 6
+    assert len(await read(store, seat.current)) == 6
     reply = await run("/undo")
     assert not reply.is_error
     assert '"two" (4 messages)' in reply.text
-    assert await read(store, seat.session) == ["user: one", "assistant: first"]
+    assert await read(store, seat.current) == ["user: one", "assistant: first"]
     assert sitting(seat).message_count == 2
 
 
@@ -60,14 +56,14 @@ async def test_undo_goes_back_turn_by_turn_and_redo_comes_forward_in_order(
 ) -> None:
     for text in ("one", "two", "three"):
         await ended(await seat.say(text))
-    whole = await read(store, seat.session)
+    whole = await read(store, seat.current)
     for left in (4, 2, 0):
         await run("/undo")
-        assert await read(store, seat.session) == whole[:left]
+        assert await read(store, seat.current) == whole[:left]
     assert (await run("/undo")).is_error
     for back in (2, 4, 6):
         await run("/redo")
-        assert await read(store, seat.session) == whole[:back]
+        assert await read(store, seat.current) == whole[:back]
     assert (await run("/redo")).is_error
 
 
@@ -79,7 +75,7 @@ async def test_there_is_nothing_to_redo_after_a_new_message(
     await ended(await seat.say("two"))
     reply = await run("/redo")
     assert (reply.is_error, reply.text) == (True, "There is nothing to bring back.")
-    assert await read(store, seat.session) == ["user: two", "assistant: ok"]
+    assert await read(store, seat.current) == ["user: two", "assistant: ok"]
 
 
 async def test_retry_of_a_failed_turn_goes_on_without_saying_it_twice(
@@ -88,7 +84,7 @@ async def test_retry_of_a_failed_turn_goes_on_without_saying_it_twice(
     actor.scenes += [failing(FAILURE), saying("answer")]
     await ended(await seat.say("hello"))
     await retry(run)
-    assert await read(store, seat.session) == ["user: hello", "assistant: answer"]
+    assert await read(store, seat.current) == ["user: hello", "assistant: answer"]
     states = [turn.status for turn in await store.list_turns(sitting(seat).id)]
     assert states == ["failed", "done"]
 
@@ -109,7 +105,7 @@ async def test_retry_of_a_stopped_turn_keeps_what_its_tools_did(
     await seat.stop()
     await ended(ticket)
     await retry(run)
-    assert await read(store, seat.session) == [
+    assert await read(store, seat.current) == [
         "user: hello",
         "assistant: looking",
         "assistant: answer",
@@ -120,9 +116,11 @@ async def test_retry_of_a_good_turn_takes_its_place(
     store: Store, seat: Seat, actor: Actor, run: Run
 ) -> None:
     actor.scenes += [using_a_tool("first"), saying("second")]
-    await ended(await seat.say("hello", parts=({"type": "file", "name": "a"},)))
+    payload = {"text": "hello", "parts": [{"type": "file", "name": "a"}]}
+    new = inbound(await seat.begin(), "hello", payload=payload)
+    await ended(await seat.runtime.accept(new))
     await retry(run)
-    assert await read(store, seat.session) == ["user: hello", "assistant: second"]
+    assert await read(store, seat.current) == ["user: hello", "assistant: second"]
     user = (await store.get_messages(sitting(seat).id))[0]
     assert user.parts == ({"type": "file", "name": "a"},)
 
@@ -135,9 +133,9 @@ async def test_undo_after_a_retry_takes_both_turns(
     await ended(await seat.say("two"))
     await retry(run)
     await run("/undo")
-    assert await read(store, seat.session) == ["user: one", "assistant: before"]
+    assert await read(store, seat.current) == ["user: one", "assistant: before"]
     await run("/redo")
-    assert await read(store, seat.session) == [
+    assert await read(store, seat.current) == [
         "user: one",
         "assistant: before",
         "user: two",
@@ -152,10 +150,10 @@ async def test_undo_after_a_retry_of_a_good_turn_takes_the_exchange_back_whole(
     await ended(await seat.say("hello"))
     await retry(run)
     await run("/undo")
-    assert await read(store, seat.session) == []
+    assert await read(store, seat.current) == []
     # What comes back is what was taken back, not what the retry had replaced.
     await run("/redo")
-    assert await read(store, seat.session) == ["user: hello", "assistant: second"]
+    assert await read(store, seat.current) == ["user: hello", "assistant: second"]
     assert (await run("/redo")).is_error
 
 
@@ -172,7 +170,7 @@ async def test_nothing_is_taken_back_or_tried_while_a_turn_runs(
     assert "A turn is running" in reply.text
     held.go_on.set()
     await ended(ticket)
-    assert len(await read(store, seat.session)) == 4
+    assert len(await read(store, seat.current)) == 4
 
 
 @pytest.mark.parametrize("line", ["/undo", "/redo", "/retry"])
@@ -191,12 +189,12 @@ async def test_a_fork_undoes_what_it_inherited_without_touching_its_parent(
     await run("/fork")
     assert sitting(seat).id != parent.id
     await run("/undo")
-    assert await read(store, seat.session) == ["user: one", "assistant: ok"]
+    assert await read(store, seat.current) == ["user: one", "assistant: ok"]
     await run("/undo")
-    assert await read(store, seat.session) == []
+    assert await read(store, seat.current) == []
     assert len(await read(store, parent)) == 4
     await run("/redo")
-    assert await read(store, seat.session) == ["user: one", "assistant: ok"]
+    assert await read(store, seat.current) == ["user: one", "assistant: ok"]
 
 
 async def test_an_exchange_of_many_messages_is_found_whole(
@@ -232,10 +230,10 @@ async def test_retry_runs_a_message_whose_turn_could_not_even_begin(
     await store._db.write(refuse)
     with pytest.raises(ClewError):
         await ended(await seat.say("two"))
-    assert await read(store, seat.session) == ["user: one", "assistant: ok"]
+    assert await read(store, seat.current) == ["user: one", "assistant: ok"]
     await store._db.write(lambda connection: connection.execute("DROP TRIGGER refuse"))
     await retry(run)
-    assert await read(store, seat.session) == [
+    assert await read(store, seat.current) == [
         "user: one",
         "assistant: ok",
         "user: two",

@@ -38,7 +38,6 @@ from tests.runtime.conftest import (
     added,
     ended,
     inbound,
-    make_desk,
     saying,
     soon,
     until,
@@ -517,16 +516,16 @@ async def test_an_answer_after_the_hour_of_the_reset_is_still_one(
 
 
 async def test_of_two_answers_at_the_same_time_one_counts_and_the_other_is_told(
-    room: Room, actor: Actor, models: Catalogue, tmp_path: Path, make_seat: Seats
+    room: Room, actor: Actor, make_seat: Seats
 ) -> None:
     actor.scenes.append(asking := Asking())
     receipt = await room.ask()
     session = await room.front.store.get_session(receipt.session_id or "")
     desks = []
     for reply_to in (None, incoming("/deny").reply_to):
-        seat = make_seat(room.front.runtime, holds=False, reply_to=reply_to)
-        seat.be_at(session)
-        desks.append(make_desk(seat, models, tmp_path / "home"))
+        seat = make_seat(room.front.runtime)
+        seat.current, seat.reply_to = session, reply_to
+        desks.append(seat)
 
     one, two = await soon(
         asyncio.gather(run_command(desks[0], "approve", ""), run_command(desks[1], "deny", ""))
@@ -542,13 +541,13 @@ async def test_of_two_answers_at_the_same_time_one_counts_and_the_other_is_told(
 
 
 async def test_who_is_not_the_owner_gives_no_answer_at_a_seat_either(
-    room: Room, actor: Actor, models: Catalogue, tmp_path: Path, make_seat: Seats
+    room: Room, actor: Actor, make_seat: Seats
 ) -> None:
     actor.scenes.append(Asking())
     receipt = await room.ask()
-    seat = make_seat(room.front.runtime, holds=False, person="telegram:7")
-    seat.be_at(await room.front.store.get_session(receipt.session_id or ""))
-    desk = make_desk(seat, models, tmp_path / "home")
+    desk = make_seat(room.front.runtime)
+    desk.at = msgspec.structs.replace(desk.at, person="telegram:7")
+    desk.current = await room.front.store.get_session(receipt.session_id or "")
 
     for name in ("approve", "deny"):
         reply = await soon(run_command(desk, name, ""))

@@ -14,31 +14,26 @@ from clew.core.commands import ALIASES, COMMANDS
 from clew.core.message import Draft
 from clew.core.models import EMBEDDED
 from clew.core.notes import Todo
-from clew.core.session import NewSession, Session, SessionEdit, SessionFacts
+from clew.core.session import NewSession, SessionEdit, SessionFacts
 from clew.core.usage import Usage
 from clew.memory import MarkdownMemory
 from clew.ports import LiveTurn, Store
 from clew.runtime.commands import FUNCTIONS, check_functions, run_command
 from clew.runtime.runtime import Runtime
-from clew.runtime.seat import Seat
 from tests.runtime.conftest import (
     Actor,
     Held,
     Run,
     Runtimes,
+    Seat,
     Seats,
     added,
     ended,
-    make_desk,
     read,
+    sitting,
     soon,
     until,
 )
-
-
-def sitting(seat: Seat) -> Session:
-    assert seat.session is not None
-    return seat.session
 
 
 @pytest.fixture
@@ -116,7 +111,7 @@ async def test_new_begins_with_the_next_message(
     assert not reply.is_error
     assert reply.switched is not None
     assert reply.switched.previous_id == old.id
-    assert talked.session is None
+    assert talked.current is None
     assert (await store.stats()).sessions == 1
 
 
@@ -126,7 +121,7 @@ async def test_new_with_a_message_says_it_there(store: Store, talked: Seat, run:
     assert reply.ticket is not None
     await ended(reply.ticket)
     assert sitting(talked).id != old.id
-    assert (await read(store, talked.session))[0] == "user: and now this"
+    assert (await read(store, talked.current))[0] == "user: and now this"
 
 
 async def test_resume_alone_lets_the_person_choose_among_all(talked: Seat, run: Run) -> None:
@@ -203,7 +198,7 @@ async def test_a_fork_that_a_hook_refuses_leaves_no_branch(
     hooks = {"session_before_switch": [str(program)]}
     seat = make_seat(make_runtime(store, Actor(), hooks=hooks))
     await ended(await seat.say("hello"))
-    reply = await soon(run_command(make_desk(seat, models, tmp_path), "fork", ""))
+    reply = await soon(run_command(seat, "fork", ""))
     assert reply.is_error
     assert "not now" in reply.text
     assert (await store.stats()).sessions == 1
@@ -266,20 +261,6 @@ async def test_search_shows_no_control_characters(store: Store, seat: Seat, run:
 
 async def test_search_without_words_is_refused(run: Run) -> None:
     assert (await run("/search")).is_error
-
-
-async def test_export_names_the_file(talked: Seat, run: Run) -> None:
-    assert (await run("/export out.md")).text == "The session is now in out.md."
-    assert sitting(talked).id in (await run("/export")).text
-
-
-async def test_export_without_a_session_is_refused(run: Run) -> None:
-    assert (await run("/export")).is_error
-
-
-@pytest.mark.parametrize("name", ["exit", "quit"])
-async def test_exit_leaves(run: Run, name: str) -> None:
-    assert (await run(f"/{name}")).leave
 
 
 # --- turns (what they take back is in test_attempts) ------------------------------------------
@@ -404,7 +385,7 @@ async def test_personality_is_shown_and_changed_and_the_thread_stays(
     assert reply.text.endswith("The thread stays.")
     assert "* coach" in (await run("/personality")).text
     assert (await store.get_session(sitting(talked).id)).personality == "coach"
-    assert len(await read(store, talked.session)) == 2
+    assert len(await read(store, talked.current)) == 2
 
 
 async def test_an_unknown_personality_is_refused_with_the_list(
@@ -576,7 +557,7 @@ async def test_a_session_that_is_only_looked_at_can_be_forked(
     await talked.switch(sitting(talked), "resume", read_only=True)
     assert not (await run("/fork")).is_error
     await ended(await talked.say("go on"))
-    assert len(await read(store, talked.session)) == 4
+    assert len(await read(store, talked.current)) == 4
 
 
 async def test_what_another_process_has_leased_is_not_undone(
@@ -585,6 +566,6 @@ async def test_what_another_process_has_leased_is_not_undone(
     lease = await other.acquire_lease(sitting(talked).id, other.identity)
     reply = await run("/undo")
     assert reply.is_error
-    assert len(await read(store, talked.session)) == 2
+    assert len(await read(store, talked.current)) == 2
     await other.append(sitting(talked).id, lease.epoch, Draft(role="user", content="there"))
     await other.release_lease(lease)

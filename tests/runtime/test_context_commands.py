@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
-from clew.agent.models.catalogue import Catalogue
 from clew.clock import host_clock
 from clew.core.changes import AddMessage, AddUsage
 from clew.core.message import Draft
@@ -21,15 +19,14 @@ from clew.runtime.commands import run_command
 from clew.runtime.commands.desk import Desk
 from clew.runtime.hooks import Hooks
 from clew.runtime.runtime import Runtime
-from clew.runtime.seat import Seat
 from tests.runtime.conftest import (
     Actor,
     Rules,
+    Seat,
     Seats,
     ended,
     failing,
     inbound,
-    make_desk,
     saying,
     soon,
     until,
@@ -63,8 +60,8 @@ async def seat(runtime: Runtime, make_seat: Seats) -> Seat:
 
 
 @pytest.fixture
-def desk(seat: Seat, models: Catalogue, tmp_path: Path) -> Desk:
-    return make_desk(seat, models, tmp_path / "home")
+def desk(seat: Seat) -> Desk:
+    return seat
 
 
 async def begun(seat: Seat, store: Store, turns: int, tokens: int = 1_000) -> Session:

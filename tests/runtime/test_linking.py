@@ -15,10 +15,9 @@ from clew.core.session import NewSession, Session
 from clew.errors import InvalidInput
 from clew.ports import Store
 from clew.runtime.linking import CODE_MS, LINK, TRIES, link, offer_link, redeem_link
-from clew.runtime.seat import Seat
 from clew.store import open_store
 from clew.testing.clock import DAY
-from tests.runtime.conftest import Actor, Run, soon
+from tests.runtime.conftest import Actor, Run, Seat, soon
 from tests.runtime.receiving import NOON, Front, Opener, opener
 
 MAIN = "agent:main:main"

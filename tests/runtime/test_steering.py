@@ -18,7 +18,6 @@ from clew.core.turn import Turn
 from clew.ports import LiveTurn, Store
 from clew.runtime.recovery import recover
 from clew.runtime.runtime import Runtime, Ticket
-from clew.runtime.seat import Seat
 from clew.store import open_store
 from clew.wiring import House
 from tests.runtime.conftest import (
@@ -27,6 +26,7 @@ from tests.runtime.conftest import (
     Held,
     Run,
     Runtimes,
+    Seat,
     added,
     collect,
     ended,
@@ -376,11 +376,11 @@ async def test_undo_takes_back_all_of_a_steered_turn_and_redo_brings_it_back(
 ) -> None:
     await ended(await seat.say("zero"))
     await steered(seat, actor, run)
-    before = await read(store, seat.session)
+    before = await read(store, seat.current)
     assert (await run("/undo")).text == 'Took back "one" (5 messages). /redo brings it back.'
-    assert await read(store, seat.session) == ["user: zero", "assistant: ok"]
+    assert await read(store, seat.current) == ["user: zero", "assistant: ok"]
     assert (await run("/redo")).text == 'Brought back "one" (5 messages).'
-    assert await read(store, seat.session) == before
+    assert await read(store, seat.current) == before
 
 
 async def test_retry_says_all_of_it_again(store: Store, seat: Seat, actor: Actor, run: Run) -> None:
@@ -388,7 +388,7 @@ async def test_retry_says_all_of_it_again(store: Store, seat: Seat, actor: Actor
     ticket = (await run("/retry")).ticket
     assert ticket is not None
     await ended(ticket)
-    assert await read(store, seat.session) == ["user: one", "user: two", "assistant: ok"]
+    assert await read(store, seat.current) == ["user: one", "user: two", "assistant: ok"]
 
 
 # --- /queue and /stop -------------------------------------------------------------------------
@@ -461,7 +461,7 @@ async def test_stop_clears_the_queue_and_says_how_many(
     assert (await run("/stop")).text == "Stopped. Took back 1 waiting message."
     assert (await ended(ticket)).status == "aborted"
     assert (await run("/stop")).text == "Nothing is running."
-    assert await read(store, seat.session) == ["user: one"]
+    assert await read(store, seat.current) == ["user: one"]
 
 
 # --- with the agent itself --------------------------------------------------------------------

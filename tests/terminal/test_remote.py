@@ -16,11 +16,10 @@ import pytest
 from textual.pilot import Pilot
 
 from clew.cli.app import App as Command
-from clew.cli.reaching import Address, sit_there
-from clew.cli.talking import Choice, Parts
-from clew.terminal.entrance import Entrance, Flags
+from clew.cli.talking import Choice, Parts, conversation
 from clew.terminal.screen.app import ChatApp, Start
 from clew.terminal.screen.history import History, history_file
+from clew.terminal.startup import Flags
 from tests.cli.conftest import Home
 from tests.cli.gateways import GatewayProcess, run_gateway
 from tests.cli.screens import FullScreen, Terminal
@@ -514,23 +513,21 @@ class Screens:
         monkeypatch.chdir(work(self.home))
         command = Command()
         command.configure(home=str(self.home.path), store=None, file=None, verbose=False)
-        address = Address(self.gateway.url, self.gateway.token)
         async with AsyncExitStack() as stack:
-            how = sit_there(command, Choice(), address, holds=True, attended=True)
+            how = conversation(command, Choice(), holds=True, attended=True)
             parts = await stack.enter_async_context(how)
-            assert parts is not None
             app = await self._sit(parts, Flags(**flags))
             pilot: Pilot[int] = await stack.enter_async_context(app.run_test(size=(100, 30)))
             stack.push_async_callback(app.wind_up)
             async with asyncio.timeout(PATIENCE):
                 await app.is_there.wait()
-            yield Chat(app, pilot, parts.store, None)  # type: ignore[arg-type]  # no house here
+            yield Chat(app, pilot, None, None)  # type: ignore[arg-type]  # they are elsewhere
 
     async def _sit(self, parts: Parts, flags: Flags) -> ChatApp:
-        entrance = Entrance(parts.desk, Nobody())
-        opening, _ = await entrance.open(flags, parts.current, parts.breadcrumb)
+        startup = parts.start_up(Nobody())
+        opening, _ = await startup.open(flags, parts.located.session, parts.breadcrumb)
         history = History(history_file(self.home.path, "owner"))
-        return ChatApp(parts.desk, entrance, Start(opening=opening, settles=0), history)
+        return ChatApp(parts.seat, startup, Start(opening=opening, settles=0), history)
 
 
 @pytest.fixture
@@ -639,8 +636,8 @@ async def test_a_screen_outlives_its_gateway(home: Home, monkeypatch: pytest.Mon
         await chat.say("once more")
         await chat.sees("You said: once more")
         await chat.is_idle()
-        messages = await chat.store.get_messages(chat.session.id)
-        assert [each.content for each in messages] == [
+        page = await chat.seat.client.sessions.messages(chat.session.id)
+        assert [each.content for each in page.messages] == [
             "hello", "You said: hello", "once more", "You said: once more",
         ]  # fmt: skip
 

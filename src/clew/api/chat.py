@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
-from clew.api.complaints import WORDS
-from clew.api.fields import _END, Key, SessionId
+from clew.api.fields import _END, WORDS, Key, SessionId, Word
 from clew.api.operation import Params, row
 from clew.api.sessions import Stopped, StopSession
 
@@ -41,7 +40,9 @@ class SendChat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     With an `idempotency_key` a second delivery is the first one. `stream` answers with events
     until the message is answered. `attended`: the owner is there to answer for tools; else those
-    that need a word are refused at once.
+    that need a word are refused at once. `platform`: "cli" for what the owner says in a terminal,
+    in place of the API's own. `model` is used in place of the session's own, if that is not
+    configured any more.
     """
 
     text: Annotated[str, Meta(max_length=MAX_TEXT)]
@@ -51,6 +52,8 @@ class SendChat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     idempotency_key: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
     stream: bool = False
     attended: bool = True
+    platform: Literal["cli"] | None = None
+    model: Word | None = None
 
 
 # --- talking ----------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from clew.api.fields import Key, SessionId
+from clew.api.fields import Key, SessionId, Word
 from clew.api.operation import Params, row
 from clew.api.seats import Standing, Wanted
 from clew.api.sessions import SessionView
@@ -18,7 +18,8 @@ class RunCommand(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A line that begins with a slash, the session it is about, and where it was typed.
 
     `wanted` is what was set before there is a session. `read_only`: the caller only looks at the
-    session, so that what would change it is refused.
+    session, so that what would change it is refused. `attended`: the owner is there to answer for
+    tools. `model` is used in place of the session's own, if that is not configured any more.
     """
 
     line: Annotated[str, Meta(min_length=1, max_length=100_000)]
@@ -27,6 +28,8 @@ class RunCommand(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     where: Standing | None = None
     wanted: Wanted | None = None
     read_only: bool = False
+    attended: bool = True
+    model: Word | None = None
 
 
 class CommandReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,8 +37,9 @@ class CommandReply(msgspec.Struct, frozen=True, kw_only=True):
 
     `session` is the one that the caller is at now; `switched` if that is another than before (None:
     a new one, with the next message). `pick`: choose one of these, or of all if it is empty.
-    `open`: this one was meant; switch to it. `begins`: a turn comes of it. `wanted`: where there is
-    no session, what the next one will be like now.
+    `open`: this one was meant; switch to it. `begins`: a turn comes of it; `answers` is the message
+    of the inbox that it answers, if there is one. `wanted`: where there is no session, what the
+    next one will be like now.
     """
 
     text: str = ""
@@ -45,6 +49,7 @@ class CommandReply(msgspec.Struct, frozen=True, kw_only=True):
     pick: tuple[SessionView, ...] | None = None
     open: SessionView | None = None
     begins: bool = False
+    answers: str | None = None
     wanted: Wanted | None = None
 
 

@@ -14,11 +14,8 @@ from typing import Any, Final
 import msgspec
 from msgspec import inspect
 
+from clew.api.fields import WORDS
 from clew.core.text import cut, strip_controls
-
-WORDS: Final = "words"
-"""In the `extra` of a type: what a value of it must be, as in "must be …"."""
-
 
 SHOWN: Final = 60
 

@@ -1,4 +1,4 @@
-"""Jobs that run by the clock."""
+"""Jobs that run on a schedule."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clew.core.keys import MAX_KEY
 
 
 class AddJob(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A job that runs by the clock. `session` is `isolated`, `fixed`, or a key.
+    """A job that runs on a schedule. `session` is `isolated`, `fixed`, or a key.
 
     `schedule` has five fields, or says `every 2h`. `deliver_to` is a channel and an id there.
     """
@@ -36,7 +36,7 @@ class OneJob(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class JobList(msgspec.Struct, frozen=True):
-    """The jobs that run by the clock, by name."""
+    """The jobs, by name."""
 
     jobs: tuple[CronJob, ...]
 

@@ -6,9 +6,12 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from clew.api.complaints import WORDS
 from clew.core.keys import MAX_KEY
 from clew.core.session import MAX_TITLE
+
+WORDS: Final = "words"
+"""In the `extra` of a type: what a value of it must be, as in "must be …"."""
+
 
 # --- what parameters are made of --------------------------------------------------------------
 _LAST: Final = 2**53 - 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from typing import Final
 
 from clew.api.frames import (
     ErrorFrame,
@@ -21,15 +20,16 @@ from clew.api.problems import problem_of
 from clew.api.sessions import ListedSession
 from clew.core.signals import Event, TurnEnded, TurnStarted
 from clew.errors import ClewError
+from clew.runtime.bus import BACKLOG
 from clew.runtime.watching import find_newest
-
-BACKLOG: Final = 256
-"""Frames that wait for a slow reader. What does not fit is a gap: hints are lost, and messages are
-found in the store."""
 
 
 class LocalLive:
-    """`Live` over the runtime's own watch."""
+    """`Live` over the runtime's own watch.
+
+    What does not fit into the backlog of a slow reader is a gap: hints are lost, and messages are
+    found in the store.
+    """
 
     def __init__(self, parts: Parts, caller: Caller) -> None:
         self._parts = parts

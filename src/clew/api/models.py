@@ -6,8 +6,15 @@ from typing import Final
 
 import msgspec
 
-from clew.api.operation import NoParams, row
+from clew.api.fields import Word
+from clew.api.operation import NoParams, Params, row
 from clew.core.models import ModelInfo
+
+
+class GetModel(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A model by its name; without one, the one that answers where none was chosen."""
+
+    name: Word | None = None
 
 
 class ModelList(msgspec.Struct, frozen=True):
@@ -23,4 +30,8 @@ LIST: Final = row(
     "models.list", "GET", "models", "read", NoParams, ModelList,
     "List the models.",
 )  # fmt: skip
-ROWS: Final = (LIST,)
+GET: Final = row(
+    "models.get", "GET", "model", "read", GetModel, ModelInfo,
+    "Get what is known of a model.",
+)  # fmt: skip
+ROWS: Final = (LIST, GET)

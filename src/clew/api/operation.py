@@ -12,7 +12,6 @@ from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
-from clew.api.complaints import explain
 from clew.core.tokens import Scope
 from clew.errors import InvalidInput
 
@@ -117,5 +116,7 @@ def read_params(operation: Operation[P, R], values: Mapping[str, Any], *, strict
     try:
         return msgspec.convert(dict(values), operation.takes, strict=strict)
     except msgspec.ValidationError as error:
+        from clew.api.complaints import explain  # noqa: PLC0415  # only where something is wrong
+
         told = explain(error, operation.takes, values)
         raise InvalidInput(f"{told}. Nothing was changed.") from error

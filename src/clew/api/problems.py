@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from functools import cache
-from http import HTTPStatus
 from typing import Any, Final, get_type_hints
 
 import msgspec
@@ -60,6 +59,8 @@ def status_of(error: ClewError) -> int:
 
 def problem_of(error: ClewError) -> Problem:
     """An error as a document."""
+    from http import HTTPStatus  # noqa: PLC0415  # a list of sessions does not wait for it
+
     status = status_of(error)
     return Problem(
         title=HTTPStatus(status).phrase,

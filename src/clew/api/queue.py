@@ -7,7 +7,8 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from clew.api.fields import RowId, SessionId
+from clew.api.chat import Accepted
+from clew.api.fields import RowId, SessionId, Word
 from clew.api.operation import Params, row
 from clew.core.delivery import Inbound
 from clew.core.turn import Turn
@@ -44,6 +45,33 @@ class QueuedView(msgspec.Struct, frozen=True):
     text: str
     status: str
     received_at: int
+
+
+class GetQueued(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The message that `chat.send` has accepted."""
+
+    id: RowId
+
+
+class RunQueued(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A message that waits, and that no process is at: a terminal's, after a crash.
+
+    `attended` and `model` as for `chat.send`.
+    """
+
+    id: RowId
+    attended: bool = True
+    model: Word | None = None
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What became of a message: `turn` is the one that answers it, running or over.
+
+    Where a restart has cut the turn off, it is the one that goes on with it.
+    """
+
+    message: QueuedView
+    turn: Turn | None = None
 
 
 class QueueList(msgspec.Struct, frozen=True):
@@ -93,6 +121,14 @@ DROP: Final = row(
     "queue.drop", "POST", "queue", "write", DropQueue, Dropped,
     "Take back the messages that wait in a session.",
 )  # fmt: skip
+GET: Final = row(
+    "queue.get", "GET", "queue/{id}", "read", GetQueued, Outcome,
+    "Get a message that was sent, and the turn that answers it.",
+)  # fmt: skip
+RUN: Final = row(
+    "queue.run", "POST", "queue/{id}/run", "chat", RunQueued, Accepted,
+    "Run a message that waits and that no process is at.", status=202,
+)  # fmt: skip
 WAIT: Final = row(
     "queue.wait", "GET", "queue/{id}/answer", "read", WaitForAnswer, Waited,
     "Wait until the turn that answers a message is over.",
@@ -100,5 +136,7 @@ WAIT: Final = row(
 ROWS: Final = (
     LIST,
     DROP,
+    GET,
+    RUN,
     WAIT,
 )

@@ -5,20 +5,30 @@ A terminal says where it is; what is decided is `runtime`'s.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta
 
-from clew.api.fields import _WHOLE, Directory, Key, Moment, Number, RowId, SessionId, Title, Word
+from clew.api.fields import (
+    _WHOLE,
+    Directory,
+    Key,
+    Line,
+    Moment,
+    Number,
+    RowId,
+    SessionId,
+    Title,
+    Word,
+)
 from clew.api.operation import Params, row
 from clew.api.sessions import SessionView
 from clew.core.delivery import Inbound
 from clew.core.keys import Identity, Place
-from clew.core.models import Mode, Thinking
-from clew.core.session import SendPolicy
-from clew.core.turn import Turn
+from clew.core.models import Mode, ModelInfo, Thinking
+from clew.core.session import SendPolicy, SessionEdit
+from clew.core.turn import Attachment, Turn
 
 Waiting = Annotated[tuple[RowId, ...], Meta(max_length=1_000)]
 
@@ -85,10 +95,16 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     send_policy: SendPolicy | None = None
 
 
-def read_wanted(settings: Mapping[str, Any]) -> Wanted:
-    """What was set, out of the names and values that a seat keeps."""
-    names = (name for name in Wanted.__struct_fields__ if settings.get(name) is not None)
-    return Wanted(**{name: settings[name] for name in names})
+def edit_of(wanted: Wanted | BeginSession) -> SessionEdit:
+    """What was chosen, as a change to the session that is to come."""
+    given = {name: getattr(wanted, name) for name in Wanted.__struct_fields__}
+    return SessionEdit(**{name: value for name, value in given.items() if value})
+
+
+def wanted_of(edit: SessionEdit) -> Wanted:
+    """The same the other way round."""
+    given = {name: getattr(edit, name) for name in Wanted.__struct_fields__}
+    return Wanted(**{name: value for name, value in given.items() if value not in (UNSET, None)})
 
 
 # --- sitting down -----------------------------------------------------------------------------
@@ -119,7 +135,7 @@ class BeginSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True
     """A new session of a place, with what was chosen for it before there was one.
 
     `resets`: only if it is time to begin afresh after `previous`, with what was chosen there; else
-    that one goes on.
+    that one goes on. `transcript_path`: the file, where the sessions are kept, that it goes to.
     """
 
     where: Standing
@@ -134,6 +150,7 @@ class BeginSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True
     send_policy: SendPolicy | None = None
     previous: SessionId | None = None
     resets: bool = False
+    transcript_path: Line | None = None
 
 
 class SwitchSeat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -142,7 +159,8 @@ class SwitchSeat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     `forks`: to a branch of it, with this title. `moves`: it belongs to this place from now on.
     `stops`: the turn that runs in `previous` is the caller's, and is aborted; `waiting` are the
     caller's messages behind it, which then stay in the inbox. `returns`: the person has named the
-    session, so it goes on, however old it is.
+    session, so it goes on, however old it is. `model` is the one that the terminal used until now:
+    it stays where the session's own is not configured any more.
     """
 
     where: Standing
@@ -157,14 +175,23 @@ class SwitchSeat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     stops: bool = False
     waiting: Waiting = ()
     title: Title | None = None
+    model: Word | None = None
 
 
 class Seated(msgspec.Struct, frozen=True):
-    """Where the terminal is now, and what there is to say about it."""
+    """Where the terminal is now, and what there is to say about it.
+
+    `model` is the one that answers next; `replacement` its name, if it is used in place of the
+    session's own, which is not configured any more. `taken_over`: the dead process that had the
+    session open.
+    """
 
     session: SessionView | None
     previous_id: str | None
     reason: Reason
+    model: ModelInfo
+    replacement: str | None = None
+    taken_over: Attachment | None = None
     interrupted: tuple[Turn, ...] = ()
     unanswered: tuple[Inbound, ...] = ()
     notices: tuple[str, ...] = ()

@@ -7,14 +7,15 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from clew.api.complaints import WORDS
 from clew.api.fields import (
     _LAST,
+    WORDS,
     Cursor,
     Directory,
     Key,
     Moment,
     Query,
+    RowId,
     Seq,
     SessionId,
     Value,
@@ -23,11 +24,11 @@ from clew.api.fields import (
 from clew.api.operation import Params, row
 from clew.api.problems import Problem
 from clew.core.compaction import Compacted
+from clew.core.ids import Purpose
 from clew.core.message import Message, Role
 from clew.core.models import Thinking
 from clew.core.notes import Todo
 from clew.core.overview import NamePage, SessionState, Status, status_of
-from clew.core.resume import Purpose
 from clew.core.retention import RetentionAction
 from clew.core.search import SearchPage
 from clew.core.session import MAX_TITLE, SendPolicy, Session
@@ -88,9 +89,17 @@ class OneSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class StopSession(OneSession, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`queue`: whether what waits is taken back too; else its turn comes next."""
+    """`queue`: whether what waits is taken back too; else its turn comes next.
+
+    `only`: of what waits, these messages. `message`: nothing but the turn that answers this one is
+    aborted, and if that has not begun, the message is taken back. `anywhere`: also a turn that runs
+    in another process than the one that is called.
+    """
 
     queue: bool = True
+    only: Annotated[tuple[RowId, ...], Meta(max_length=1_000)] | None = None
+    message: RowId | None = None
+    anywhere: bool = True
 
 
 class UpdateSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -243,13 +252,40 @@ class MessageHtml(msgspec.Struct, frozen=True, omit_defaults=True):
     thinking: str | None = None
 
 
+class StateView(SessionState, frozen=True, omit_defaults=True):
+    """What goes on in a session. `elsewhere`: a terminal of another process has it open.
+
+    `runs_elsewhere`: the turn runs in another process than the one that is called.
+    """
+
+    elsewhere: bool = False
+    runs_elsewhere: bool = False
+
+
+def view_state(state: SessionState, process: str, *, runs_here: bool) -> StateView:
+    """A state as it is shown to a caller whose calls run in this process (`Store.identity`).
+
+    `runs_here`: this process has something to do in the session.
+    """
+    holder = state.attachment
+    return StateView(
+        state.running,
+        state.waiting,
+        state.interrupted,
+        holder,
+        holder is not None and f"{holder.process}@{holder.host}" != process,
+        state.running and not runs_here,
+    )
+
+
 class SessionDetail(msgspec.Struct, frozen=True):
-    """A session and its newest messages. `more`: there are older ones.
+    """A session, what goes on in it, and its newest messages. `more`: there are older ones.
 
     `html`, if asked for: one for each message, in the same order.
     """
 
     session: SessionView
+    state: StateView
     messages: tuple[Message, ...]
     more: bool = False
     html: tuple[MessageHtml, ...] | None = None
@@ -430,23 +466,10 @@ class ListStates(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ids: SessionIds
 
 
-class StateView(SessionState, frozen=True, omit_defaults=True):
-    """What goes on in a session. `elsewhere`: a terminal of another process has it open."""
-
-    elsewhere: bool = False
-
-
 class StateList(msgspec.Struct, frozen=True):
     """What goes on in sessions, by id."""
 
     states: dict[str, StateView]
-
-
-def view_state(state: SessionState, process: str) -> StateView:
-    """A state as it is shown to a caller whose calls run in this process (`Store.identity`)."""
-    holder = state.attachment
-    elsewhere = holder is not None and f"{holder.process}@{holder.host}" != process
-    return StateView(state.running, state.waiting, state.interrupted, holder, elsewhere)
 
 
 class TodoList(msgspec.Struct, frozen=True):

@@ -40,14 +40,22 @@ COMMANDS: Final = {
         "search": Entry("clew.cli.search:search_command", "Find words in all messages."),
         "stats": Entry("clew.cli.stats:stats_command", "Numbers about the store."),
         "status": Entry("clew.cli.stats:status_command", "Where the store is and how it is."),
-        "usage": Entry("clew.cli.usage:usage_command", "Tokens and money, by day or by what."),
-        "explain": Entry("clew.cli.explain:explain_group", "Why clew opens what it opens."),
+        "usage": Entry(
+            "clew.cli.usage:usage_command",
+            "Token usage and cost, by day, model, platform or session.",
+        ),
+        "explain": Entry(
+            "clew.cli.explain:explain_group", "Explain which session is chosen, and why."
+        ),
     },
     "Change": {
         "rename": Entry("clew.cli.edit:rename_command", "Give a session a title."),
         "pin": Entry("clew.cli.edit:pin_command", "Keep sessions on top, and out of retention."),
         "archive": Entry("clew.cli.edit:archive_command", "Take sessions out of the list."),
-        "fork": Entry("clew.cli.edit:fork_command", "Begin a new session inside an old one."),
+        "fork": Entry(
+            "clew.cli.edit:fork_command",
+            "Begin a new session that shares the beginning of an old one.",
+        ),
         "link": Entry(
             "clew.cli.edit:link_command", "Let a chat on a channel go on with a session."
         ),
@@ -65,11 +73,15 @@ COMMANDS: Final = {
         "doctor": Entry("clew.cli.doctor:doctor_command", "Check that everything is sound."),
     },
     "Serve": {
-        "serve": Entry("clew.cli.serve:serve_command", "Run a gateway: the API, and who uses it."),
-        "token": Entry("clew.cli.token:token_group", "Who may use the gateway."),
+        "serve": Entry(
+            "clew.cli.serve:serve_command", "Run a gateway: the API, channels and jobs."
+        ),
+        "token": Entry("clew.cli.token:token_group", "Credentials of the gateway."),
         "pair": Entry("clew.cli.pair:pair_group", "Who may talk to the agent on channels."),
-        "gateway": Entry("clew.cli.gateway:gateway_group", "Ask a gateway that runs."),
-        "cron": Entry("clew.cli.cron:cron_group", "Jobs that the gateway runs by the clock."),
+        "gateway": Entry(
+            "clew.cli.gateway:gateway_group", "Call an operation of a running gateway."
+        ),
+        "cron": Entry("clew.cli.cron:cron_group", "Jobs that the gateway runs on a schedule."),
         "node": Entry("clew.cli.node:node_group", "Call a gateway from another machine."),
     },
     "Set up": {

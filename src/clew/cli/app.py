@@ -1,6 +1,6 @@
-"""What every command gets: the configuration, the store for as long as it works, and two streams.
+"""What every command gets: the configuration, a client for as long as it works, and two streams.
 
-Answers go to stdout, everything else to stderr. Commands parse, make one call through `run` and
+Answers go to stdout, everything else to stderr. Commands parse, make one call through `call` and
 render; they open nothing themselves.
 """
 
@@ -27,7 +27,6 @@ from clew.core.settings import Secret
 if TYPE_CHECKING:
     from clew.cli.progress import Progress
     from clew.client.client import Client
-    from clew.ports import Clock, Store
 
 T = TypeVar("T")
 
@@ -82,12 +81,8 @@ class App:
         """Where the files are, even if what they say is broken."""
         return configuration.locate(home=self._home, file=self._file)
 
-    def run(self, work: Callable[[Store], Awaitable[T]], clock: Clock | None = None) -> T:
-        """Open the store, do the work, close it."""
-        return asyncio.run(self._with_store(work, clock))
-
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do work that needs no store."""
+        """Do work that needs no client."""
         return asyncio.run(work)
 
     def call(self, work: Callable[[Client], Awaitable[T]], *, opens_store: bool = True) -> T:
@@ -124,15 +119,6 @@ class App:
                 raise click.UsageError("--token goes with --url: which gateway is it for?")
             return None
         return Gateway(url, None if given is None else configuration.reveal(given))
-
-    async def _with_store(self, work: Callable[[Store], Awaitable[T]], clock: Clock | None) -> T:
-        from clew.wiring import open_configured_store
-
-        store = await open_configured_store(self.config, clock)
-        try:
-            return await work(store)
-        finally:
-            await store.close()
 
     # --- output -------------------------------------------------------------------------------
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
-from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,20 +12,13 @@ import msgspec
 
 from clew.cli.app import App, json_option, pass_app
 from clew.cli.options import session_options
-from clew.cli.talking import (
-    Choice,
-    Parts,
-    conversation,
-    have_model,
-    on_signals,
-    run_talk,
-    way_in,
-)
+from clew.cli.talking import Choice, Parts, conversation, on_signals, run_talk
 
 if TYPE_CHECKING:
-    from clew.core.arrivals import Attached
+    from clew.api.chat import Accepted
+    from clew.client.chat import Sending
     from clew.core.signals import Event
-    from clew.core.turn import Turn
+    from clew.core.turn import Approval, Turn
 
 FAILED = 1
 INTERRUPTED = 130
@@ -64,76 +57,135 @@ def _question(words: tuple[str, ...]) -> str:
 
 async def _ask(app: App, text: str, choice: Choice, *, typed: str) -> int:
     """`typed` is the question without what was piped in, which names no pictures."""
-    from clew.terminal.asking import LineAsker
+    from clew.terminal.asker import LineAsker
+    from clew.terminal.conversation import read_command
     from clew.terminal.lines import Lines
     from clew.terminal.paper import Paper
     from clew.terminal.pictures import find_pictures
-    from clew.terminal.talk import read_command
 
     if read_command(text) is not None:
         raise click.UsageError("Slash commands are for the chat: `clew chat`.")
     lines, aside = Lines(), Paper(app.colour_aside, sys.stderr)
     lines.is_terminal = lines.is_terminal and not app.json and sys.stderr.isatty()
-    async with conversation(app, choice, holds=False, attended=lines.is_terminal) as parts:
-        entrance = way_in(parts, LineAsker(parts.desk, lines, aside))
-        await entrance.open(choice.flags(), parts.current, parts.breadcrumb)
-        if parts.seat.model.embedded and parts.house is not None:
-            await have_model(app, parts.house, tell=False)  # the turn tells
-        pictures = await asyncio.to_thread(find_pictures, typed, parts.seat.place.cwd)
-        return await _run(app, parts, text, lines, aside, pictures=pictures)
+    how = {"holds": False, "attended": lines.is_terminal, "follows": False}
+    async with conversation(app, choice, **how) as parts:
+        seat = parts.seat
+        startup = parts.start_up(LineAsker(seat, lines, aside))
+        await startup.open(choice.flags(), parts.located.session, parts.breadcrumb)
+        if seat.model.embedded:
+            await parts.connection.have_model(tell=False)  # the turn tells
+        pictures = await asyncio.to_thread(find_pictures, typed, seat.place.cwd)
+        ready = await seat.make_ready()
+        if ready.is_new:
+            if ready.notice is not None:
+                aside.line(ready.notice, "dim")
+            aside.line(f"Session {ready.session.id}", "dim")
+        question = Question(app, parts, seat.prepare(text, files=pictures), lines, aside)
+        return await question.ask()
 
 
-async def _run(
-    app: App, parts: Parts, text: str, lines: Any, aside: Any, *, pictures: tuple[Attached, ...]
-) -> int:
-    seat = parts.seat
-    ready = await seat.make_ready()
-    session = ready.session
-    if ready.is_new:
-        if ready.notice is not None:
-            aside.line(ready.notice, "dim")
-        aside.line(f"Session {session.id}", "dim")
-    with seat.watch_answer(session) as events:
-        ticket = await seat.say(text, files=pictures)
-        show = asyncio.create_task(_show(app, events, parts, lines, aside))
+class Question:
+    """One question on its way, and its own answer: nothing else that happens in the session."""
+
+    def __init__(self, app: App, parts: Parts, sending: Sending, lines: Any, aside: Any) -> None:
+        self._app = app
+        self._client = parts.connection.client
+        self._seat = parts.seat
+        self._sending = sending
+        self._lines = lines
+        self._aside = aside
+        self._stops: set[asyncio.Future[None]] = set()
+
+    async def ask(self) -> int:
+        """Ask, and show the answer; the exit code."""
+        showing = asyncio.create_task(self._show())
 
         def stop(_number: int) -> None:
-            if tasks and parts.house is None:
-                ticket.turn.cancel()  # a gateway that does not answer keeps nobody
-            tasks.add(asyncio.ensure_future(seat.stop()))
+            if self._stops or self._sending.accepted is None:
+                showing.cancel()  # what does not answer keeps nobody
+            else:
+                self._stops.add(asyncio.ensure_future(self._stop(self._sending.accepted)))
 
-        tasks: set[asyncio.Future[bool]] = set()
         with on_signals(stop):
-            await asyncio.wait({ticket.turn})
-        if ticket.turn.cancelled():
-            show.cancel()
+            await asyncio.wait({showing})
+        if showing.cancelled() or (turn := showing.result()) is None:
             return INTERRUPTED
-        turn = ticket.turn.result()
-        await asyncio.wait({show}, timeout=1)
-        show.cancel()
-    return await _finish(app, parts, turn)
+        return await self._finish(turn)
 
+    async def _stop(self, accepted: Accepted) -> None:
+        """Take the question back, or abort the turn that answers it."""
+        from clew.errors import ClewError
 
-async def _show(
-    app: App, events: AsyncIterator[Event], parts: Parts, lines: Any, aside: Any
-) -> None:
-    """Write events as JSON lines, or the answer as it streams and the rest beside it."""
-    from clew.cli.jsonout import encode
-    from clew.core.signals import ApprovalAsked, TurnEnded
-    from clew.terminal.paper import Paper
-    from clew.terminal.scribe import Scribe
+        with contextlib.suppress(ClewError):
+            await self._client.sessions.stop(accepted.session, message=accepted.inbound)
 
-    scribe = Scribe(aside, aside, verbose=lambda: False)
-    answer = Answer(Paper(app.colour, beside=aside))
-    async for event in events:
-        if app.json:
-            click.echo(encode(event))
-        elif not answer.take(event):
-            scribe.write(event)
-        if isinstance(event, ApprovalAsked) and lines.is_terminal:
-            await _decide(parts, event.approval, lines, aside)
-        if isinstance(event, TurnEnded):
-            return
+    async def _show(self) -> Turn | None:
+        """Write events as JSON lines, or the answer as it streams and the rest beside it.
+
+        Returns the turn that has answered it; None if the question was taken back.
+        """
+        from clew.cli.jsonout import encode
+        from clew.core.signals import ApprovalAsked, TurnEnded
+        from clew.errors import Conflict
+        from clew.terminal.paper import Paper
+        from clew.terminal.scribe import Scribe
+
+        scribe = Scribe(self._aside, self._aside, verbose=lambda: False)
+        answer = Answer(Paper(self._app.colour, beside=self._aside))
+        turn: Turn | None = None
+        try:
+            async for frame in self._sending.follow():
+                event = frame.event
+                if self._app.json:
+                    click.echo(encode(event))
+                elif not answer.take(event):
+                    scribe.write(event)
+                if isinstance(event, ApprovalAsked) and self._lines.is_terminal:
+                    await self._decide(event.approval)
+                if isinstance(event, TurnEnded):
+                    turn = event.turn
+        except Conflict:
+            if self._sending.accepted is None:
+                raise
+            return None
+        return turn
+
+    async def _decide(self, approval: Approval) -> None:
+        from clew.terminal.drawing import question_lines
+        from clew.terminal.plain import ANSWERS, ASKED
+
+        for line, style in question_lines(approval):
+            self._aside.line(line, style)
+        self._aside.write(ASKED)
+        typed = (await self._lines.get() or "").strip().lower()
+        decision, scope = ANSWERS.get(typed, ("no", "once"))
+        await self._seat.answer(approval, decision, scope)
+
+    async def _finish(self, turn: Turn) -> int:
+        if self._app.json:
+            from clew.cli.jsonout import encode
+
+            click.echo(encode(await self._describe(turn)))
+        if turn.status == "done":
+            return 0
+        return INTERRUPTED if turn.status == "aborted" else FAILED
+
+    async def _describe(self, turn: Turn) -> dict[str, Any]:
+        page = await self._client.sessions.messages(turn.session_id, limit=50)
+        said = [
+            each.content
+            for each in page.messages
+            if each.turn_id == turn.id and each.role == "assistant" and each.content
+        ]
+        return {
+            "type": "result",
+            "session_id": turn.session_id,
+            "turn_id": turn.id,
+            "status": turn.status,
+            "answer": said[-1] if said else None,
+            "error": turn.error,
+            "usage": msgspec.to_builtins(turn.usage),
+        }
 
 
 class Answer:
@@ -166,42 +218,3 @@ class Answer:
                 return message.role == "user"
             case _:
                 return False
-
-
-async def _decide(parts: Parts, approval: Any, lines: Any, aside: Any) -> None:
-    from clew.terminal.drawing import question_lines
-    from clew.terminal.plain import ANSWERS, ASKED
-
-    for line, style in question_lines(approval):
-        aside.line(line, style)
-    aside.write(ASKED)
-    decision, scope = ANSWERS.get((await lines.get() or "").strip().lower(), ("no", "once"))
-    await parts.seat.runtime.decide(approval.id, decision, by=parts.seat.person, scope=scope)
-
-
-async def _finish(app: App, parts: Parts, turn: Turn) -> int:
-    if app.json:
-        from clew.cli.jsonout import encode
-
-        thread = await parts.store.get_messages(turn.session_id, 50)
-        said = [
-            each.content
-            for each in thread
-            if each.turn_id == turn.id and each.role == "assistant" and each.content
-        ]
-        click.echo(
-            encode(
-                {
-                    "type": "result",
-                    "session_id": turn.session_id,
-                    "turn_id": turn.id,
-                    "status": turn.status,
-                    "answer": said[-1] if said else None,
-                    "error": turn.error,
-                    "usage": msgspec.to_builtins(turn.usage),
-                }
-            )
-        )
-    if turn.status == "done":
-        return 0
-    return INTERRUPTED if turn.status == "aborted" else FAILED

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import importlib
 import signal
 import sys
 from collections.abc import Awaitable, Callable
@@ -15,24 +14,15 @@ import click
 
 from clew.cli.app import App, pass_app
 from clew.cli.options import session_options
-from clew.cli.talking import (
-    Choice,
-    Parts,
-    conversation,
-    have_model,
-    on_signals,
-    run_talk,
-    way_in,
-)
+from clew.cli.talking import Choice, Parts, conversation, on_signals, run_talk
 from clew.core.names import counted
 
 if TYPE_CHECKING:
-    from clew.core.session import Session
+    from clew.api.seats import Seated
     from clew.errors import Unauthorized
-    from clew.runtime.seat import Switched
-    from clew.terminal.entrance import Entrance, Flags, Opening
     from clew.terminal.paper import Paper
     from clew.terminal.screen.app import ChatApp
+    from clew.terminal.startup import Flags, Opening, Startup
 
     Note = Callable[[str, str | None], None]
 
@@ -80,7 +70,7 @@ def _can_draw() -> bool:
 
 async def _chat(app: App, choice: Choice, *, hint: bool) -> int:
     """Line by line."""
-    from clew.terminal.asking import LineAsker
+    from clew.terminal.asker import LineAsker
     from clew.terminal.lines import Lines
     from clew.terminal.paper import Paper
     from clew.terminal.plain import PlainChat
@@ -90,14 +80,14 @@ async def _chat(app: App, choice: Choice, *, hint: bool) -> int:
     out = Paper(app.colour)
     aside = Paper(app.colour_aside, sys.stderr, beside=out)
     async with conversation(app, choice, holds=True, attended=lines.is_terminal) as parts:
-        asker = LineAsker(parts.desk, lines, aside)
-        entrance = way_in(parts, asker)
-        opening, chosen = await _begin(app, parts, entrance, flags)
-        scribe = Scribe(out, aside, verbose=lambda: _is_verbose(parts))
-        chat = PlainChat(parts.desk, lines, scribe, entrance)
+        seat = parts.seat
+        startup = parts.start_up(LineAsker(seat, lines, aside))
+        opening, chosen = await _begin(parts, startup, flags)
+        scribe = Scribe(out, aside, verbose=lambda: seat.is_verbose)
+        chat = PlainChat(seat, lines, scribe, startup)
         warming = asyncio.create_task(_warm(parts, lambda: asyncio.sleep(0.05)))
         try:
-            code = await _talk(chat.run(opening), chat.interrupt, parts.refused)
+            code = await _talk(chat.run(opening), chat.interrupt, seat.live.refused)
         finally:
             with contextlib.suppress(OSError):  # the terminal may be gone
                 out.fresh()
@@ -108,30 +98,30 @@ async def _chat(app: App, choice: Choice, *, hint: bool) -> int:
 
 async def _full_chat(app: App, choice: Choice, *, hint: bool) -> int:
     """On a whole screen. What is said before there is one is the beginning of what it shows."""
+    from clew.terminal.asker import StartAsker
     from clew.terminal.lines import SingleLines
     from clew.terminal.paper import Paper
     from clew.terminal.screen.app import ChatApp, Start
     from clew.terminal.screen.driver import TerminalDriver
     from clew.terminal.screen.history import History, history_file
-    from clew.terminal.screen.start import StartAsker
 
     flags = choice.flags()
     aside = Paper(app.colour_aside, sys.stderr)
     async with conversation(app, choice, holds=True, attended=True) as parts:
-        asker = StartAsker(parts.desk, SingleLines(), aside, dark=app.is_dark)
-        entrance = way_in(parts, asker)
-        opening, chosen = await _begin(app, parts, entrance, flags)
+        seat = parts.seat
+        asker = StartAsker(seat, SingleLines(), aside, dark=app.is_dark)
+        startup = parts.start_up(asker)
+        opening, chosen = await _begin(parts, startup, flags)
         chat = ChatApp(
-            parts.desk,
-            entrance,
+            seat,
+            startup,
             Start(opening=opening, notes=tuple(asker.notes), dark=app.is_dark),
-            History(history_file(app.config.state_dir, parts.seat.person)),
+            History(history_file(app.config.state_dir, seat.person)),
             driver_class=TerminalDriver,
         )
         warming = asyncio.create_task(_warm(parts, chat.is_there.wait, chat.wait_for_quiet))
         try:
-            if parts.refused is not None:
-                parts.refused.add_done_callback(lambda _: chat.leave(FAILED))
+            seat.live.refused.add_done_callback(lambda _: chat.leave(FAILED))
             with on_signals(lambda number: _heed_signal(chat, number)):
                 code = await chat.run_chat()
         finally:
@@ -148,33 +138,30 @@ def _heed_signal(chat: ChatApp, number: int) -> None:
         chat.leave(INTERRUPTED)
 
 
-async def _begin(
-    app: App, parts: Parts, entrance: Entrance, flags: Flags
-) -> tuple[Switched, Opening]:
+async def _begin(parts: Parts, startup: Startup, flags: Flags) -> tuple[Seated, Opening]:
     """Sit down where the flags say, and tell what there is to tell about it."""
-    note = entrance.asker.note
-    if parts.house is not None:
-        await _tidy(app, parts, note)
-    opening, chosen = await entrance.open(flags, parts.current, parts.breadcrumb)
-    if parts.moved_from is not None:
-        note(f"This directory was {parts.moved_from}: its sessions have come along.", None)
+    note, seat = startup.asker.note, parts.seat
+    for line in await parts.connection.tidy():
+        note(line, None)
+    opening, chosen = await startup.open(flags, parts.located.session, parts.breadcrumb)
+    moved_from = parts.located.moved_from
+    if moved_from is not None:
+        note(f"This directory was {moved_from}: its sessions have come along.", None)
     if chosen.transcript is not None and chosen.transcript.is_new:
-        parts.seat.begin_at(chosen.transcript.path)
-    await _greet(app, parts, note)
+        seat.begin_at(chosen.transcript.path, remembers=parts.connection.keeps_files)
+    await _greet(parts, note)
     return opening, chosen
 
 
 async def _wind_up(parts: Parts, warming: asyncio.Task[None]) -> None:
-    """Nothing goes on after the chat."""
+    """Nothing of this terminal goes on after the chat."""
     warming.cancel()
     await asyncio.wait({warming})
-    if parts.house is None:
-        return  # what others have begun at the gateway goes on; the seat stops what is ours
     with contextlib.suppress(Exception):
-        await parts.seat.stop()
+        await parts.seat.leave()
 
 
-async def _talk(talk: Any, interrupt: Any, refused: asyncio.Future[Any] | None) -> int:
+async def _talk(talk: Any, interrupt: Any, refused: asyncio.Future[Any]) -> int:
     """Run the chat; Ctrl+C is the chat's, a stronger signal ends it, or a gateway's refusal."""
     chat = asyncio.create_task(talk)
     pending: set[asyncio.Task[Any]] = set()
@@ -195,8 +182,7 @@ async def _talk(talk: Any, interrupt: Any, refused: asyncio.Future[Any] | None) 
             chat.cancel()
 
     with on_signals(handle):
-        ends = {chat} if refused is None else {chat, refused}
-        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({chat, refused}, return_when=asyncio.FIRST_COMPLETED)
         while not chat.done():  # Python 3.11 can lose a cancellation
             chat.cancel()
             await asyncio.wait({chat}, timeout=1)
@@ -205,32 +191,13 @@ async def _talk(talk: Any, interrupt: Any, refused: asyncio.Future[Any] | None) 
     return code
 
 
-async def _tidy(app: App, parts: Parts, note: Note) -> None:
-    """Retention, once at start-up; a line says what was done."""
-    from clew.cli.prune import summary
-    from clew.runtime.retention import tidy
-    from clew.wiring import retention_policy
-
-    tidied = await tidy(
-        parts.store,
-        retention_policy(app.config),
-        trash_days=app.config.session.trash_days,
-        now=app.now,
-    )
-    if tidied.retained.ids:
-        note(summary(len(tidied.retained.ids), tidied.retained.action), None)
-    if tidied.purged:
-        removed = counted(len(tidied.purged), "session")
-        note(f"Removed {removed} from the trash for good (session.trash_days).", None)
-
-
-async def _greet(app: App, parts: Parts, note: Note) -> None:
+async def _greet(parts: Parts, note: Note) -> None:
     """Who answers, and what to do if nobody can."""
-    from clew.agent.models.catalogue import introduction
+    from clew.core.models import introduction
 
     seat = parts.seat
     info = seat.model
-    is_there = info.problem is not None or not info.embedded or await have_model(app, parts.house)
+    is_there = info.problem is not None or not info.embedded or await parts.connection.have_model()
     is_new = seat.session is None or not seat.session.message_count
     if info.problem is not None:
         note(f"{info.name} can't answer: {info.problem}", None)
@@ -255,24 +222,18 @@ async def _warm(
     The embedded model holds up all threads while it is opened, keys too: that waits for a `pause`.
     """
     await first()
-    if parts.house is None:
-        return  # the gateway is warm
-    await asyncio.to_thread(importlib.import_module, "clew.agent.loop")
+    await parts.connection.load()
     if pause is not None:
         await pause()
-    await parts.house.runtime.agent.warm(parts.seat.model.name)
+    await parts.connection.warm(parts.seat.model.name)
     # What is loaded now stays. Looking through it for garbage takes tens of milliseconds, in which
     # no key is answered.
     gc.freeze()
 
 
-def _is_verbose(parts: Parts) -> bool:
-    session = parts.seat.session
-    return session is not None and bool(session.metadata.get("verbose"))
-
-
 async def _write_transcript(parts: Parts, chosen: Opening, aside: Paper) -> None:
     """A chat that began with a missing transcript ends by writing it."""
+    from clew.cli.transcripts import write_transcript
     from clew.errors import ClewError
 
     if chosen.transcript is None or not chosen.transcript.is_new:
@@ -280,20 +241,10 @@ async def _write_transcript(parts: Parts, chosen: Opening, aside: Paper) -> None
     path = chosen.transcript.path
     try:
         session = await parts.seat.refresh()
-        if session is None or not parts.seat.has_begun_at(path):
-            return
-        await _write_back(parts, session, path)
+        if session is not None and parts.seat.has_begun_at(path):
+            await write_transcript(parts.connection.client, session.id, path)
     except ClewError as error:
         aside.line(str(error), "error")
-
-
-async def _write_back(parts: Parts, session: Session, path: str) -> None:
-    from clew.transfer.resume_file import export_back
-
-    if parts.transcripts is None:
-        await export_back(parts.store, session, path)
-    else:
-        await parts.transcripts.write_back(session, path)
 
 
 async def _say_goodbye(
@@ -303,8 +254,9 @@ async def _say_goodbye(
     await _write_transcript(parts, chosen, aside)
     with contextlib.suppress(OSError):  # the terminal may be gone
         await _tell_id(app, parts, aside, hint=hint)
-    if parts.refused is not None and parts.refused.done():
-        raise _describe_refusal(parts.refused.result())
+    refused = parts.seat.live.refused
+    if refused.done():
+        raise _describe_refusal(refused.result())
 
 
 def _describe_refusal(error: Unauthorized) -> Unauthorized:
@@ -317,26 +269,24 @@ def _describe_refusal(error: Unauthorized) -> Unauthorized:
 
 async def _tell_id(app: App, parts: Parts, aside: Paper, *, hint: bool) -> None:
     """The session's id, and how to come back to it."""
-    from clew.errors import ClewError
+    from clew.errors import GatewayUnavailable, Unauthorized
 
+    seat, session = parts.seat, None
     try:
-        session = await parts.seat.refresh()
-    except ClewError:
-        if parts.house is not None:
-            raise
-        session = None  # the gateway is gone
-        if parts.seat.session is not None:
-            aside.line(f"Session {parts.seat.session.id}")
+        session = await seat.refresh()
+    except (GatewayUnavailable, Unauthorized):
+        if seat.session is not None:
+            aside.line(f"Session {seat.session.id}")
     if session is None or not session.message_count:
         return
     aside.line(f"Session {session.id}")
-    if not hint or not parts.seat.messages_sent:
+    if not hint or not seat.messages_sent:
         return
-    short = (await parts.store.shorten_ids([session.id]))[session.id]
     minutes = max(0, app.clock() - app.now) // 60_000
     lasted = counted(minutes, "minute") if minutes else "under a minute"
     title = f'"{session.title}", ' if session.title else ""
-    counts = f"{counted(parts.seat.messages_sent, 'message')} sent, {session.message_count} in all"
+    counts = f"{counted(seat.messages_sent, 'message')} sent, {session.message_count} in all"
     aside.line(f"{title}{lasted}, {counts}.")
-    there = "" if parts.there is None else f"--url {parts.there} "
-    aside.line(f"Resume this session with: clew {there}-r {short}")
+    url = parts.connection.shown_url
+    there = "" if url is None else f"--url {url} "
+    aside.line(f"Resume this session with: clew {there}-r {session.short_id}")

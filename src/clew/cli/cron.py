@@ -1,4 +1,4 @@
-"""`clew cron`: jobs that a gateway runs by the clock.
+"""`clew cron`: jobs that a gateway runs on a schedule.
 
 The jobs are in a file beside the store; a gateway that runs notices a change within a second.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.group("cron")
 def cron_group() -> None:
-    """Jobs that the gateway runs by the clock.
+    """Jobs that the gateway runs on a schedule.
 
     A job says something to the agent when it is due, in a session of its own. What was missed while
     no gateway ran is run once.

@@ -13,12 +13,10 @@ import msgspec
 from clew import config as configuration
 from clew.cli.app import App, json_option, only_here, pass_app
 from clew.core.names import counted
-from clew.core.search import SearchFilter
-from clew.core.session import OWNER, SessionFilter
 from clew.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from clew.ports import Store
+    from clew.client.client import Client
 
 # Of each line, the first that this demo happens to have is shown as an example.
 QUERIES: Final = (
@@ -63,30 +61,27 @@ def demo_command(
       clew demo --home ./try --sessions 500
       clew demo --sessions 5000 --messages 100000
     """
-    from clew.testing.clock import FakeClock
-    from clew.testing.corpus import USUAL_LENGTH, Corpus, load
+    from clew.testing.corpus import USUAL_LENGTH
+    from clew.wiring import fill_demo_store
 
     outer: str | None = (
         ctx.parent.params.get("home") if ctx.parent else None
     )  # `clew --home X demo`
     place = _scratch_home(home or outer)
     scratch = _app_at(place, verbose=app.verbose)
-    clock = FakeClock(app.now)
-
-    async def fill(store: Store) -> Demo:
-        before = await store.stats()
-        if before.sessions or before.archived or before.trashed:
-            raise InvalidInput(f"{place} already has sessions. Give another directory with --home.")
-        corpus = Corpus(now=app.now, seed=seed)
-        total = sessions * USUAL_LENGTH if messages is None else messages
-        with app.progress("Making messages", total) as bar:
-            told = corpus.conversations(sessions, total)
-            await load(store, told, progress=bar.advance, clock=clock)
-        after = await store.stats()
-        commands = await _examples(store, f"clew --home {shlex.quote(str(place))}")
-        return Demo(str(place), after.sessions + after.archived, after.messages, commands)
-
-    demo = scratch.run(fill, clock)
+    total = sessions * USUAL_LENGTH if messages is None else messages
+    with app.progress("Making messages", total) as bar:
+        app.wait(
+            fill_demo_store(
+                scratch.config,
+                now=app.now,
+                seed=seed,
+                sessions=sessions,
+                messages=total,
+                progress=bar.advance,
+            )
+        )
+    demo = scratch.call(lambda client: _describe(client, place))
     made = f"{counted(demo.sessions, 'session')} with {counted(demo.messages, 'message')}"
     lines = [f"Made {made} in {demo.home}. Try:", "", *(f"  {each}" for each in demo.commands)]
     app.answer(demo, "\n".join([*lines, "", "It is yours to delete: nothing else uses it."]))
@@ -110,15 +105,19 @@ def _app_at(place: Path, *, verbose: bool) -> App:
     return app
 
 
-async def _examples(store: Store, clew: str) -> tuple[str, ...]:
+async def _describe(client: Client, place: Path) -> Demo:
+    stats = await client.stats()
+    commands = await _examples(client, f"clew --home {shlex.quote(str(place))}")
+    return Demo(str(place), stats.sessions + stats.archived, stats.messages, commands)
+
+
+async def _examples(client: Client, clew: str) -> tuple[str, ...]:
     """Commands that find something in this very store."""
-    newest = await store.list_sessions(SessionFilter(viewer=OWNER, archived=None), limit=1)
-    short = await store.shorten_ids([session.id for session in newest.sessions])
-    commands = [f"{clew} list", *(f"{clew} show {each}" for each in short.values())]
+    newest = await client.sessions.list(limit=1)
+    commands = [f"{clew} list", *(f"{clew} show {each.short_id}" for each in newest.sessions)]
     for queries in QUERIES:
         for query in queries:
-            page = await store.search(query, SearchFilter(viewer=OWNER), limit=1)
-            if page.hits:
+            if (await client.sessions.search(query, limit=1)).hits:
                 commands.append(f"{clew} search {_quoted(query)}")
                 break
     return (*commands, f"{clew} stats")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from clew.core.jsontext import to_wire
-from clew.core.session import Session
 
 # Terminals obey these; inside JSON's strings they can be spelled out.
 _CONTROLS: Final = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
@@ -19,9 +18,3 @@ def encode(value: object, *, indent: bool = False) -> str:
     if indent:
         data = msgspec.json.format(data, indent=2)
     return data.decode().translate(_CONTROLS)
-
-
-def session_value(session: Session, short_ids: dict[str, str]) -> dict[str, Any]:
-    """A session with the id that people type."""
-    value: dict[str, Any] = msgspec.to_builtins(session)
-    return value | {"short_id": short_ids.get(session.id, session.id)}

@@ -36,7 +36,7 @@ def pair_list(app: App) -> None:
         app.emit({"pairings": pairings})
         return
     if not pairings:
-        app.say("Nobody has asked to be let in, and there are no guests.")
+        app.say("There are no guests, and no requests to be let in.")
         return
     columns = (
         Column("PERSON", "bold", least=8),

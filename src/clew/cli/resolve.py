@@ -1,7 +1,7 @@
 """Sessions as arguments of commands: what a person typed, the session that is meant, completion.
 
-Which session is meant is decided behind the API (`sessions.resolve`, `runtime.resuming`), by the
-same steps in process and at a gateway.
+Which session is meant is decided behind the API (`sessions.resolve`, `runtime.place.resume`), by
+the same steps in process and at a gateway.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from clew.core.ids import id_prefix
-from clew.core.session import Session
 from clew.errors import AmbiguousId, ClewError, NotFound
 
 if TYPE_CHECKING:
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
     from clew.api.sessions import SessionView
     from clew.client.client import Client
-    from clew.core.resume import Purpose
-    from clew.ports import Store
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -44,36 +41,6 @@ async def find_each(
         else:
             sessions[session.id] = session
     return tuple(sessions.values()), tuple(failures)
-
-
-async def resolve(store: Store, typed: str, purpose: Purpose = "change") -> Session:
-    """The session that is meant; `SessionNotFound` or `AmbiguousId` otherwise."""
-    from clew.runtime.resuming import get_meant
-
-    return await get_meant(store, typed, purpose=purpose)
-
-
-async def resolve_many(
-    store: Store, typed_ids: Sequence[str]
-) -> tuple[tuple[Session, ...], tuple[ClewError, ...]]:
-    """Each session that is meant, once, and what was wrong with the others."""
-    sessions: dict[str, Session] = {}
-    failures: list[ClewError] = []
-    for typed in typed_ids:
-        try:
-            session = await resolve(store, typed)
-        except (NotFound, AmbiguousId) as error:
-            failures.append(error)
-        else:
-            sessions[session.id] = session
-    return tuple(sessions.values()), tuple(failures)
-
-
-async def resolve_trashed(store: Store, typed: str) -> Session:
-    """The session in the trash that is meant."""
-    from clew.runtime.resuming import get_trashed
-
-    return await get_trashed(store, typed)
 
 
 def session_argument(command: F) -> F:

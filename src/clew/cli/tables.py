@@ -17,7 +17,6 @@ from clew.core.text import cut, pad, strip_controls
 if TYPE_CHECKING:
     from clew.api.sessions import SessionView
     from clew.cli.app import App
-    from clew.core.session import Session
     from clew.errors import Candidate
 
 GAP: Final = "  "
@@ -174,16 +173,6 @@ def candidate_lines(app: App, sessions: Sequence[Candidate]) -> list[str]:
         for each in sessions
     ]
     return [f"  {line}" for line in table(app, columns, rows)[1:]]
-
-
-def session_name(session: Session) -> str:
-    """What a session is called."""
-    return session.name
-
-
-def listed_name(session: Session) -> str:
-    """What a session is called among others."""
-    return session.listed_name
 
 
 def home_relative(path: str | None) -> str:

@@ -104,4 +104,4 @@ def token_revoke(app: App, token_id: str) -> None:
       clew token revoke 5f0c1a2b3c4d5e6f
     """
     token = app.call(lambda client: client.tokens.revoke(token_id))
-    app.answer(token, f'The token "{token.name}" of {token.person} opens nothing any more.')
+    app.answer(token, f'The token "{token.name}" of {token.person} is revoked.')

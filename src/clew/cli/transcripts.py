@@ -1,8 +1,8 @@
-"""Transcript files of a chat at a gateway: `-r talk.jsonl` is a file of the machine one types at.
+"""Transcript files of a chat: `-r talk.jsonl` is a file of the machine one types at.
 
-No call of a gateway writes a message into a session. Where the gateway serves this data directory,
-its store is here too, and the file is imported as `clew import` does it; elsewhere that is refused
-with what to do. A new session goes to its file at the end wherever it is kept.
+A chat in this process imports it into its own store. No call of a gateway writes a message into a
+session: where the gateway serves this data directory, its store is here too, and the file is
+imported as `clew import` does it; otherwise that is refused with what to do.
 """
 
 from __future__ import annotations
@@ -14,46 +14,37 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from clew.cli.app import App
     from clew.client.client import Client
-    from clew.core.keys import Place
-    from clew.core.session import Session
     from clew.transfer.resume_file import TranscriptOpening
+    from clew.wiring import LocalTerminal
+
+
+class LocalTranscripts:
+    """Files and sessions of this process."""
+
+    def __init__(self, terminal: LocalTerminal) -> None:
+        self._terminal = terminal
+
+    async def open(self, path: Path) -> TranscriptOpening:
+        """Import it, or say that a new one begins."""
+        return await self._terminal.open_transcript(path)
 
 
 class GatewayTranscripts:
-    """Files here, sessions there. `is_here`: both are this data directory's."""
+    """Files here, sessions at a gateway. `is_here`: both are this data directory's."""
 
-    def __init__(self, app: App, client: Client, *, is_here: bool) -> None:
+    def __init__(self, app: App, *, is_here: bool) -> None:
         self._app = app
-        self._client = client
         self._is_here = is_here
-
-    async def find(self, value: str, place: Place) -> tuple[Path | None, bool]:
-        """The file that a value names, and whether it is meant before any session."""
-        from clew.runtime.resuming import find_file
-
-        return await find_file(value, place, self._is_known)
-
-    async def _is_known(self, session_id: str) -> bool:
-        from clew.errors import SessionNotFound
-
-        try:
-            await self._client.sessions.get(session_id, messages=0)
-        except SessionNotFound:
-            return False
-        return True
 
     async def open(self, path: Path) -> TranscriptOpening:
         """Import it, or say that a new one begins."""
         from clew.errors import InvalidInput
-        from clew.transfer.resume_file import find_new, open_transcript
-        from clew.wiring import open_configured_store
+        from clew.transfer.resume_file import find_new
+        from clew.wiring import open_terminal
 
         if self._is_here:
-            store = await open_configured_store(self._app.config)
-            try:
-                return await open_transcript(store, path)
-            finally:
-                await store.close()
+            async with open_terminal(self._app.config, holds=False) as terminal:
+                return await terminal.open_transcript(path)
         new = find_new(path)
         if new is None:
             raise InvalidInput(
@@ -63,13 +54,14 @@ class GatewayTranscripts:
             )
         return new
 
-    async def write_back(self, session: Session, path: str) -> None:
-        """Write a session that began with a missing or empty file to that file."""
-        from clew.transfer.resume_file import write_back
 
-        exported = await self._client.sessions.export(session.id, format="jsonl")
+async def write_transcript(client: Client, session_id: str, path: str) -> None:
+    """Write a session that began with a missing or empty file to that file."""
+    from clew.transfer.resume_file import write_back
 
-        async def pieces() -> AsyncIterator[str]:
-            yield exported.content
+    exported = await client.sessions.export(session_id, format="jsonl")
 
-        await write_back(session.id, path, pieces())
+    async def pieces() -> AsyncIterator[str]:
+        yield exported.content
+
+    await write_back(session_id, path, pieces())

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
-from typing import Any
+from typing import Any, Final, Literal
 
 from clew.api import chat
 from clew.api.chat import Accepted, SendChat, Upload
 from clew.api.frames import AcceptedFrame, EventFrame, StreamFrame
 from clew.api.sessions import Stopped, StopSession
 from clew.client.noun import Do
+from clew.errors import GatewayUnavailable, TooManyRequests
+
+PAUSES: Final = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0)
+"""Seconds before each further attempt to reach a gateway; the last of them for all that follow."""
+ATTEMPTS: Final = 5
+"""How often a message is tried again before it counts as not sent: about four seconds."""
+PATIENCE: Final = 16
+"""How often one asks what came of a message before one gives up: about a minute."""
+UNREACHED: Final = (GatewayUnavailable, TooManyRequests)
+"""What another attempt may find better. A call in this process never ends so."""
 
 Stream = Callable[[SendChat], AsyncGenerator[StreamFrame]]
 
@@ -31,11 +42,14 @@ class Chat:
         attachments: tuple[Upload, ...] = (),
         idempotency_key: str | None = None,
         attended: bool = True,
+        platform: Literal["cli"] | None = None,
+        model: str | None = None,
     ) -> Sending:
         """A message for a session, for where a key leads, or for a new session.
 
         `await` it to have it kept; or iterate over it, for everything until it is answered. Not
-        `attended`, tools that need the owner's word are refused at once.
+        `attended`, tools that need the owner's word are refused at once. See `SendChat` for the
+        rest.
         """
         given = SendChat(
             text=text,
@@ -44,6 +58,8 @@ class Chat:
             attachments=attachments,
             idempotency_key=idempotency_key,
             attended=attended,
+            platform=platform,
+            model=model,
         )
         return Sending(self._do, self._stream, given)
 
@@ -74,6 +90,37 @@ class Sending:
     def frames(self) -> AsyncGenerator[StreamFrame]:
         """All that comes, from that it is kept to that it is answered. Close it when you leave."""
         return self._stream(self._params)
+
+    async def persist(self) -> Accepted:
+        """Have it kept, also if the gateway is not reached at once.
+
+        It needs an idempotency key: under that a message is kept once, however often it is sent.
+        """
+        for pause in PAUSES[:ATTEMPTS]:
+            with contextlib.suppress(*UNREACHED):
+                return await self
+            await asyncio.sleep(pause)
+        return await self
+
+    async def follow(self) -> AsyncIterator[EventFrame]:
+        """Everything until it is answered, also if the connection breaks meanwhile.
+
+        It needs an idempotency key: sent again, it only asks what came of it.
+        """
+        seen, attempt = 0, 0
+        while True:
+            try:
+                async for frame in self:
+                    if frame.seq is None or frame.seq > seen:  # else told before the break
+                        seen = frame.seq or seen
+                        yield frame
+            except UNREACHED:
+                if attempt >= (ATTEMPTS if self.accepted is None else PATIENCE):
+                    raise
+                await asyncio.sleep(PAUSES[min(attempt, len(PAUSES) - 1)])
+                attempt += 1
+            else:
+                return
 
     async def __aiter__(self) -> AsyncIterator[EventFrame]:
         async with contextlib.aclosing(self.frames()) as frames:

@@ -181,7 +181,7 @@ class Client:
 
     @cached_property
     def cron(self) -> Cron:
-        """Jobs that a gateway runs by the clock."""
+        """Jobs that a gateway runs on a schedule."""
         from clew.client.nouns import Cron  # noqa: PLC0415  # loaded when it is first used
 
         return Cron(self.do)

@@ -34,6 +34,7 @@ from clew.api.frames import (
     Unsubscribe,
     read_frame,
 )
+from clew.client.chat import PAUSES
 from clew.client.http import is_here, read_problem, unreachable
 from clew.core.jsontext import to_wire
 from clew.errors import (
@@ -45,8 +46,6 @@ from clew.errors import (
     Unauthorized,
 )
 
-PAUSES: Final = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0)
-"""Seconds before each attempt to come back; the last of them for all that follow."""
 PASSING: Final = (GatewayUnavailable, TooManyRequests, StoreUnusable, Locked)
 """What another attempt may find better."""
 MAX_FRAME: Final = 64_000_000

@@ -32,12 +32,21 @@ from clew.api.memory import (
     RestoreMemory,
     WriteMemory,
 )
-from clew.api.models import ModelList
+from clew.api.models import GetModel, ModelList
 from clew.api.operation import NoParams
 from clew.api.outbox import ListOutbox, RetryOutbound
 from clew.api.pairings import DecidePairing
 from clew.api.personalities import OnePersonality
-from clew.api.queue import DropQueue, ListQueue, QueuedView, Waited, WaitForAnswer
+from clew.api.queue import (
+    DropQueue,
+    GetQueued,
+    ListQueue,
+    Outcome,
+    QueuedView,
+    RunQueued,
+    Waited,
+    WaitForAnswer,
+)
 from clew.api.seats import Standing, Wanted
 from clew.api.sessions import ListedSession, SessionList
 from clew.api.tokens import CreateToken, NewToken, OneToken
@@ -55,6 +64,7 @@ from clew.core.cron import CronJob
 from clew.core.delivery import Outbound, OutboundStatus
 from clew.core.guests import Pairing
 from clew.core.memory import MemoryName
+from clew.core.models import ModelInfo
 from clew.core.personality import Personality
 from clew.core.session import OWNER
 from clew.core.tokens import Scope, Token
@@ -75,11 +85,12 @@ class Commands(Noun):
         where: Standing | None = None,
         wanted: Wanted | None = None,
         read_only: bool = False,
+        attended: bool = True,
+        model: str | None = None,
     ) -> CommandReply:
         """Run a line that begins with a slash, as in a chat of that session and place.
 
-        `wanted` is what was set before there is a session; with `read_only` a command that changes
-        something is refused.
+        See `RunCommand` for the rest.
         """
         params = RunCommand(
             line=line,
@@ -88,6 +99,8 @@ class Commands(Noun):
             where=where,
             wanted=wanted,
             read_only=read_only,
+            attended=attended,
+            model=model,
         )
         return await self._do(commands.RUN, params)
 
@@ -98,6 +111,10 @@ class Models(Noun):
     async def list(self) -> ModelList:
         """All of them, and the one that answers if none is chosen."""
         return await self._do(models.LIST, NoParams())
+
+    async def get(self, name: str | None = None) -> ModelInfo:
+        """One by its name, or the one that answers if none is chosen."""
+        return await self._do(models.GET, GetModel(name=name))
 
 
 class Personalities(Noun):
@@ -193,6 +210,16 @@ class Queue(Noun):
         """Take back what waits in a session, or one message of it; the ids of what was."""
         return (await self._do(queue.DROP, DropQueue(session=session, id=message))).dropped
 
+    async def get(self, message: str) -> Outcome:
+        """A message that was sent, and the turn that answers it."""
+        return await self._do(queue.GET, GetQueued(id=message))
+
+    async def run(
+        self, message: str, *, attended: bool = True, model: str | None = None
+    ) -> Accepted:
+        """Run a message that waits and that no process is at."""
+        return await self._do(queue.RUN, RunQueued(id=message, attended=attended, model=model))
+
     async def wait(self, inbound: str, *, seconds: int = 20) -> Waited:
         """What became of a message, when its turn is over; without a turn, the time was."""
         return await self._do(queue.WAIT, WaitForAnswer(id=inbound, seconds=seconds))
@@ -254,7 +281,7 @@ class Pairings(Noun):
 
 
 class Cron(Noun):
-    """Jobs that a gateway runs by the clock."""
+    """Jobs that a gateway runs on a schedule."""
 
     async def list(self) -> tuple[CronJob, ...]:
         """All of them, by name."""

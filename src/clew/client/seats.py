@@ -50,6 +50,7 @@ class Seats(Noun):
         send_policy: SendPolicy | None = None,
         previous: str | None = None,
         resets: bool = False,
+        transcript_path: str | None = None,
     ) -> SessionView:
         """A new session of a place; with `resets`, only if it is time for one after `previous`."""
         params = BeginSession(
@@ -65,6 +66,7 @@ class Seats(Noun):
             send_policy=send_policy,
             previous=previous,
             resets=resets,
+            transcript_path=transcript_path,
         )
         return await self._do(seats.BEGIN, params)
 
@@ -83,6 +85,7 @@ class Seats(Noun):
         stops: bool = False,
         waiting: tuple[str, ...] = (),
         title: str | None = None,
+        model: str | None = None,
     ) -> Seated:
         """Go from `previous` to a session, or to a new one; see `SwitchSeat` for the rest."""
         params = SwitchSeat(
@@ -98,6 +101,7 @@ class Seats(Noun):
             stops=stops,
             waiting=waiting,
             title=title,
+            model=model,
         )
         return await self._do(seats.SWITCH, params)
 

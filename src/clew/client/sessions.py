@@ -48,11 +48,11 @@ from clew.api.sessions import (
 )
 from clew.client.noun import Noun
 from clew.core.compaction import Compacted
+from clew.core.ids import Purpose
 from clew.core.message import Message, Role
 from clew.core.models import Thinking
 from clew.core.notes import Todo
 from clew.core.overview import NamePage, SessionName
-from clew.core.resume import Purpose
 from clew.core.retention import RetentionAction
 from clew.core.search import SearchHit
 from clew.core.session import SendPolicy
@@ -365,9 +365,21 @@ class Sessions(Noun):
         params = CompactSession(id=session, instructions=instructions)
         return await self._do(sessions.COMPACT, params)
 
-    async def stop(self, session: str, *, queue: bool = True) -> Stopped:
-        """Abort the turn that runs, and take back what waits; without `queue` that comes next."""
-        return await self._do(sessions.STOP, StopSession(id=session, queue=queue))
+    async def stop(
+        self,
+        session: str,
+        *,
+        queue: bool = True,
+        only: tuple[str, ...] | None = None,
+        message: str | None = None,
+        anywhere: bool = True,
+    ) -> Stopped:
+        """Abort the turn that runs, and take back what waits; without `queue` that comes next.
+
+        See `StopSession` for the rest.
+        """
+        params = StopSession(id=session, queue=queue, only=only, message=message, anywhere=anywhere)
+        return await self._do(sessions.STOP, params)
 
     async def export(
         self,

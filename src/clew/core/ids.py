@@ -8,6 +8,10 @@ from __future__ import annotations
 import re
 import uuid
 from itertools import pairwise
+from typing import Literal
+
+Purpose = Literal["resume", "read", "change"]
+"""What a session is looked for: it says how far to guess (`core.resume.PURPOSES`)."""
 
 SHORTEST = 8
 """Ids are never shown shorter than this."""

@@ -1,7 +1,7 @@
 """Keys of the terminal: how a directory's name becomes one, and which one a directory gets.
 
 Spelling and choosing only. What is on the disk (which directory, whether it still exists) comes as
-values from `runtime.projects`; the keys of channels are not known here yet.
+values from `runtime.place.directories`; the keys of channels are not known here yet.
 """
 
 from __future__ import annotations

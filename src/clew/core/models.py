@@ -55,3 +55,15 @@ def clamp_thinking(wanted: str | None, levels: tuple[Thinking, ...]) -> Thinking
     if below:
         return max(below, key=order.__getitem__)
     return min(levels or ("off",), key=order.__getitem__)
+
+
+def introduction(info: ModelInfo) -> str | None:
+    """The line that a chat shows once: what answers here, if that is not what people expect."""
+    if not info.embedded:
+        return None
+    return (
+        "SmolLM2 answers here: a very small model (135M parameters) that runs on this machine "
+        "without a key, so expect weak answers. Better ones: set ANTHROPIC_API_KEY or "
+        "OPENAI_API_KEY, or `clew config set model anthropic/…`, or use any OpenAI-compatible URL "
+        "such as Ollama's (`clew help model`)."
+    )

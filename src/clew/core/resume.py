@@ -1,7 +1,7 @@
 """Which session a person means by what they typed, and what to ask before one is opened.
 
 Reading the value, ordering what was found, and wording: pure. The look-ups in the store are
-`runtime.resuming`; opening a transcript file is `transfer.resume_file`.
+`runtime.place.resume`; opening a transcript file is `transfer.resume_file`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from clew.core.ids import SHORTEST_ENDING, id_prefix, is_id
+from clew.core.ids import SHORTEST_ENDING, Purpose, id_prefix, is_id
 from clew.core.keys import Place, home_of
 from clew.core.session import Session
 from clew.core.text import cut, fold, strip_controls
@@ -34,7 +34,6 @@ STEP_NAMES: Final[dict[Step, str]] = {
     "fragment": "part of a title",
 }
 
-Purpose = Literal["resume", "read", "change"]
 PURPOSES: Final[dict[Purpose, tuple[Step, ...]]] = {
     "resume": STEPS,
     "read": ("id", "title", "id_part", "digits", "key"),

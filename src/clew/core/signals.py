@@ -44,6 +44,16 @@ class TurnEnded(msgspec.Struct, frozen=True, tag="turn_ended", tag_field="type")
     answers: tuple[str, ...] = ()
 
 
+class NotAnswered(msgspec.Struct, frozen=True, tag="not_answered", tag_field="type"):
+    """Messages of the inbox whose turn does not come: they were taken back.
+
+    With an `error` the turn could not begin, and they wait in the inbox until somebody asks again.
+    """
+
+    ids: tuple[str, ...]
+    error: str | None = None
+
+
 class TextDelta(msgspec.Struct, frozen=True, tag="text", tag_field="type"):
     """The next piece of what the model says."""
 
@@ -110,6 +120,7 @@ Signal = (
     TurnStarted
     | TurnJoined
     | TurnEnded
+    | NotAnswered
     | TextDelta
     | ThinkingDelta
     | ToolStarted

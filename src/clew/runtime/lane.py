@@ -16,7 +16,7 @@ import msgspec
 
 from clew.core.estimate import estimate_text
 from clew.core.session import Session
-from clew.core.signals import Notice
+from clew.core.signals import NotAnswered, Notice
 from clew.core.turn import HEARTBEAT_MS, LEASE_MS, Lease, Turn
 from clew.errors import ClewError
 from clew.ports import Agent
@@ -63,6 +63,7 @@ class Lane:
         self._doing: Work | Chore | None = None
         self._together: list[Work] = []
         self._has_begun = False
+        self._turn: RunningTurn | None = None
         self._gate = asyncio.Event()
         self._gate.set()
         self._over = asyncio.Event()
@@ -160,6 +161,11 @@ class Lane:
         self._cleared.set()
         return self._queue.clear() if only is None else self._queue.take_out(only)
 
+    async def settle(self) -> None:
+        """Wait until a turn that is over has let the session go: that takes a moment."""
+        if self._turn is not None and not self._turn.is_open:
+            await self._over.wait()
+
     async def join(self) -> None:
         """Wait until there is nothing to do."""
         if self._worker is not None:
@@ -183,15 +189,24 @@ class Lane:
                 self._queue.put_first((*error.first, *together))
                 self._queue.sort(error.order)
                 together = []
-            for each in together if running.cancelled() or error is not None else ():
-                with contextlib.suppress(ClewError):
-                    await self._abandon(each, error)
+            if running.cancelled() or error is not None:
+                await self._give_up(together, error)
             # Idle before anybody hears of it: who waited for the turn may undo it at once.
-            self._running = self._doing = self.turn_id = None
+            self._running = self._doing = self._turn = self.turn_id = None
             if not isinstance(error, Later):
                 for done in dict.fromkeys((work.done, *(each.done for each in together))):
                     _settle(done, running)
             over.set()
+
+    async def _give_up(self, works: list[Work], error: BaseException | None) -> None:
+        """A turn did not begin, or could not write its end; who watches hears of the first."""
+        for each in works:
+            with contextlib.suppress(ClewError):
+                await self._abandon(each, error)
+        ids = tuple(each.inbound.id for each in works if each.inbound is not None)
+        if ids and not self._has_begun and not self._closing:
+            told = NotAnswered(ids, None if error is None else str(error))
+            self._settings.around.bus.publish(self.session_id, told)
 
     async def _let_settle(self) -> None:
         """Wait while somebody is still saying what is to be answered together (`settle_s`)."""
@@ -235,7 +250,7 @@ class Lane:
             early = await self._turnstile.find_early(work)
             heed_cancel()
             # From here to the commit nothing may come in between (`_interrupt`).
-            self.turn_id, self._has_begun = turn.id, True
+            self._turn, self.turn_id, self._has_begun = turn, turn.id, True
             self._together += self._queue.take_along(work, but=early)
             await whole(turn.record(*opening(self._together, turn)))
             ended = await self._performer.perform(turn, lease, is_closing=lambda: self._closing)

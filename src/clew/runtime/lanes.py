@@ -65,10 +65,12 @@ class Lanes:
         return 0 if lane is None else len(lane.waiting)
 
     async def settle(self, session_id: str) -> None:
-        """Wait for what a lane does without telling anybody; that takes a moment."""
+        """Wait a moment for a turn that is over, and for what a lane does without telling."""
         lane = self._lanes.get(session_id)
-        if lane is not None and not lane.busy:
-            await lane.join()
+        if lane is not None:
+            await lane.settle()
+            if not lane.busy:
+                await lane.join()
 
     # --- what leaves without a turn -------------------------------------------------------------
 

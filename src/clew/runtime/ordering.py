@@ -18,14 +18,13 @@ from clew.core.keys import Place
 from clew.core.names import recent_name
 from clew.core.replies import ReplyTo
 from clew.core.session import OWNER, Session, may_see
-from clew.errors import InvalidInput, SessionNotFound
+from clew.errors import SessionNotFound
 from clew.ports import Context, Memory, Models, Personalities, Store
 from clew.runtime.commands import run_command
 from clew.runtime.commands.desk import Desk, Reply
 from clew.runtime.linking import link
-from clew.runtime.resuming import resolve_resume
+from clew.runtime.place.begin import Surface
 from clew.runtime.runtime import Runtime
-from clew.runtime.seat import Seat
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,31 +69,25 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
         return await self._carry_out(order, desk, reply)
 
     def _sit(self, order: Order) -> Desk:
-        seat = Seat(
-            self.runtime,
-            self.models,
+        at = Surface(
+            runtime=self.runtime,
+            models=self.models,
             place=self.place,
             key=order.own_key,
             platform=order.session.platform,
             person=order.person,
-            holds=False,
-            attended=order.person == OWNER,
-            reply_to=order.reply_to,
         )
-        seat.be_at(order.session)
         return Desk(
-            seat=seat,
-            models=self.models,
+            at=at,
             personalities=self.personalities,
             memory=self.memory,
             context=self.context,
-            resolve=lambda value: resolve_resume(
-                self.store, value, self.place, viewer=order.person, files=False
-            ),
-            export=_refuse_export,
-            zone=lambda _at: self.zone,
+            zone=self.zone,
             # A guest has commands in a direct chat only, so this is one.
             issuer=Issuer(role="owner" if order.person == OWNER else "guest", surface="channel"),
+            current=order.session,
+            attended=order.person == OWNER,
+            reply_to=order.reply_to,
         )
 
     async def _carry_out(self, order: Order, desk: Desk, reply: Reply) -> str:
@@ -103,7 +96,7 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
             return await self._choose(order, reply.pick)
         if reply.open is not None:
             return await self._go_to(order, reply.open)
-        now = desk.seat.session
+        now = desk.current
         if now is not None and now.id != order.session.id:
             await link(self.store, order.key, now, self.runtime.clock())
         return reply.text
@@ -150,7 +143,3 @@ def name_of(line: str) -> str:
 
 def _name(session: Session) -> str:
     return recent_name(session.title, session.short_summary, session.preview, session.id)
-
-
-async def _refuse_export(_session: Session, _file: str | None) -> str:
-    raise InvalidInput("/export is for the terminal.")

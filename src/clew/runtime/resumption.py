@@ -21,8 +21,8 @@ from clew.core.session import OWNER, Session
 from clew.core.turn import Turn
 from clew.errors import ClewError, SessionNotFound
 from clew.ports import Store
+from clew.runtime.place.directories import walk_sessions
 from clew.runtime.precedence import PERSONS
-from clew.runtime.projects import walk_sessions
 from clew.runtime.queueing import Work
 from clew.runtime.reception import Reception
 from clew.runtime.recovery import MANY, claim

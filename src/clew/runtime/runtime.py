@@ -22,7 +22,7 @@ from clew.core.notes import Compaction
 from clew.core.queue_modes import QueueMode
 from clew.core.replies import ReplyTo
 from clew.core.sending import SendRules
-from clew.core.signals import Event
+from clew.core.signals import Event, NotAnswered
 from clew.core.turn import (
     HEARTBEAT_MS,
     LEASE_MS,
@@ -273,6 +273,10 @@ class Runtime:
         """The sessions in which this process has something to do."""
         return self._lanes.list_running()
 
+    async def settle(self, session_id: str) -> None:
+        """Wait until a turn that is over has let the session go: then it may be undone."""
+        await self._lanes.settle(session_id)
+
     async def join(self, session_id: str) -> None:
         """Wait until this process has nothing to do in the session."""
         lane = self._lanes.find(session_id)
@@ -313,6 +317,8 @@ class Runtime:
         taken = await self._lanes.take_back(session_id, only)
         if anywhere:
             taken += await take_back_elsewhere(self.store, session_id, only)
+        if taken:
+            self.bus.publish(session_id, NotAnswered(tuple(each.id for each in taken)))
         return taken
 
     async def put_back(self, session_id: str) -> None:

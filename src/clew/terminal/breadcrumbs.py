@@ -1,7 +1,7 @@
 """What each terminal was last used for, in small files of the state directory.
 
 Best effort: a terminal that can't be told from others has none, and whatever fails, fails silently.
-The environment comes as an argument; what a breadcrumb leads to is decided in `runtime.resuming`.
+The environment comes as an argument; what a breadcrumb leads to is decided by `seats.locate`.
 """
 
 from __future__ import annotations

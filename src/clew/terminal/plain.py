@@ -7,22 +7,21 @@ from __future__ import annotations
 
 from typing import Final
 
+from clew.api.seats import Seated
+from clew.api.sessions import SessionView
 from clew.core.names import counted
 from clew.core.queue_modes import QUEUED
-from clew.core.session import Session
 from clew.core.signals import Event
 from clew.core.turn import Approval, ApprovalScope, Decision
 from clew.core.unfinished import place_unfinished
-from clew.runtime.commands.desk import Desk
-from clew.runtime.seat import Switched
-from clew.runtime.unfinished import list_unfinished
-from clew.terminal.asking import LineAsker
+from clew.terminal.asker import LineAsker
+from clew.terminal.conversation import Conversation, read_command
 from clew.terminal.drawing import one_line, question_lines
-from clew.terminal.entrance import Entrance
 from clew.terminal.lines import Lines
 from clew.terminal.picker import Picked
 from clew.terminal.scribe import Scribe
-from clew.terminal.talk import Talk, read_command
+from clew.terminal.seat import Seat
+from clew.terminal.startup import Startup
 
 RECALLED: Final = 6
 """Messages that are shown of a session that is resumed."""
@@ -39,47 +38,47 @@ ASKED: Final = "  [y]es once, for this [s]ession, [a]lways, [n]o: "
 class PlainChat:
     """One conversation in line mode."""
 
-    def __init__(self, desk: Desk, lines: Lines, scribe: Scribe, entrance: Entrance) -> None:
-        self._desk = desk
+    def __init__(self, seat: Seat, lines: Lines, scribe: Scribe, startup: Startup) -> None:
+        self._seat = seat
         self._lines = lines
         self._scribe = scribe
-        self._asker = LineAsker(desk, lines, scribe.aside)
-        entrance.asker = self
-        self.talk = Talk(desk, self, entrance)
+        self._asker = LineAsker(seat, lines, scribe.aside)
+        startup.asker = self
+        self.chat = Conversation(seat, self, startup)
         if lines.is_terminal:
             lines.heard = scribe.take_line
 
-    async def run(self, opening: Switched) -> None:
+    async def run(self, opening: Seated) -> None:
         """Talk until the person leaves."""
         try:
-            await self.talk.sit_down(opening)
-            while not self.talk.is_leaving:
+            await self.chat.sit_down(opening)
+            while not self.chat.is_leaving:
                 self.ready()
                 text = await self._lines.get_message()
                 if text is None:
                     break
-                if self.talk.questions:
+                if self.chat.questions:
                     await self._answer(text)
                 elif text.strip():
-                    await self.talk.take(text)
+                    await self.chat.take(text)
         finally:
-            await self.talk.close()
+            self.chat.close()
 
     async def interrupt(self) -> bool:
         """Ctrl+C: True if it leaves."""
         self._scribe.break_off()
-        return await self.talk.interrupt()
+        return await self.chat.interrupt()
 
     async def _answer(self, text: str) -> None:
         answer = ANSWERS.get(text.strip().lower())
         if answer is None and read_command(text) is not None:
-            await self.talk.take(text)  # /stop, /deny: a command is one here too
+            await self.chat.take(text)  # /stop, /deny: a command is one here too
             return
         if answer is None:
             self.note("Please answer y, s, a or n.", None)
             self._scribe.prompt(ASKED)
             return
-        await self.talk.answer(*answer)
+        await self.chat.answer(*answer)
 
     # --- the surface ----------------------------------------------------------------------------
 
@@ -109,7 +108,7 @@ class PlainChat:
     def queued(self, text: str) -> None:
         """Say so; the message itself is shown where its turn begins."""
         del text
-        self.note(QUEUED[self._desk.seat.queue_mode])
+        self.note(QUEUED[self._seat.queue_mode])
 
     def unsent(self, text: str) -> None:
         """What was typed stands above."""
@@ -125,19 +124,18 @@ class PlainChat:
         self._scribe.prompt(question)
         return (await self._lines.get() or "").strip()
 
-    async def choose(self, sessions: tuple[Session, ...]) -> Picked | None:
+    async def choose(self, sessions: tuple[SessionView, ...]) -> Picked | None:
         """One of them, by its number."""
         self._scribe.make_room()
         return await self._asker.choose(sessions)
 
-    async def redraw(self, session: Session | None) -> None:
+    async def redraw(self, session: SessionView | None) -> None:
         """The last messages of a session that has some, below what is there."""
         self._scribe.said.clear()
         if session is None:
             return
-        store = self._desk.store
-        messages = await store.get_messages(session.id, RECALLED)
-        stopped = place_unfinished(await list_unfinished(store, messages), messages)
+        page = await self._seat.client.sessions.messages(session.id, limit=RECALLED)
+        messages, stopped = page.messages, place_unfinished(page.unfinished, page.messages)
         if session.message_count > len(messages):
             self._scribe.line(f"… {session.message_count - len(messages)} earlier messages", "dim")
         for message in messages:
@@ -156,5 +154,5 @@ class PlainChat:
 
     def ready(self) -> None:
         """Show the prompt, if it is the person's turn."""
-        if self.is_attended and not self.talk.questions and not self.talk.is_running:
+        if self.is_attended and not self.chat.questions and not self.chat.is_running:
             self._scribe.prompt()

@@ -19,11 +19,7 @@ from clew.wiring.gateway import (
 from clew.wiring.house import (
     House,
     open_catalogue,
-    open_cron_file,
-    open_memory,
-    open_personalities,
 )
-from clew.wiring.rules import model_names, reset_rules, routing_rules, terminal_judge
 from clew.wiring.stores import (
     StoreFacts,
     back_up_store,
@@ -32,12 +28,14 @@ from clew.wiring.stores import (
     copy_target,
     describe_store,
     examine_store,
+    fill_demo_store,
     import_file,
     mend_store,
     open_configured_store,
     restore_store,
     retention_policy,
 )
+from clew.wiring.terminal import LocalTerminal, open_terminal
 
 if TYPE_CHECKING:
     from clew.store.diagnosis import Diagnosis, Finding, Repaired
@@ -48,6 +46,7 @@ __all__ = [
     "Finding",
     "Gateway",
     "House",
+    "LocalTerminal",
     "Repaired",
     "StoreFacts",
     "back_up_store",
@@ -56,23 +55,18 @@ __all__ = [
     "copy_target",
     "describe_store",
     "examine_store",
+    "fill_demo_store",
     "import_file",
     "list_hooks",
     "local",
     "local_files",
     "mend_store",
-    "model_names",
     "open_catalogue",
     "open_channels",
     "open_configured_store",
-    "open_cron_file",
     "open_gateway",
-    "open_memory",
-    "open_personalities",
-    "reset_rules",
+    "open_terminal",
     "restore_store",
     "retention_policy",
-    "routing_rules",
     "run_errands",
-    "terminal_judge",
 ]

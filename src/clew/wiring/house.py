@@ -26,7 +26,6 @@ from clew.config import (
 )
 from clew.core.pruning import Pruning
 from clew.store import is_postgres, sqlite_path
-from clew.wiring.rules import model_names, reset_rules, routing_rules, terminal_judge
 from clew.wiring.stores import describe_store, retention_policy
 
 if TYPE_CHECKING:
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from clew.core.session import Session
     from clew.ports import Agent, Clock, Context, Memory, Personalities, Store
     from clew.runtime.cron import CronFile
+    from clew.runtime.place.attachment import Attachments
     from clew.runtime.reception import Reception
     from clew.runtime.runtime import Runtime
     from clew.transfer.message_html import Typesetter
@@ -75,6 +75,10 @@ class House:
         """When the gateway of this process was started."""
         self.errands: Errands | None = None
         """What a gateway does beside the turns; it is set when that has begun."""
+        self.attachments: Attachments | None = None
+        """What the terminal of this process holds."""
+        self.is_terminal = False
+        """Whether this process is a terminal: its messages wait for their person after a crash."""
         self._agent = agent
         self._settle_s = settle_s
 
@@ -88,6 +92,8 @@ class House:
     async def close(self) -> None:
         """Abort what runs, and let go of what was built."""
         built = self.__dict__
+        if self.attachments is not None:
+            self.attachments.close()
         if "reception" in built:
             await self.reception.close()
         if "runtime" in built:
@@ -210,6 +216,11 @@ class House:
     def rules(self) -> ReceptionRules:
         """What the configuration says about messages on channels."""
         from clew.core.placing import ReceptionRules  # noqa: PLC0415  # see above
+        from clew.wiring.rules import (  # noqa: PLC0415  # see above
+            model_names,
+            reset_rules,
+            routing_rules,
+        )
 
         config = self.config
         return ReceptionRules(
@@ -256,6 +267,8 @@ class House:
     @cached_property
     def judge(self) -> Judge | None:
         """Whether a terminal's session goes on; None where all of them do."""
+        from clew.wiring.rules import terminal_judge  # noqa: PLC0415  # see above
+
         return terminal_judge(self.config)
 
     # --- what else the handlers ask -------------------------------------------------------------
@@ -323,6 +336,10 @@ class House:
             path=facts.path,
             durability=self.config.store.durability,
         )
+
+    def is_running(self, session_id: str) -> bool:
+        """Whether this process has something to do in the session."""
+        return "runtime" in self.__dict__ and self.runtime.is_running(session_id)
 
     def list_channels(self) -> tuple[ChannelView, ...]:
         """The channels of a gateway, as they are shown."""

@@ -54,6 +54,33 @@ async def import_file(
         await store.close()
 
 
+async def fill_demo_store(
+    config: Config,
+    *,
+    now: int,
+    seed: int,
+    sessions: int,
+    messages: int,
+    progress: Callable[[int], None],
+) -> None:
+    """Fill a new store with conversations that were made up; `InvalidInput` if it has sessions."""
+    from clew.testing.clock import FakeClock  # noqa: PLC0415  # only a demo needs it
+    from clew.testing.corpus import Corpus, load  # noqa: PLC0415  # only a demo needs it
+
+    clock = FakeClock(now)
+    store = await open_configured_store(config, clock)
+    try:
+        before = await store.stats()
+        if before.sessions or before.archived or before.trashed:
+            raise InvalidInput(
+                f"{config.data_dir} already has sessions. Give another directory with --home."
+            )
+        made = Corpus(now=now, seed=seed).conversations(sessions, messages)
+        await load(store, made, progress=progress, clock=clock)
+    finally:
+        await store.close()
+
+
 def retention_policy(config: Config) -> Retention:
     """What `[session]` says about old sessions."""
     return Retention(

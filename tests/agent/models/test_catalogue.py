@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from clew.agent.models.catalogue import introduction
 from clew.agent.models.providers import RECOMMENDED, ProviderSetup
-from clew.core.models import EMBEDDED, clamp_thinking
+from clew.core.models import EMBEDDED, clamp_thinking, introduction
 from clew.errors import InvalidConfig, ModelNotFound, ModelUnavailable
 from tests.agent.models.conftest import Catalogues
 from tests.patience import PATIENCE

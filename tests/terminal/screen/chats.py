@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +14,21 @@ from textual import events
 from textual.pilot import Pilot
 
 from clew import config as configuration
-from clew.cli.talking import export_to
+from clew.api.handlers.parts import Caller
+from clew.api.local import Calls, LocalTransport
+from clew.api.sessions import SessionView
+from clew.cli.transcripts import LocalTranscripts
+from clew.client.client import Client
 from clew.client.place import locate
-from clew.core.session import Session
 from clew.ports import Store
-from clew.runtime.commands.desk import Desk
-from clew.runtime.projects import find_cli_key
-from clew.runtime.resuming import resolve_resume
-from clew.runtime.seat import Seat
+from clew.runtime.place.attachment import Attachments
 from clew.store import open_store
-from clew.terminal.entrance import Asker, Entrance
+from clew.terminal.live import open_live
 from clew.terminal.screen.app import ChatApp, Note, Start
 from clew.terminal.screen.history import History, history_file
-from clew.wiring import House
+from clew.terminal.seat import Seat
+from clew.terminal.startup import Asker, Startup
+from clew.wiring import House, LocalTerminal
 from tests.patience import PATIENCE
 
 NAMES = {" ": "space", "/": "slash", "@": "at", ".": "full_stop"}
@@ -96,10 +97,10 @@ class Chat:
 
     @property
     def seat(self) -> Seat:
-        return self.app.desk.seat
+        return self.app.seat
 
     @property
-    def session(self) -> Session:
+    def session(self) -> SessionView:
         session = self.seat.session
         assert session is not None
         return session
@@ -177,41 +178,41 @@ class Nobody:
     async def ask(self, question: str) -> str:
         raise AssertionError(question)
 
-    async def choose(self, sessions: tuple[Session, ...]) -> None:
+    async def choose(self, sessions: tuple[SessionView, ...]) -> None:
         raise AssertionError(sessions)
 
 
-def make_desk(
-    house: House, store: Store, seat: Seat, export: Callable[[Session, str | None], Any]
-) -> Desk:
-    return Desk(
-        seat=seat,
-        models=house.models,
-        personalities=house.personalities,
-        memory=house.memory,
-        context=house.context,
-        resolve=lambda value: resolve_resume(store, value, seat.place, viewer=seat.person),
-        export=export,
-        zone=lambda _at: UTC,
-    )
+class Terminal:
+    """Everything below a display, built as the command line builds it."""
+
+    def __init__(self, house: House, seat: Seat) -> None:
+        self.house = house
+        self.store = house.store
+        self.seat = seat
+
+    def start_up(self, asker: Asker) -> Startup:
+        local = LocalTerminal(self.seat.client, self.house)
+        return Startup(self.seat, asker, LocalTranscripts(local))
 
 
 @asynccontextmanager
-async def open_desk(stage: Stage) -> AsyncIterator[tuple[Desk, House, Store]]:
-    """Everything below a surface, built as the command line builds it."""
+async def open_terminal(stage: Stage) -> AsyncIterator[Terminal]:
+    """A seat at nothing yet."""
     async with await open_store(stage.url, durability="normal") as store:
         house = House(stage.config(), store)
-        place = locate(stage.work)
-        key = (await find_cli_key(store, place)).key
-        seat = Seat(house.runtime, house.models, place=place, key=key)
-
-        async def export(session: Session, file: str | None) -> str:
-            return await export_to(store, session, str(stage.files / (file or "session.md")))
-
+        house.is_terminal = True
+        house.attachments = Attachments(store)
+        client = Client(transport=LocalTransport(Calls(house), Caller()))
         try:
-            yield make_desk(house, store, seat, export), house, store
+            async with open_live(client) as live:
+                place = locate(stage.work)
+                seat = Seat(client, live, place=place)
+                seat.key = (await seat.locate(place)).key
+                try:
+                    yield Terminal(house, seat)
+                finally:
+                    await seat.leave()
         finally:
-            await seat.leave()
             await house.close()
 
 
@@ -227,17 +228,17 @@ async def open_chat(
     **more: Any,
 ) -> AsyncIterator[Chat]:
     """A chat, ready for keys; `session` is the id to sit down at."""
-    async with open_desk(stage) as (desk, house, store):
+    async with open_terminal(stage) as terminal:
         nobody: Asker = Nobody()
-        entrance = Entrance(desk, nobody)
+        startup, seat, store = terminal.start_up(nobody), terminal.seat, terminal.store
         target = await store.get_session(session) if session is not None else None
-        opening = await desk.seat.switch(target, "startup", read_only=read_only)
+        opening = await seat.switch(target, "startup", read_only=read_only)
         start = Start(opening=opening, notes=notes, settles=settles, **more)
-        history = History(history_file(stage.home, desk.seat.person))
-        app = ChatApp(desk, entrance, start, history)
+        history = History(history_file(stage.home, seat.person))
+        app = ChatApp(seat, startup, start, history)
         try:
             async with app.run_test(size=size, notifications=True) as pilot:
-                chat = Chat(app, pilot, store, house)
+                chat = Chat(app, pilot, store, terminal.house)
                 await asyncio.wait_for(app.is_there.wait(), PATIENCE)
                 await pilot.pause()
                 yield chat

@@ -8,6 +8,7 @@ import msgspec
 from textual.app import App, ComposeResult
 from textual.widgets import Input
 
+from clew.api.sessions import MessagePage
 from clew.core.message import Message, Role
 from clew.core.session import Session
 from clew.core.turn import Turn, TurnStatus
@@ -77,11 +78,11 @@ class Stage(App[None]):
         yield Transcript(self.load, verbose=lambda: self.verbose)
         yield Input()
 
-    async def load(self, before: int | None, limit: int) -> tuple[Message, ...]:
-        """As the store would."""
+    async def load(self, before: int | None, limit: int) -> MessagePage:
+        """As the API would."""
         self.loads.append((before, limit))
         found = [each for each in self.messages if before is None or each.seq < before]
-        return tuple(found[-limit:])
+        return MessagePage(tuple(found[-limit:]), len(self.messages))
 
     def on_transcript_copied(self, event: Transcript.Copied) -> None:
         """The clipboard."""

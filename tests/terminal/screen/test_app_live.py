@@ -11,14 +11,13 @@ from pathlib import Path
 import pytest
 
 from clew.core.commands import ALIASES, COMMANDS
-from clew.terminal.asking import LineAsker
-from clew.terminal.entrance import Entrance
+from clew.terminal.asker import LineAsker
 from clew.terminal.lines import Lines
 from clew.terminal.paper import Paper
 from clew.terminal.plain import PlainChat
 from clew.terminal.scribe import Scribe
 from tests.patience import PATIENCE
-from tests.terminal.screen.chats import Stage, open_chat, open_desk
+from tests.terminal.screen.chats import Stage, open_chat, open_terminal
 
 CLEW = "from clew.cli import main; main(prog_name='clew')"
 
@@ -109,25 +108,26 @@ async def walk_full(stage: Stage) -> dict[str, str]:
 async def walk_plain(stage: Stage) -> dict[str, str]:
     """What line mode writes for each command."""
     found = {}
-    async with open_desk(stage) as (desk, house, _):
+    async with open_terminal(stage) as terminal:
+        seat, house = terminal.seat, terminal.house
         out = io.StringIO()
         reading, writing = os.pipe()
         paper = Paper(lambda text, _style: text, out)
         lines = Lines(reading)
-        entrance = Entrance(desk, LineAsker(desk, lines, paper))
-        chat = PlainChat(desk, lines, Scribe(paper, paper, verbose=lambda: False), entrance)
-        await chat.talk.sit_down(await desk.seat.switch(None, "startup"))
-        await asyncio.wait_for(chat.talk.take("hello"), PATIENCE)
+        startup = terminal.start_up(LineAsker(seat, lines, paper))
+        chat = PlainChat(seat, lines, Scribe(paper, paper, verbose=lambda: False), startup)
+        await chat.chat.sit_down(await seat.switch(None, "startup"))
+        await asyncio.wait_for(chat.chat.take("hello"), PATIENCE)
         for name in WALK:
             out.seek(0)
             out.truncate()
-            await asyncio.wait_for(chat.talk.take(f"/{LINES.get(name, name)}"), PATIENCE)
-            if desk.seat.session is not None:
-                await asyncio.wait_for(house.runtime.join(desk.seat.session.id), PATIENCE)
+            await asyncio.wait_for(chat.chat.take(f"/{LINES.get(name, name)}"), PATIENCE)
+            if seat.session is not None:
+                await asyncio.wait_for(house.runtime.join(seat.session.id), PATIENCE)
             found[name] = out.getvalue()
-            if desk.seat.session is None:
-                await asyncio.wait_for(chat.talk.take("hello"), PATIENCE)
-        await chat.talk.close()
+            if seat.session is None:
+                await asyncio.wait_for(chat.chat.take("hello"), PATIENCE)
+        chat.chat.close()
         os.close(writing)
         os.close(reading)
     return found

@@ -20,7 +20,7 @@ from clew.terminal.screen.completion import (
     list_arguments,
 )
 from clew.terminal.screen.files import find_files, rank_paths
-from tests.terminal.screen.chats import Stage, open_desk
+from tests.terminal.screen.chats import Stage, open_terminal
 
 
 @pytest.fixture
@@ -86,8 +86,9 @@ def test_commands_that_begin_so_come_before_those_that_contain_it() -> None:
     assert "/memory" in texts(complete_command("mo"))
 
 
-async def test_arguments_come_from_what_the_desk_knows(stage: Stage) -> None:
-    async with open_desk(stage) as (desk, _, _):
+async def test_arguments_come_from_what_can_be_asked(stage: Stage) -> None:
+    async with open_terminal(stage) as terminal:
+        seat = terminal.seat
         for command, some in {
             "model": {"script/x", "script/other"},
             "personality": {"default", "engineer"},
@@ -98,16 +99,17 @@ async def test_arguments_come_from_what_the_desk_knows(stage: Stage) -> None:
             "context": {"list", "detail"},
             "help": {"model", "exit"},
         }.items():
-            assert some <= set(texts(list_arguments(desk, command))), command
-        problems = [bool(choice.help) for choice in list_arguments(desk, "model")]
+            assert some <= set(texts(await list_arguments(seat, command))), command
+        problems = [bool(choice.help) for choice in await list_arguments(seat, "model")]
         assert problems == sorted(problems)  # those that can be used come first
         for command in COMMANDS:
-            await complete(desk, Wanted("argument", 0, "", command))
+            await complete(seat, Wanted("argument", 0, "", command))
 
 
 async def test_a_session_is_offered_by_its_name_and_put_in_by_its_id(stage: Stage) -> None:
-    async with open_desk(stage) as (desk, _, store):
-        place = desk.seat.place
+    async with open_terminal(stage) as terminal:
+        seat, store = terminal.seat, terminal.store
+        place = seat.place
         here = await store.create_session(
             NewSession(key="cli:a", title="Mend the login", cwd=place.cwd, project=place.project)
         )
@@ -115,7 +117,7 @@ async def test_a_session_is_offered_by_its_name_and_put_in_by_its_id(stage: Stag
             NewSession(key="cli:b", title="Login elsewhere", cwd="/")
         )
         await store.create_session(NewSession(key="cli:c", title="Unlike"))
-        choices = await complete(desk, Wanted("argument", 8, "login", "resume"))
+        choices = await complete(seat, Wanted("argument", 8, "login", "resume"))
         short = await store.shorten_ids([here.id, other.id])
         assert texts(choices) == [short[here.id], short[other.id]]
         assert [choice.shown for choice in choices] == ["Mend the login", "Login elsewhere"]
@@ -164,8 +166,9 @@ def test_names_that_could_drive_a_terminal_are_left_out(project: Path) -> None:
 
 async def test_a_name_with_a_space_is_quoted(stage: Stage) -> None:
     (stage.work / "my notes.md").touch()
-    async with open_desk(stage) as (desk, _, _):
-        choices = await complete(desk, Wanted("file", 0, "my"))
+    async with open_terminal(stage) as terminal:
+        seat = terminal.seat
+        choices = await complete(seat, Wanted("file", 0, "my"))
         assert texts(choices) == ['@"my notes.md"']
 
 

@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from clew.core.message import Message, ToolCall
+from clew.api.sessions import MessagePage
+from clew.core.message import ToolCall
 from clew.core.signals import (
     ApprovalAsked,
     ApprovalDecided,
@@ -122,7 +123,7 @@ async def test_earlier_messages_that_cannot_be_loaded_are_told_once() -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await app.open()
 
-        async def fail(before: int | None, limit: int) -> tuple[Message, ...]:
+        async def fail(before: int | None, limit: int) -> MessagePage:
             raise StoreBusy("The disk is gone.")
 
         app.transcript._load = fail
@@ -139,7 +140,7 @@ async def test_the_session_that_was_opened_last_is_shown_even_if_the_other_loads
         go = asyncio.Event()
         load = app.transcript._load
 
-        async def slowly(before: int | None, limit: int) -> tuple[Message, ...]:
+        async def slowly(before: int | None, limit: int) -> MessagePage:
             await go.wait()
             return await load(before, limit)
 

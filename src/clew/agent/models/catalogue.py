@@ -288,18 +288,6 @@ class Catalogue:
             await asyncio.to_thread(engine.unload)
 
 
-def introduction(info: ModelInfo) -> str | None:
-    """The line that a chat shows once: what answers here, if that is not what people expect."""
-    if not info.embedded:
-        return None
-    return (
-        "SmolLM2 answers here: a very small model (135M parameters) that runs on this machine "
-        "without a key, so expect weak answers. Better ones: set ANTHROPIC_API_KEY or "
-        "OPENAI_API_KEY, or `clew config set model anthropic/…`, or use any OpenAI-compatible URL "
-        "such as Ollama's (`clew help model`)."
-    )
-
-
 class _Known(msgspec.Struct):
     version: str
     facts: dict[str, Facts]

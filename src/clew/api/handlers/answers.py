@@ -11,6 +11,8 @@ import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from clew.api.frames import DoneFrame, EventFrame, event_frame
 from clew.api.handlers.parts import Parts
 from clew.core.delivery import Inbound
@@ -93,6 +95,11 @@ async def _list_told(parts: Parts, row: Inbound) -> list[str]:
     return told
 
 
+async def find_turn(parts: Parts, row: Inbound) -> Turn | None:
+    """The turn that answers a message, running or over; None if none does yet, or ever."""
+    return await _Watch(parts, Sent(row, is_new=False)).find_turn()
+
+
 class _Watch:
     """What is known of the turn that answers one message."""
 
@@ -149,13 +156,23 @@ class _Watch:
         self._seen = messages[-1].seq if messages else self._seen
         return [self.frame(Committed(each)) for each in missed]
 
+    async def find_turn(self) -> Turn | None:
+        """The turn that answers it, or goes on with that; None if there is none yet.
+
+        One that was cut off and may still be gone on with is not over.
+        """
+        if self._turn_id is None:
+            return None
+        turn = await self._find_last(await self._store.get_turn(self._turn_id))
+        return msgspec.structs.replace(turn, ended_at=None) if self._is_cut_off else turn
+
     async def look(self) -> TurnEnded | None:
         """The end of the turn, if it is over; `Conflict` if there will be none."""
         await self._learn()
-        if self._turn_id is not None:
-            turn = await self._find_last(await self._store.get_turn(self._turn_id))
-            if turn.ended_at is None or self._is_cut_off:
-                return None
+        turn = await self.find_turn()
+        if turn is not None and turn.ended_at is None:
+            return None
+        if turn is not None:
             return TurnEnded(turn, await list_answers(self._store, turn.id))
         done = self._sent.turn
         if done is not None and done.done():

@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import secrets
 from collections.abc import AsyncGenerator
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -69,15 +69,21 @@ async def _say(parts: Parts, params: SendChat, caller: Caller) -> Sent:
 
 async def _say_to_session(parts: Parts, params: SendChat, caller: Caller) -> Sent:
     """Into that session as it is, or into a new one."""
+    if params.platform is not None:
+        caller.need_owner("speak as a terminal")
     session = await _open_session(parts, params, caller)
     blobs = [await keep_file(parts.store, each) for each in _list_files(params)]
-    payload = {"text": params.text, "reply_to": msgspec.to_builtins(reply_over_api(caller.person))}
-    payload |= {"parts": blobs} if blobs else {}
-    payload |= {} if params.attended else {"attended": False}
     inbound_id = secrets.token_hex(8)
+    payload: dict[str, Any] = {"text": params.text} | ({"parts": blobs} if blobs else {})
+    payload |= {} if params.attended else {"attended": False}
+    # What is said in the terminal of this process waits for its person after a crash; what comes
+    # over the API is gone on with by the next gateway.
+    is_here = params.platform == "cli" and parts.is_terminal
+    if not is_here:
+        payload["reply_to"] = msgspec.to_builtins(reply_over_api(caller.person))
     new = NewInbound(
         id=inbound_id,
-        channel=API,
+        channel="cli" if is_here else API,
         account=caller.person,
         external_id=params.idempotency_key or inbound_id,
         key=session.key,
@@ -88,7 +94,7 @@ async def _say_to_session(parts: Parts, params: SendChat, caller: Caller) -> Sen
     ticket = await parts.runtime.accept(
         new,
         attended=caller.is_owner and params.attended,
-        model=_replacement(parts, session),
+        model=_replacement(parts, session, params.model),
         queue=read_mode(session.metadata.get("queue")),
     )
     if ticket.inbound is None:
@@ -103,12 +109,12 @@ def _list_files(params: SendChat) -> tuple[Attached, ...]:
     return tuple(Attached(each.media_type, each.data) for each in params.attachments)
 
 
-def _replacement(parts: Parts, session: Session) -> str | None:
+def _replacement(parts: Parts, session: Session, wanted: str | None) -> str | None:
     """What answers in the place of a model that is no longer configured."""
     try:
         parts.models.get_model(session.model)
     except ModelNotFound:
-        return parts.models.get_model().name
+        return parts.models.get_model(wanted).name
     return None
 
 

@@ -10,12 +10,10 @@ import asyncio
 import os
 from collections.abc import Sequence
 
-import msgspec
-
 from clew.api.commands import RUN, CommandReply, RunCommand
 from clew.api.handlers.parts import Caller, Parts, get_visible, handles, view
-from clew.api.handlers.seats import check_key_of, sit
-from clew.api.seats import read_place, read_wanted
+from clew.api.handlers.seats import check_key_of, make_surface
+from clew.api.seats import Wanted, edit_of, read_place, wanted_of
 from clew.api.sessions import SessionView
 from clew.core.commands import Issuer, find_command, may_command, parse
 from clew.core.people import Role
@@ -26,7 +24,6 @@ from clew.errors import Forbidden, InvalidInput
 from clew.ports import Context
 from clew.runtime.commands import run_command
 from clew.runtime.commands.desk import Desk
-from clew.runtime.resuming import resolve_resume
 
 
 @handles(RUN)
@@ -42,9 +39,10 @@ async def run_order(parts: Parts, params: RunCommand, caller: Caller) -> Command
         session = await get_visible(parts, params.session, caller)
     desk = _desk(parts, params, session, caller)
     reply = await run_command(desk, name, rest)
-    if reply.ticket is not None:
-        reply.ticket.turn.add_done_callback(_look_at)
-    now = await desk.seat.refresh()
+    ticket = reply.ticket
+    if ticket is not None:
+        ticket.turn.add_done_callback(_look_at)
+    now = await desk.refresh()
     return CommandReply(
         text=reply.text,
         is_error=reply.is_error,
@@ -52,8 +50,9 @@ async def run_order(parts: Parts, params: RunCommand, caller: Caller) -> Command
         switched=reply.switched is not None,
         pick=None if reply.pick is None else await _views(parts, reply.pick),
         open=None if reply.open is None else await view(parts, reply.open),
-        begins=reply.ticket is not None,
-        wanted=read_wanted(desk.seat.wanted) if now is None else None,
+        begins=ticket is not None,
+        answers=None if ticket is None or ticket.inbound is None else ticket.inbound.id,
+        wanted=wanted_of(desk.wanted) if now is None else None,
     )
 
 
@@ -79,24 +78,20 @@ def _issuer(caller: Caller) -> Issuer:
 
 def _desk(parts: Parts, params: RunCommand, session: Session | None, caller: Caller) -> Desk:
     key = _get_key(params, session, caller)
-    is_told = params.where is not None and caller.is_owner
-    place = read_place(params.where) if params.where is not None and is_told else parts.place
-    wanted = {} if params.wanted is None else msgspec.structs.asdict(params.wanted)
-    seat = sit(parts, place, key, caller, **wanted)
-    if session is not None:
-        seat.be_at(session, read_only=params.read_only)
+    told = params.where if caller.is_owner else None
+    place = parts.place if told is None else read_place(told)
     return Desk(
-        seat=seat,
-        models=parts.models,
+        at=make_surface(parts, place, key, caller),
         personalities=parts.personalities,
         memory=parts.memory,
         context=_context(parts),
-        resolve=lambda value: resolve_resume(
-            parts.store, value, seat.place, viewer=caller.person, files=False
-        ),
-        export=_refuse_export,
-        zone=lambda _at: parts.zone,
+        zone=parts.zone,
         issuer=_issuer(caller),
+        current=session,
+        wanted=edit_of(params.wanted or Wanted()),
+        model_name=params.model,
+        read_only=params.read_only and session is not None,
+        attended=caller.is_owner and params.attended,
     )
 
 
@@ -132,7 +127,3 @@ def _look_at(turn: asyncio.Future[Turn]) -> None:
 
 async def _views(parts: Parts, sessions: Sequence[Session]) -> tuple[SessionView, ...]:
     return tuple([await view(parts, each) for each in sessions])
-
-
-async def _refuse_export(_session: Session, _file: str | None) -> str:
-    raise InvalidInput("/export is for a terminal.")

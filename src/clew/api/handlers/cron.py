@@ -1,4 +1,4 @@
-"""The calls about jobs that run by the clock. They are the owner's; the gateway runs them."""
+"""What the operations about jobs do. Jobs are the owner's; the gateway runs them."""
 
 from __future__ import annotations
 
@@ -84,5 +84,5 @@ def make_job(params: AddJob, now: int, timezone: str | None) -> CronJob:
 def _open(parts: Parts, caller: Caller) -> CronFile:
     caller.need_owner("see or change the jobs")
     if parts.jobs is None:
-        raise InvalidInput("Nobody here keeps jobs.")
+        raise InvalidInput("No jobs are kept here.")
     return parts.jobs

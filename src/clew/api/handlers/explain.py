@@ -40,9 +40,8 @@ from clew.core.routing import Arrival, Route, parse_peer, route
 from clew.core.sending import decide_send, describe_conversation
 from clew.core.triggers import Triggered, read_trigger
 from clew.errors import InvalidInput
-from clew.runtime.continuing import find_continue
-from clew.runtime.projects import find_cli_key
-from clew.runtime.resuming import look_up
+from clew.runtime.place.directories import find_cli_key
+from clew.runtime.place.resume import find_continue, look_up
 from clew.runtime.zones import get_zone
 
 WHAT: Final = "see why clew decides as it does"

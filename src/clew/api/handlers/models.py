@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from clew.api.handlers.parts import Caller, Parts, handles
-from clew.api.models import LIST, ModelList
+from clew.api.models import GET, LIST, GetModel, ModelList
 from clew.api.operation import NoParams
+from clew.core.models import ModelInfo
 
 
 @handles(LIST)
@@ -16,3 +17,10 @@ async def list_models(parts: Parts, _params: NoParams, caller: Caller) -> ModelL
     # What is known of them may have to be looked up in a library that takes a second to load.
     listed = await asyncio.to_thread(parts.models.list_models)
     return ModelList(listed, parts.models.get_model())
+
+
+@handles(GET)
+async def get_model(parts: Parts, params: GetModel, caller: Caller) -> ModelInfo:
+    """One model of this configuration."""
+    caller.need_owner("see the models")
+    return await asyncio.to_thread(parts.models.get_model, params.name)

@@ -10,8 +10,17 @@ import msgspec
 
 from clew.api.operation import Operation, P, R
 from clew.api.problems import problem_of
-from clew.api.sessions import Failed, Imported, MessageHtml, SessionView, view_session
+from clew.api.sessions import (
+    Failed,
+    Imported,
+    MessageHtml,
+    SessionView,
+    StateView,
+    view_session,
+    view_state,
+)
 from clew.core.message import Message
+from clew.core.overview import SessionState
 from clew.core.session import OWNER, Session, may_see
 from clew.core.tokens import Scope, covers
 from clew.errors import ClewError, Forbidden, SessionNotFound
@@ -26,6 +35,7 @@ if TYPE_CHECKING:
     from clew.core.retention import Retention
     from clew.ports import Clock, Context, Memory, Models, Personalities, Store
     from clew.runtime.cron import CronFile
+    from clew.runtime.place.attachment import Attachments
     from clew.runtime.reception import Reception
     from clew.runtime.runtime import Runtime
 
@@ -131,6 +141,20 @@ class Parts(Protocol):
         """When the gateway of this process was started; None without one."""
         ...
 
+    @property
+    def attachments(self) -> Attachments | None:
+        """What the terminal of this process holds; None at a gateway."""
+        ...
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether this process is a terminal, whose messages are its person's own affair."""
+        ...
+
+    def is_running(self, session_id: str) -> bool:
+        """Whether this process has something to do in the session."""
+        ...
+
     def list_channels(self) -> tuple[ChannelView, ...]:
         """The channels of a gateway, as they are shown."""
         ...
@@ -185,9 +209,20 @@ async def view_all(parts: Parts, sessions: Sequence[Session]) -> tuple[SessionVi
 
 async def view(parts: Parts, session: Session) -> SessionView:
     """One session as it is shown."""
+    return (await view_with_state(parts, session))[0]
+
+
+async def view_with_state(parts: Parts, session: Session) -> tuple[SessionView, StateView]:
+    """One session as it is shown, and what goes on in it."""
     short_ids = await parts.store.shorten_ids([session.id])
-    states = await parts.store.list_states([session.id])
-    return view_session(session, short_ids[session.id], states[session.id])
+    state = (await parts.store.list_states([session.id]))[session.id]
+    shown = view_session(session, short_ids[session.id], state)
+    return shown, describe_state(parts, session.id, state)
+
+
+def describe_state(parts: Parts, session_id: str, state: SessionState) -> StateView:
+    """What goes on in a session, seen from this process."""
+    return view_state(state, parts.store.identity, runs_here=parts.is_running(session_id))
 
 
 async def _may_see(parts: Parts, session_id: str | None, caller: Caller) -> bool:

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Collection
 
+from clew.api.chat import Accepted
 from clew.api.handlers.parts import Caller, Parts, get_visible, handles
 from clew.api.queue import (
     DROP,
+    GET,
     LIST,
+    RUN,
     WAIT,
     Dropped,
     DropQueue,
+    GetQueued,
     ListQueue,
+    Outcome,
     QueueList,
+    RunQueued,
     Waited,
     WaitForAnswer,
     view_queued,
 )
+from clew.core.delivery import Inbound
 from clew.core.session import may_see
 from clew.errors import RecordNotFound
 
@@ -36,7 +44,8 @@ async def list_queue(parts: Parts, params: ListQueue, caller: Caller) -> QueueLi
 async def drop_queue(parts: Parts, params: DropQueue, caller: Caller) -> Dropped:
     """Take back what waits in a session, here or in the inbox."""
     session = await get_visible(parts, params.session, caller)
-    return Dropped(await take_back(parts, session.id, params.id))
+    only = None if params.id is None else (params.id,)
+    return Dropped(await take_back(parts, session.id, only))
 
 
 @handles(WAIT)
@@ -66,8 +75,35 @@ async def wait_for_answer(parts: Parts, params: WaitForAnswer, caller: Caller) -
     return Waited(session.id, turn, said)
 
 
-async def take_back(parts: Parts, session_id: str, only: str | None = None) -> tuple[str, ...]:
-    """Take waiting messages out of a session's queue, or only one; their ids."""
-    named = None if only is None else {only}
-    taken = await parts.runtime.take_back(session_id, named, anywhere=True)
+async def take_back(
+    parts: Parts, session_id: str, only: Collection[str] | None = None
+) -> tuple[str, ...]:
+    """Take waiting messages out of a session's queue, or only these; their ids."""
+    taken = await parts.runtime.take_back(session_id, only, anywhere=True)
     return tuple(each.id for each in taken)
+
+
+@handles(GET)
+async def get_queued(parts: Parts, params: GetQueued, caller: Caller) -> Outcome:
+    """A message, and the turn that answers it."""
+    from clew.api.handlers.answers import find_turn  # noqa: PLC0415  # it loads the runtime
+
+    row = await _get_row(parts, params.id, caller)
+    return Outcome(view_queued(row), await find_turn(parts, row))
+
+
+@handles(RUN)
+async def run_queued(parts: Parts, params: RunQueued, caller: Caller) -> Accepted:
+    """Run a message that a dead process left; a turn runs without asking anybody again."""
+    caller.need_owner("run a message that waits")
+    row = await _get_row(parts, params.id, caller)
+    ticket = await parts.runtime.adopt(row, attended=params.attended, model=params.model)
+    return Accepted(row.session_id or "", row.id, ticket.is_new)
+
+
+async def _get_row(parts: Parts, inbound_id: str, caller: Caller) -> Inbound:
+    """A row of the inbox that the caller may see."""
+    row = await parts.store.get_inbound(inbound_id)
+    if not may_see(caller.person, row.person):
+        raise RecordNotFound("message", inbound_id)
+    return row

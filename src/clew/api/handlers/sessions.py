@@ -17,13 +17,14 @@ from msgspec import UNSET
 from clew.api.handlers.parts import (
     Caller,
     Parts,
+    describe_state,
     find_each,
     get_visible,
     handles,
     view,
     view_all,
+    view_with_state,
 )
-from clew.api.handlers.queue import take_back
 from clew.api.sessions import (
     COMPACT,
     DELETE,
@@ -85,7 +86,6 @@ from clew.api.sessions import (
     TodoList,
     UpdateSession,
     list_session,
-    view_state,
 )
 from clew.core.channelkeys import complete_key
 from clew.core.compaction import Compacted
@@ -208,11 +208,21 @@ async def _listed(
 async def get_session(parts: Parts, params: GetSession, caller: Caller) -> SessionDetail:
     """A session and its newest messages."""
     session = await get_visible(parts, params.id, caller)
-    messages = await parts.store.get_messages(session.id, params.messages + 1)
-    more = len(messages) > params.messages
-    shown = messages[1:] if more else messages
-    html = await _render(parts, shown, params.render)
-    return SessionDetail(await view(parts, session), shown, more, html)
+    shown, state = await view_with_state(parts, session)
+    messages, more = await _list_newest(parts, session, params.messages)
+    html = await _render(parts, messages, params.render)
+    return SessionDetail(shown, state, messages, more, html)
+
+
+async def _list_newest(
+    parts: Parts, session: Session, limit: int
+) -> tuple[tuple[Message, ...], bool]:
+    """So many of the newest messages, and whether there are others."""
+    if not limit:
+        return (), session.message_count > 0
+    found = await parts.store.get_messages(session.id, limit + 1)
+    more = len(found) > limit
+    return found[1:] if more else found, more
 
 
 @handles(MESSAGES)
@@ -380,7 +390,7 @@ async def export_session(parts: Parts, params: ExportSession, caller: Caller) ->
 @handles(RESOLVE)
 async def resolve_session(parts: Parts, params: ResolveSession, caller: Caller) -> SessionView:
     """What a person typed; a file is never meant."""
-    from clew.runtime.resuming import get_meant, get_trashed  # noqa: PLC0415  # see above
+    from clew.runtime.place.resume import get_meant, get_trashed  # noqa: PLC0415  # see above
 
     viewer = caller.person
     if params.trashed:
@@ -410,11 +420,33 @@ async def preview_session(parts: Parts, params: PreviewSession, caller: Caller) 
 @handles(STOP)
 async def stop_session(parts: Parts, params: StopSession, caller: Caller) -> Stopped:
     """The turn, its sub-agents with it, and what waits behind it."""
+    from clew.api.handlers.queue import take_back  # noqa: PLC0415  # see above
+
     session = await get_visible(parts, params.id, caller)
-    dropped = await take_back(parts, session.id) if params.queue else ()
+    if params.message is not None:
+        return await _stop_message(parts, session, params.message)
+    dropped = await take_back(parts, session.id, params.only) if params.queue else ()
     agents = parts.runtime.count_spawned(session.id)
-    stopped = await parts.runtime.stop(session.id, anywhere=True)
+    stopped = await parts.runtime.stop(session.id, anywhere=params.anywhere)
     return Stopped(session.id, stopped, dropped, agents)
+
+
+async def _stop_message(parts: Parts, session: Session, message: str) -> Stopped:
+    """Take one message back, or abort the turn that answers it; no other turn."""
+    from clew.api.handlers.queue import take_back  # noqa: PLC0415  # see above
+
+    runtime = parts.runtime
+    dropped = await take_back(parts, session.id, (message,))
+    if dropped:
+        return Stopped(session.id, False, dropped)
+    row = await parts.store.get_inbound(message)
+    agents = runtime.count_spawned(session.id)
+    newest = await parts.store.list_turns(session.id, limit=1)
+    is_open = bool(newest) and newest[0].ended_at is None
+    # One that has no turn yet has left the queue of this process, and waits for the session.
+    is_mine = row.turn_id is None or (is_open and newest[0].id == row.turn_id)
+    stopped = is_mine and await runtime.stop(session.id, anywhere=row.turn_id is not None)
+    return Stopped(session.id, stopped, (), agents)
 
 
 @handles(NAMES)
@@ -476,8 +508,8 @@ async def list_states(parts: Parts, params: ListStates, caller: Caller) -> State
     ids = _split(params.ids)
     if not caller.is_owner:
         ids = [each for each in ids if await _is_visible(parts, each, caller)]
-    states, process = await parts.store.list_states(ids), parts.store.identity
-    return StateList({each: view_state(state, process) for each, state in states.items()})
+    states = await parts.store.list_states(ids)
+    return StateList({each: describe_state(parts, each, states[each]) for each in states})
 
 
 def _split(ids: str) -> list[str]:
@@ -502,7 +534,7 @@ async def get_todos(parts: Parts, params: OneSession, caller: Caller) -> TodoLis
 @handles(FIND)
 async def find_sessions(parts: Parts, params: FindSessions, caller: Caller) -> Found:
     """Those that a person may mean; none is an error that says where it may be."""
-    from clew.runtime.resuming import get_resumed, look_up  # noqa: PLC0415  # see above
+    from clew.runtime.place.resume import get_resumed, look_up  # noqa: PLC0415  # see above
 
     viewer = caller.person
     purpose = params.purpose

@@ -40,11 +40,11 @@ async def create_token(parts: Parts, params: CreateToken, caller: Caller) -> New
     caller.need_owner("make tokens")
     now = parts.clock()
     if params.person != params.person.strip():
-        raise InvalidInput(f'"{params.person}" has blanks around it: nobody would be that person.')
+        raise InvalidInput(f'"{params.person}" has blanks around it: no person is called so.')
     if params.scope == "admin" and params.person != OWNER:
-        raise InvalidInput("A token with the scope admin is the owner's; nobody else has one.")
+        raise InvalidInput("Only the owner has tokens with the scope admin.")
     if params.expires_at is not None and params.expires_at <= now:
-        raise InvalidInput("That time is over: the token would open nothing.")
+        raise InvalidInput("That time has passed: the token could never be used.")
     token, secret = make_token(
         params.name, params.scope, now, person=params.person, expires_at=params.expires_at
     )

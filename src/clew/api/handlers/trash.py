@@ -29,7 +29,7 @@ from clew.api.trash import (
 )
 from clew.core.session import Session, SessionFilter
 from clew.errors import InvalidInput
-from clew.runtime.projects import walk_sessions
+from clew.runtime.place.directories import walk_sessions
 
 EVER: Final = 2**62
 """Later than anything was deleted, whatever the clock said then."""

@@ -31,7 +31,6 @@ FUNCTIONS: Final[dict[str, Run]] = {
     "title": sessions.title,
     "pin": sessions.pin,
     "search": sessions.search,
-    "export": sessions.export,
     "stop": turns.stop,
     "retry": turns.retry,
     "undo": turns.undo,
@@ -57,13 +56,16 @@ FUNCTIONS: Final[dict[str, Run]] = {
     "status": reports.status,
     "usage": reports.usage,
     "help": reports.help_,
-    "exit": sessions.leave,
 }
 
 
 def check_functions(functions: Mapping[str, Run]) -> None:
-    """`TypeError` for a command without a function, or a function without a command."""
-    missing, unknown = COMMANDS.keys() - functions.keys(), functions.keys() - COMMANDS.keys()
+    """`TypeError` for a command without a function, or a function without a command.
+
+    What only a terminal has is done there (`terminal.commands`).
+    """
+    needed = {name for name, each in COMMANDS.items() if each.surfaces != ("terminal",)}
+    missing, unknown = needed - functions.keys(), functions.keys() - needed
     if missing or unknown:
         names = ", ".join(f"/{name}" for name in sorted(missing | unknown))
         raise TypeError(f"core.commands and runtime.commands differ in {names}.")
@@ -87,6 +89,6 @@ async def run_command(desk: Desk, name: str, rest: str) -> Reply:
 def _check_possible(desk: Desk, command: Command, rest: str) -> None:
     """`InvalidInput` for what needs a session where there is none, or one that may be changed."""
     if needs_change(command, rest):
-        desk.seat.check_may_change()
+        desk.check_may_change()
     if command.needs_session:
         _ = desk.session

@@ -37,18 +37,17 @@ async def deny(desk: Desk, rest: str) -> Reply:
 
 async def _answer(desk: Desk, answer: Answer, question: str | None) -> str:
     """Give it to the question that is named, or else to the oldest; what to say about it."""
-    seat = desk.seat
-    if seat.person != OWNER:
+    if desk.person != OWNER:
         raise Forbidden("Only the owner of this clew may answer for tools.")
-    waiting = () if seat.session is None else await list_waiting(seat.runtime, seat.session.id)
+    waiting = () if desk.current is None else await list_waiting(desk.runtime, desk.current.id)
     if question == NOTHING or (question is None and not waiting):
         return QUIET
     chosen = next((each for each in waiting if question in (None, each.id)), None)
     if chosen is None:
         return LATE
     scope = "once" if find_rule(chosen.request) is None else answer.scope
-    by = seat.person if seat.reply_to is None else f"{seat.person}:{seat.reply_to.channel}"
-    decided = await seat.runtime.decide(chosen.id, answer.decision, by=by, scope=scope)
+    by = desk.person if desk.reply_to is None else f"{desk.person}:{desk.reply_to.channel}"
+    decided = await desk.runtime.decide(chosen.id, answer.decision, by=by, scope=scope)
     if decided.decided_by != by:
         return f"It was answered already: {decided.decision}."
     return _tell(answer, decided, len(waiting) - 1)

@@ -30,8 +30,8 @@ KINDS = {"user": "what you said", "assistant": "answers", "tool": "tool results"
 async def compact(desk: Desk, rest: str) -> Reply:
     """`/compact [WISH]`: the older part becomes a summary, heeding the wish."""
     session = desk.session
-    made = await desk.seat.runtime.compact(session.id, instructions=rest or None)
-    await desk.seat.refresh()
+    made = await desk.runtime.compact(session.id, instructions=rest or None)
+    await desk.refresh()
     return Reply(
         text=f"Summarised {counted(made.summarised, 'message')}, kept "
         f"{counted(made.kept, 'message')}: {format_count(made.tokens_before)} → "
@@ -43,10 +43,10 @@ async def compact(desk: Desk, rest: str) -> Reply:
 async def uncompact(desk: Desk, _rest: str) -> Reply:
     """`/uncompact`: the latest compaction is taken back."""
     session = desk.session
-    if desk.seat.runtime.is_running(session.id):
+    if desk.runtime.is_running(session.id):
         raise InvalidInput("A turn is running. Wait for it, or stop it first (Ctrl+C or /stop).")
-    await desk.seat.runtime.uncompact(session.id)
-    await desk.seat.refresh()
+    await desk.runtime.uncompact(session.id)
+    await desk.refresh()
     left = await desk.store.find_compaction(session.id)
     now = "the compaction before it counts again" if left else "the model reads the whole again"
     return Reply(text=f"Took the latest compaction back; {now}.")
@@ -57,9 +57,9 @@ async def context(desk: Desk, rest: str) -> Reply:
     wanted = rest.lower() or "list"
     if wanted not in ("list", "detail"):
         raise InvalidInput("It is /context list, or /context detail.")
-    await desk.seat.refresh()
+    await desk.refresh()
     session = desk.session
-    parts = await desk.context.list_parts(session, desk.seat.person)
+    parts = await desk.context.list_parts(session, desk.person)
     compaction = await desk.store.find_compaction(session.id)
     rows = since(await desk.store.get_messages(session.id, LIMIT), compaction)
     shown = window(rows, LIMIT) if rows else ()
@@ -88,7 +88,7 @@ def _sum_up(
 
 
 async def _total(desk: Desk, session: Session, total: int) -> str:
-    size = desk.seat.model.context_window
+    size = desk.model.context_window
     share = f" of {format_count(size)} ({total * 100 // size} %)" if size else ""
     line = f"together ~{format_count(total)} tokens{share}"
     if session.context_tokens:

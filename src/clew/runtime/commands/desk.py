@@ -2,64 +2,220 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import secrets
 from datetime import tzinfo
+from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from clew.core.commands import Issuer
+from clew.core.delivery import Inbound, NewInbound
+from clew.core.models import ModelInfo
 from clew.core.personality import Personality
-from clew.core.resume import Resolution
-from clew.core.session import Session
+from clew.core.queue_modes import QueueMode, read_mode
+from clew.core.replies import ReplyTo
+from clew.core.session import MAX_TITLE, Session, SessionEdit
 from clew.errors import InvalidInput, PersonalityNotFound
 from clew.ports import Context, Memory, Models, Personalities, Store
-from clew.runtime.runtime import Ticket
-from clew.runtime.seat import Seat, Switched
+from clew.runtime.noting import note
+from clew.runtime.place.begin import Surface, begin
+from clew.runtime.place.switch import Switch, Switched, branching, switch
+from clew.runtime.runtime import Runtime, Ticket
+
+KEPT = ("model", "provider", "personality", "thinking", "service_tier")
+"""What a new session takes over from the one that a person comes from."""
 
 
-class Desk(msgspec.Struct, frozen=True, kw_only=True):
-    """The seat, and the parts that commands ask; `export` and `zone` are the surface's.
+class Desk(msgspec.Struct, kw_only=True):
+    """The session that a command is about, the surface it was given on, and the parts it asks.
 
-    `issuer` is who gives the commands, and where: `/help` shows what they have there.
-
-    `run` is another way to run commands than here, for who sits at a gateway.
+    `current` is None before there is a session; then `wanted` is what the next one will be like.
+    `model` is used in place of the session's own. `issuer` is who gives the commands, and where:
+    `/help` shows what they have there. `attended`: somebody is there to answer for tools.
     """
 
-    seat: Seat
-    models: Models
+    at: Surface
     personalities: Personalities
     memory: Memory
     context: Context
-    resolve: Callable[[str], Awaitable[Resolution]]
-    export: Callable[[Session, str | None], Awaitable[str]]
-    zone: Callable[[int], tzinfo]
-    issuer: Issuer = Issuer(role="owner", surface="terminal")
-    run: Callable[[Desk, str, str], Awaitable[Reply]] | None = None
+    zone: tzinfo
+    issuer: Issuer
+    current: Session | None = None
+    wanted: SessionEdit = SessionEdit()
+    model_name: str | None = None
+    read_only: bool = False
+    attended: bool = True
+    reply_to: ReplyTo | None = None
+    previous_id: str | None = None
+
+    @property
+    def runtime(self) -> Runtime:
+        """The runtime that the session runs in."""
+        return self.at.runtime
 
     @property
     def store(self) -> Store:
         """The store, through the runtime."""
-        return self.seat.runtime.store
+        return self.at.store
+
+    @property
+    def models(self) -> Models:
+        """The models of the configuration."""
+        return self.at.models
+
+    @property
+    def person(self) -> str:
+        """Who gives the commands."""
+        return self.at.person
+
+    @property
+    def now(self) -> int:
+        """Milliseconds UTC."""
+        return self.runtime.clock()
+
+    # --- the session ----------------------------------------------------------------------------
 
     @property
     def session(self) -> Session:
         """The session that a command is about; `core.commands` says which ones need one."""
-        if self.seat.session is None:
+        if self.current is None:
             raise InvalidInput("There is no session yet; say something first.")
-        return self.seat.session
+        return self.current
+
+    async def refresh(self) -> Session | None:
+        """The session as it is in the store now."""
+        if self.current is not None:
+            self.current = await self.store.get_session(self.current.id)
+        return self.current
+
+    def check_may_change(self) -> None:
+        """`InvalidInput` where the session is only looked at."""
+        if self.read_only:
+            raise InvalidInput(
+                "This session is open read-only: nothing can be said or changed. "
+                "Use /fork to go on in a branch of it."
+            )
+
+    # --- what it is set to ----------------------------------------------------------------------
+
+    def setting(self, name: str) -> Any:
+        """A setting of the session (`model`, `mode`, …), or what the next one will have."""
+        if self.current is not None:
+            return getattr(self.current, name)
+        wanted = getattr(self.wanted, name)
+        return None if wanted is UNSET else wanted
+
+    @property
+    def queue_mode(self) -> QueueMode:
+        """What becomes of a message that is sent while a turn runs."""
+        return read_mode(None if self.current is None else self.current.metadata.get("queue"))
+
+    @property
+    def model(self) -> ModelInfo:
+        """The model that the next turn uses."""
+        return self.at.find_model(self.model_name or self.setting("model"))
 
     @property
     def personality(self) -> Personality:
         """The one that answers next: the session's, or the default one if that is gone."""
         try:
-            return self.personalities.get_personality(self.seat.setting("personality"))
+            return self.personalities.get_personality(self.setting("personality"))
         except PersonalityNotFound:
             return self.personalities.get_personality()
 
-    @property
-    def now(self) -> int:
-        """Milliseconds UTC."""
-        return self.seat.runtime.clock()
+    async def edit(self, edit: SessionEdit) -> None:
+        """A person's change, to the session or to the one that the first message makes."""
+        self.check_may_change()
+        if self.current is not None:
+            self.current = await self.store.edit_session(self.current.id, edit)
+        else:
+            _check_title(edit)
+            given = {k: v for k, v in msgspec.structs.asdict(edit).items() if v is not UNSET}
+            self.wanted = msgspec.structs.replace(self.wanted, **given)
+        if edit.model is not UNSET:
+            self.model_name = None
+
+    async def note(self, name: str, value: object) -> None:
+        """Keep something about the session that is no setting of it, beside what else is noted."""
+        self.check_may_change()
+        session = self.session
+        self.current = await note(self.store, session.id, lambda noted: noted | {name: value})
+
+    # --- turns ----------------------------------------------------------------------------------
+
+    async def say(self, text: str) -> Ticket:
+        """Give a message to the runtime; the first one makes a session."""
+        self.check_may_change()
+        if self.current is None:
+            self.current = await begin(self.at, self.wanted, previous_id=self.previous_id)
+        return await self.runtime.accept(
+            NewInbound(
+                id=secrets.token_hex(8),
+                channel=self.at.platform,
+                key=self.at.key,
+                session_id=self.current.id,
+                person=self.person,
+                payload={"text": text},
+            ),
+            attended=self.attended,
+            model=self.model_name,
+            queue=self.queue_mode,
+        )
+
+    async def adopt(self, inbound: Inbound) -> Ticket:
+        """Run a message that a dead process left, in this session."""
+        self.check_may_change()
+        return await self.runtime.adopt(inbound, attended=self.attended, model=self.model_name)
+
+    def go_on(self, **how: Any) -> Ticket:
+        """Another attempt at what the thread ends with; see `Runtime.go_on`."""
+        self.check_may_change()
+        return self.runtime.go_on(
+            self.session.id,
+            person=self.person,
+            attended=self.attended,
+            model=self.model_name,
+            reply_to=self.reply_to,
+            **how,
+        )
+
+    # --- to another session ---------------------------------------------------------------------
+
+    async def begin_anew(self) -> Switched:
+        """Leave the session for a new one, which the next message makes."""
+        switched = await switch(self.at, self._switch(None))
+        kept = {name: self.setting(name) for name in KEPT}
+        if self.model_name is not None:
+            kept |= {"model": self.model.name, "provider": self.model.provider}
+        if self.current is not None:
+            self.previous_id = self.current.id
+        self.wanted = SessionEdit(**kept, send_policy=self.wanted.send_policy)
+        self.current = None
+        return switched
+
+    async def branch_off(self, title: str | None) -> Switched:
+        """Leave the session for a branch of it."""
+        async with branching(self.at, self._switch(self.session), title=title) as switched:
+            pass
+        self.current, self.read_only = switched.session, False
+        self.model_name = switched.replacement
+        return switched
+
+    def _switch(self, target: Session | None) -> Switch:
+        return Switch(
+            target=target,
+            reason="new" if target is None else "fork",
+            previous=self.current,
+            model=self.model.name,
+        )
+
+
+def _check_title(edit: SessionEdit) -> None:
+    """What the store would say, before there is a row to say it about."""
+    title = edit.title
+    if isinstance(title, str) and len(title.strip()) > MAX_TITLE:
+        raise InvalidInput(f"A title can have {MAX_TITLE} characters; this has {len(title)}.")
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +223,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
 
     `ticket`: follow this turn. `switched`: draw the session anew. `pick`: let the person choose
     one of these, or of all if it is empty. `open`: this session was found for `/resume`; ask, if
-    it is another project's, and switch. `leave`: say goodbye.
+    it is another project's, and switch.
     """
 
     text: str = ""
@@ -76,4 +232,3 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     switched: Switched | None = None
     pick: tuple[Session, ...] | None = None
     open: Session | None = None
-    leave: bool = False

@@ -11,7 +11,7 @@ from clew.runtime.pairing import approve_pairing, refuse_pairing
 
 async def pair(desk: Desk, rest: str) -> Reply:
     """`/pair [CODE|PERSON|refuse PERSON]`: who asks to be let in; let them in, or keep them out."""
-    person = desk.seat.person
+    person = desk.person
     if person != OWNER:
         raise Forbidden("Only the owner of this clew lets people in. Nothing was changed.")
     if not rest:
@@ -25,7 +25,7 @@ async def pair(desk: Desk, rest: str) -> Reply:
             return Reply(text=f"{describe_person(pairing)} may not talk to me.")
         case _:
             pairing = await approve_pairing(desk.store, rest, by=person)
-            desk.seat.runtime.replies.bell.set()
+            desk.runtime.replies.bell.set()
             return Reply(text=f"{describe_person(pairing)} is let in.")
 
 

@@ -24,29 +24,29 @@ async def queue(desk: Desk, rest: str) -> Reply:
     if wanted not in QUEUE_MODES:
         known = ", ".join(QUEUE_MODES)
         raise InvalidInput(f'/queue is {known}, or clear; not "{wanted[:40]}".')
-    await desk.seat.note("queue", read_mode(wanted))
+    await desk.note("queue", read_mode(wanted))
     return Reply(text=_mode(desk))
 
 
 async def clear(desk: Desk) -> str:
     """Take back what waits here, and say how many there were; nothing to say if there were none."""
-    session = desk.seat.session
+    session = desk.current
     taken: tuple[Inbound, ...] = ()
     if session is not None:
-        taken = await desk.seat.runtime.take_back(session.id, anywhere=True)
+        taken = await desk.runtime.take_back(session.id, anywhere=True)
     return f"Took back {counted(len(taken), 'waiting message')}." if taken else ""
 
 
 def _mode(desk: Desk) -> str:
-    mode = desk.seat.queue_mode
+    mode = desk.queue_mode
     return f"While a turn runs ({mode}): {QUEUE_MODES[mode]}."
 
 
 async def _waiting(desk: Desk) -> list[str]:
-    session = desk.seat.session
+    session = desk.current
     rows: tuple[Inbound, ...] = ()
     if session is not None:
-        waiting_here = desk.seat.runtime.list_queued(session.id)
+        waiting_here = desk.runtime.list_queued(session.id)
         others = await desk.store.list_inbound(session.id)
         rows = (*waiting_here, *(row for row in others if not is_own(desk.store, row)))
     if not rows:

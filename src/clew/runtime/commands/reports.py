@@ -35,17 +35,16 @@ async def help_(desk: Desk, rest: str) -> Reply:
 
 async def status(desk: Desk, _rest: str) -> Reply:
     """`/status`."""
-    seat = desk.seat
-    session = await seat.refresh()
-    info = seat.model
-    mode = seat.setting("mode") or "default"
+    session = await desk.refresh()
+    info = desk.model
+    mode = desk.setting("mode") or "default"
     facts = [
         ("session", "none yet" if session is None else session.id),
-        ("key", seat.key if session is None else session.key),
-        ("title", seat.setting("title") or "none yet"),
+        ("key", desk.at.key if session is None else session.key),
+        ("title", desk.setting("title") or "none yet"),
         ("model", info.name if info.problem is None else f"{info.name} ({info.problem})"),
         ("personality", desk.personality.id),
-        ("thinking", clamp_thinking(seat.setting("thinking"), info.thinking)),
+        ("thinking", clamp_thinking(desk.setting("thinking"), info.thinking)),
         ("mode", "default (a plan is paused)" if mode == "plan_paused" else mode),
     ]
     if session is not None:
@@ -53,8 +52,8 @@ async def status(desk: Desk, _rest: str) -> Reply:
             ("context", await _context(desk, session, info.context_window)),
             ("messages", format_count(session.message_count)),
             ("compactions", format_count(session.compactions)),
-            ("queue", format_count(seat.runtime.count_queued(session.id))),
-            ("begun", time_ago(session.created_at, desk.now, desk.zone(session.created_at))),
+            ("queue", format_count(desk.runtime.count_queued(session.id))),
+            ("begun", time_ago(session.created_at, desk.now, desk.zone)),
             *_spent(session.usage, estimated=is_estimated(session)),
             ("verbose", "on" if session.metadata.get("verbose") else "off"),
         ]
@@ -85,8 +84,8 @@ def is_estimated(session: Session) -> bool:
 
 async def usage(desk: Desk, _rest: str) -> Reply:
     """`/usage`."""
-    session = await desk.seat.refresh()
-    today = datetime.fromtimestamp(desk.now / 1000, desk.zone(desk.now)).replace(
+    session = await desk.refresh()
+    today = datetime.fromtimestamp(desk.now / 1000, desk.zone).replace(
         hour=0, minute=0, second=0, microsecond=0
     )
     since = int(today.timestamp() * 1000)
@@ -143,16 +142,16 @@ async def memory(desk: Desk, _rest: str) -> Reply:
 
 async def todos(desk: Desk, _rest: str) -> Reply:
     """`/todos`."""
-    if desk.seat.session is None:
+    if desk.current is None:
         return Reply(text="There are no todos yet.")
-    found = await desk.store.get_todos(desk.seat.session.id)
+    found = await desk.store.get_todos(desk.current.id)
     lines = [f"{MARKS[each.status]} {each.text}" for each in found]
     return Reply(text="\n".join(lines) or "There are no todos.")
 
 
 async def scratchpad(desk: Desk, rest: str) -> Reply:
     """`/scratchpad [NAME]`."""
-    session = desk.seat.session
+    session = desk.current
     if session is None:
         return Reply(text="The scratchpad is empty.")
     if rest:

@@ -1,4 +1,7 @@
-"""Commands about sessions: new, resume, fork, title, pin, search, export, exit."""
+"""Commands about sessions: new, resume, fork, title, pin, search, link.
+
+In a terminal new, resume and fork are done by the terminal itself.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,15 @@ from clew.core.text import strip_controls
 from clew.errors import InvalidInput
 from clew.runtime.commands.desk import Desk, Reply
 from clew.runtime.linking import offer_link, redeem_link
-from clew.runtime.resuming import get_resumed
+from clew.runtime.place.resume import get_resumed, look_up
 
 HITS = 10
 
 
 async def new(desk: Desk, rest: str) -> Reply:
     """`/new [MESSAGE]`."""
-    switched = await desk.seat.switch(None, "new")
-    ticket = await desk.seat.say(rest) if rest else None
+    switched = await desk.begin_anew()
+    ticket = await desk.say(rest) if rest else None
     text = "" if rest else "A new session begins with your next message. /resume goes back."
     return Reply(text=text, switched=switched, ticket=ticket)
 
@@ -25,21 +28,21 @@ async def new(desk: Desk, rest: str) -> Reply:
 async def resume(desk: Desk, rest: str) -> Reply:
     """`/resume [SESSION]`: the same steps as `clew --resume`."""
     if not rest:
-        where = SessionFilter(viewer=desk.seat.person)
+        where = SessionFilter(viewer=desk.person)
         if not (await desk.store.list_sessions(where, limit=1)).sessions:
             return Reply(text="No sessions found")
         return Reply(pick=())
-    resolution = await desk.resolve(rest)
+    place, person = desk.at.place, desk.person
+    resolution = await look_up(desk.store, rest, place, viewer=person)
     if len(resolution.matches) > 1:
         return Reply(pick=resolution.matches)
-    found = await get_resumed(desk.store, resolution, viewer=desk.seat.person)
+    found = await get_resumed(desk.store, resolution, viewer=desk.person)
     return Reply(open=found)
 
 
 async def fork(desk: Desk, rest: str) -> Reply:
     """`/fork [TITLE]`."""
-    source = desk.session
-    switched = await desk.seat.branch(source, title=rest or None)
+    switched = await desk.branch_off(rest or None)
     branch = desk.session
     return Reply(text=f'Now in the branch "{branch.title or branch.id}".', switched=switched)
 
@@ -47,11 +50,11 @@ async def fork(desk: Desk, rest: str) -> Reply:
 async def title(desk: Desk, rest: str) -> Reply:
     """`/title [TITLE]`."""
     if not rest:
-        await desk.seat.refresh()
-        now = desk.seat.setting("title")
+        await desk.refresh()
+        now = desk.setting("title")
         return Reply(text=f"The title is: {now}" if now else "There is no title yet.")
-    await desk.seat.edit(SessionEdit(title=rest))
-    return Reply(text=f"The title is now: {desk.seat.setting('title')}")
+    await desk.edit(SessionEdit(title=rest))
+    return Reply(text=f"The title is now: {desk.setting('title')}")
 
 
 async def pin(desk: Desk, rest: str) -> Reply:
@@ -59,7 +62,7 @@ async def pin(desk: Desk, rest: str) -> Reply:
     if rest.lower() not in ("", "on", "off"):
         raise InvalidInput("/pin keeps this session on top; /pin off lets it go.")
     pinned = rest.lower() != "off"
-    await desk.seat.edit(SessionEdit(pinned=pinned))
+    await desk.edit(SessionEdit(pinned=pinned))
     return Reply(text="Pinned." if pinned else "No longer pinned.")
 
 
@@ -67,14 +70,14 @@ async def search(desk: Desk, rest: str) -> Reply:
     """`/search WORDS`."""
     if not rest:
         raise InvalidInput("/search WORDS finds where something was said.")
-    page = await desk.store.search(rest, SearchFilter(viewer=desk.seat.person), limit=HITS)
+    page = await desk.store.search(rest, SearchFilter(viewer=desk.person), limit=HITS)
     if not page.hits:
         return Reply(text=f'Nothing was found for "{strip_controls(rest)}".')
     names = await desk.store.shorten_ids([hit.session_id for hit in page.hits])
     lines = []
     for hit in page.hits:
         name = recent_name(hit.title, None, hit.preview, hit.session_id)
-        ago = time_ago(hit.at, desk.now, desk.zone(hit.at))
+        ago = time_ago(hit.at, desk.now, desk.zone)
         lines.append(f"{names[hit.session_id]}  {name}  ({ago})")
         lines.append(f"    {' '.join(strip_controls(hit.snippet.text).split())}")
     return Reply(text="\n".join([*lines, "/resume ID goes on with one of them."]))
@@ -84,21 +87,10 @@ async def link(desk: Desk, rest: str) -> Reply:
     """`/link [CODE]`: give a code for the other side, or go on where the other side's leads."""
     if not rest:
         code = await offer_link(desk.store, desk.session, desk.now)
-        await desk.seat.refresh()
+        await desk.refresh()
         return Reply(
             text=f"Say this on the other side, within ten minutes:\n/link {code}\n"
             "Then both go on in this conversation."
         )
-    found = await redeem_link(desk.store, rest, desk.seat.key, desk.now, viewer=desk.seat.person)
+    found = await redeem_link(desk.store, rest, desk.at.key, desk.now, viewer=desk.person)
     return Reply(open=found)
-
-
-async def export(desk: Desk, rest: str) -> Reply:
-    """`/export [FILE]`."""
-    path = await desk.export(desk.session, rest or None)
-    return Reply(text=f"The session is now in {path}.")
-
-
-async def leave(_desk: Desk, _rest: str) -> Reply:
-    """`/exit`."""
-    return Reply(leave=True)

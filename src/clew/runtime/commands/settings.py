@@ -13,7 +13,7 @@ from clew.runtime.commands.desk import Desk, Reply
 async def model(desk: Desk, rest: str) -> Reply:
     """`/model [NAME]`."""
     if not rest:
-        current = desk.seat.model
+        current = desk.model
         known = desk.models.list_models()
         others = [each for each in known if each.name != current.name]
         lines = [f"* {_line(current)}", *(f"  {_line(each)}" for each in others)]
@@ -21,7 +21,7 @@ async def model(desk: Desk, rest: str) -> Reply:
     chosen = desk.models.get_model(rest)
     if chosen.problem is not None:
         raise ModelUnavailable(f"{chosen.name} can't be used: {chosen.problem}")
-    await desk.seat.edit(SessionEdit(model=chosen.name, provider=chosen.provider))
+    await desk.edit(SessionEdit(model=chosen.name, provider=chosen.provider))
     return Reply(text=f"The model is now {chosen.name}.")
 
 
@@ -31,12 +31,12 @@ def _line(info: ModelInfo) -> str:
 
 async def thinking(desk: Desk, rest: str) -> Reply:
     """`/thinking [LEVEL]`."""
-    info, level = desk.seat.model, rest.lower()
+    info, level = desk.model, rest.lower()
     if not rest:
-        now = clamp_thinking(desk.seat.setting("thinking"), info.thinking)
+        now = clamp_thinking(desk.setting("thinking"), info.thinking)
         return Reply(text=f"Thinking is {now}. {info.name} knows {', '.join(info.thinking)}.")
     _check(level, THINKING, "A thinking level")
-    await desk.seat.edit(SessionEdit(thinking=level))
+    await desk.edit(SessionEdit(thinking=level))
     real = clamp_thinking(level, info.thinking)
     if real != level:
         return Reply(text=f"Thinking is {level}; {info.name} can only do {real}.")
@@ -45,24 +45,24 @@ async def thinking(desk: Desk, rest: str) -> Reply:
 
 async def tier(desk: Desk, rest: str) -> Reply:
     """`/tier [TIER]`."""
-    info, wanted = desk.seat.model, rest.lower()
+    info, wanted = desk.model, rest.lower()
     if not rest:
-        now = desk.seat.setting("service_tier") or "none"
+        now = desk.setting("service_tier") or "none"
         known = ", ".join(info.tiers) or "no tiers"
         return Reply(text=f"The service tier is {now}. {info.name} has {known}.")
     if wanted == "none":
-        await desk.seat.edit(SessionEdit(service_tier=None))
+        await desk.edit(SessionEdit(service_tier=None))
         return Reply(text="The service tier is unset.")
     if not info.tiers:
         raise InvalidInput(f"{info.name} has no service tiers.")
     _check(wanted, info.tiers, "A service tier")
-    await desk.seat.edit(SessionEdit(service_tier=wanted))
+    await desk.edit(SessionEdit(service_tier=wanted))
     return Reply(text=f"The service tier is now {wanted}.")
 
 
 async def mode(desk: Desk, rest: str) -> Reply:
     """`/mode [MODE]`."""
-    now, wanted = desk.seat.setting("mode") or "default", rest.lower()
+    now, wanted = desk.setting("mode") or "default", rest.lower()
     if not rest:
         paused = " A plan is paused: /mode plan goes back to it." if now == "plan_paused" else ""
         name = "default" if now == "plan_paused" else now
@@ -70,7 +70,7 @@ async def mode(desk: Desk, rest: str) -> Reply:
         return Reply(text=f"The mode is {name}: {what}.{paused}")
     _check(wanted, tuple(MODES), "A mode")
     chosen = "plan_paused" if wanted == "default" and now in ("plan", "plan_paused") else wanted
-    await desk.seat.edit(SessionEdit(mode=chosen))
+    await desk.edit(SessionEdit(mode=chosen))
     return Reply(text=f"The mode is now {wanted}: {MODES[wanted]}.")
 
 
@@ -84,7 +84,7 @@ async def personality(desk: Desk, rest: str) -> Reply:
         ]
         return Reply(text="\n".join([*lines, "/personality ID changes it."]))
     chosen = desk.personalities.get_personality(rest)
-    await desk.seat.edit(SessionEdit(personality=chosen.id))
+    await desk.edit(SessionEdit(personality=chosen.id))
     return Reply(text=f"You are now talking to {chosen.name}. The thread stays.")
 
 
@@ -94,7 +94,7 @@ async def verbose(desk: Desk, rest: str) -> Reply:
     if rest:
         _check(wanted, ("on", "off"), "Verbose")
         now = wanted == "on"
-        await desk.seat.note("verbose", now)
+        await desk.note("verbose", now)
     shown = "shown in full" if now else "shown in one line each"
     return Reply(text=f"Tool calls and results are {shown}.")
 
@@ -104,8 +104,8 @@ async def send(desk: Desk, rest: str) -> Reply:
     words: dict[str, SendPolicy | None] = {"on": "allow", "off": "deny", "inherit": None}
     if rest:
         _check(rest.lower(), tuple(words), "/send")
-        await desk.seat.edit(SessionEdit(send_policy=words[rest.lower()]))
-    now = desk.seat.setting("send_policy")
+        await desk.edit(SessionEdit(send_policy=words[rest.lower()]))
+    now = desk.setting("send_policy")
     told = {"allow": "delivered", "deny": "kept here, and not delivered"}
     return Reply(text=f"Replies are {told.get(now, 'delivered as the configuration says')}.")
 

@@ -15,10 +15,10 @@ from clew.runtime.recovery import recover
 
 async def stop(desk: Desk, _rest: str) -> Reply:
     """`/stop`: the turn, its sub-agents with it, and what waits behind it."""
-    session = desk.seat.session
-    spawned = 0 if session is None else desk.seat.runtime.count_spawned(session.id)
+    session = desk.current
+    spawned = 0 if session is None else desk.runtime.count_spawned(session.id)
     taken_back = await clear(desk)
-    stopped = session is not None and await desk.seat.runtime.stop(session.id, anywhere=True)
+    stopped = session is not None and await desk.runtime.stop(session.id, anywhere=True)
     said = "Stopped." if stopped else "Nothing is running."
     if stopped and spawned:
         said = f"Stopped, and {counted(spawned, 'sub-agent')} with it."
@@ -30,22 +30,22 @@ async def retry(desk: Desk, _rest: str) -> Reply:
 
     A message whose turn could not even begin, as on a full disk, comes first.
     """
-    session = _idle(desk)
+    session = await _get_idle(desk)
     left = await recover(desk.store, session.id, idle=desk.store.identity)
     if left.unanswered:
-        return Reply(ticket=await desk.seat.adopt(left.unanswered[0]))
+        return Reply(ticket=await desk.adopt(left.unanswered[0]))
     last = await find_last(desk.store, session.id)
     if last is None:
         raise InvalidInput("There is nothing to try again yet.")
     ended = await find_end(desk.store, last)
     if ended.status == "done":
-        return Reply(ticket=desk.seat.go_on(drafts=last.drafts, undo=last.turns))
-    return Reply(ticket=desk.seat.go_on())
+        return Reply(ticket=desk.go_on(drafts=last.drafts, undo=last.turns))
+    return Reply(ticket=desk.go_on())
 
 
 async def undo(desk: Desk, _rest: str) -> Reply:
     """`/undo`: the last turn with all its rows."""
-    session = _idle(desk)
+    session = await _get_idle(desk)
     last = await find_last(desk.store, session.id)
     if last is None:
         raise InvalidInput("There is nothing to undo.")
@@ -54,26 +54,27 @@ async def undo(desk: Desk, _rest: str) -> Reply:
     if compaction is not None and last.first_seq < compaction.keep_from:
         # The summary tells of what is taken back, so it goes too.
         changes.append(UndoCompaction(compaction.id))
-    await desk.seat.runtime.amend(session.id, *changes)
-    await desk.seat.refresh()
+    await desk.runtime.amend(session.id, *changes)
+    await desk.refresh()
     return Reply(text=f"Took back {_described(last)} /redo brings it back.")
 
 
 async def redo(desk: Desk, _rest: str) -> Reply:
     """`/redo`: what the last undo took back."""
-    session = _idle(desk)
+    session = await _get_idle(desk)
     undone = await find_undone(desk.store, session.id)
     if undone is None:
         raise InvalidInput("There is nothing to bring back.")
-    await desk.seat.runtime.amend(session.id, *(RedoTurn(each) for each in undone.turns))
-    await desk.seat.refresh()
+    await desk.runtime.amend(session.id, *(RedoTurn(each) for each in undone.turns))
+    await desk.refresh()
     return Reply(text=f"Brought back {_described(undone)}")
 
 
-def _idle(desk: Desk) -> Session:
+async def _get_idle(desk: Desk) -> Session:
     """The session, if nothing runs in it."""
     session = desk.session
-    if desk.seat.runtime.is_running(session.id):
+    await desk.runtime.settle(session.id)
+    if desk.runtime.is_running(session.id):
         raise Conflict("A turn is running. Wait for it, or stop it first (Ctrl+C or /stop).")
     return session
 

@@ -1,4 +1,4 @@
-"""The checks of `clew doctor` for a PostgreSQL store. They change nothing, and others go on.
+"""The checks of `clew doctor` for a PostgreSQL store. They change nothing and block no process.
 
 First the server and the connection to it, then which processes have the store open, then the rows:
 what the server promises (references) is asked of it, what clew promises (counters, the search
@@ -218,7 +218,7 @@ async def _check_notifications(connection: Connection, url: str) -> Finding:
 async def _check_processes(connection: Connection, *, full: bool) -> AsyncIterator[Finding]:  # noqa: ARG001  # it always checks all
     rows = await connection.fetch(_PROCESSES)
     living = [str(ProcessInfo(*row[:6])) + f" on {row[1]}" for row in rows if row[6]]
-    what = f"open in {'; '.join(living)}" if living else "nobody else has it open"
+    what = f"open in {'; '.join(living)}" if living else "no other process has it open"
     yield Finding("processes", "ok", what)
     dead = sum(not row[6] for row in rows)
     if dead:

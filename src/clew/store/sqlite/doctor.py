@@ -1,4 +1,4 @@
-"""The checks of `clew doctor` for a SQLite store. They change nothing, and other processes go on.
+"""The checks of `clew doctor` for a SQLite store. They change nothing and block no process.
 
 First what surrounds the file, then which processes have it open, then its contents. The live file
 is opened by SQLite alone, read-only; FTS5's own test, which has to write, gets a copy. `repair`
@@ -232,7 +232,7 @@ def _about_others(others: list[ProcessInfo], left: tuple[str, ...], *, free: boo
         what = f"the store is being updated or restored by {names or 'another process'}"
         return [Finding("processes", "warning", what, "Wait for it, then look again.")]
     findings = [
-        Finding("processes", "ok", f"open in {names}" if names else "nobody else has it open")
+        Finding("processes", "ok", f"open in {names}" if names else "no other process has it open")
     ]
     if left:
         what = f"{counted(len(left), 'file')} left behind by processes that died"

@@ -163,7 +163,7 @@ class SqliteEngine:
     async def keep_living_attachments(
         self, tx: Transaction, attachments: Sequence[Attachment]
     ) -> list[Attachment]:
-        """See `work.Engine`. A process of this host is asked by its lock, others by their beat."""
+        """See `work.Engine`. The lock of a process tells on this host, its beat on others."""
         if not attachments:
             return []
         presence, oldest = self._db.presence, await tx.now() - STALE_HEARTBEAT_MS

@@ -165,7 +165,7 @@ class SearchRun:
 
     def _candidates(self) -> list[Candidate]:
         found: dict[int, Candidate] = {}
-        # The progress handler stops a query that yields no rows; the clock the one that does.
+        # The progress handler is called even while a query yields no rows.
         self._connection.set_progress_handler(self._too_late, 100)
         try:
             for index in _INDEXES:

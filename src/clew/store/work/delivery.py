@@ -21,6 +21,11 @@ from clew.store.rows import (
 from clew.store.work.sessions import get
 from clew.store.work.transaction import Engine, Transaction
 
+# SQLite finds a partial index only by the very condition that the index has. Hence the states stand
+# twice in some statements.
+_OPEN_INBOUND = "status IN ('queued', 'claimed')"
+_OPEN_OUTBOUND = "status IN ('pending', 'sending', 'uncertain')"
+
 _ACCEPT = f"""
 INSERT INTO inbox (id, channel, account, external_id, key, session_id, person, payload, status,
   received_at, claimant, claimed_at)
@@ -39,14 +44,15 @@ _CLAIM_INBOUND = f"""
 UPDATE inbox SET status = 'claimed', claimant = $1, claimed_at = $2
 WHERE id IN (
   SELECT id FROM inbox
-  WHERE status = 'queued' AND (CAST($3 AS text) IS NULL OR session_id = $3)
+  WHERE {_OPEN_INBOUND} AND status = 'queued'
+    AND (CAST($3 AS text) IS NULL OR session_id = $3)
   ORDER BY ordinal LIMIT $4 FOR UPDATE SKIP LOCKED)
 RETURNING ordinal, {INBOX_COLUMNS}
 """
 
-_RELEASE = """
+_RELEASE = f"""
 UPDATE inbox SET status = 'queued', claimant = NULL, claimed_at = NULL
-WHERE status = 'claimed' AND claimant = $1
+WHERE {_OPEN_INBOUND} AND status = 'claimed' AND claimant = $1
 """
 
 _DROP = """
@@ -55,7 +61,7 @@ UPDATE inbox SET status = 'dropped' WHERE id = ANY ($1) AND status = 'queued' RE
 
 _LIST_INBOUND = f"""
 SELECT {INBOX_COLUMNS} FROM inbox
-WHERE status IN ('queued', 'claimed')
+WHERE {_OPEN_INBOUND}
   AND (coalesce(CAST($1 AS text), CAST($2 AS text)) IS NULL OR session_id = $1 OR key = $2)
 ORDER BY ordinal LIMIT $3
 """
@@ -69,16 +75,15 @@ INSERT INTO outbox (id, session_id, key, channel, address, content, turn_id, seq
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $10)
 """
 
-# A reply waits while an earlier one under its key is still to be sent or on its way. The states
-# stand there twice, once as in the index, which SQLite does not find otherwise.
+# A reply waits while an earlier one under its key is still to be sent or on its way.
 _CLAIM_OUTBOUND = f"""
 UPDATE outbox SET status = 'sending', claimant = $1, claimed_at = $2, updated_at = $2,
   attempts = attempts + 1
 WHERE id IN (
   SELECT id FROM outbox WHERE status = 'pending' AND due_at <= $2 {{only}}
     AND ordinal IN (
-      SELECT min(ordinal) FROM outbox WHERE status IN ('pending', 'sending', 'uncertain')
-        AND status IN ('pending', 'sending') GROUP BY key)
+      SELECT min(ordinal) FROM outbox
+      WHERE {_OPEN_OUTBOUND} AND status IN ('pending', 'sending') GROUP BY key)
   ORDER BY ordinal LIMIT $3 FOR UPDATE SKIP LOCKED)
 RETURNING ordinal, {OUTBOX_COLUMNS}
 """
@@ -93,7 +98,7 @@ WHERE id = $1 RETURNING {OUTBOX_COLUMNS}
 
 _DOUBT = f"""
 UPDATE outbox SET status = 'uncertain', updated_at = $2, claimant = NULL, claimed_at = NULL
-WHERE status = 'sending' AND claimant = $1 RETURNING ordinal, {OUTBOX_COLUMNS}
+WHERE {_OPEN_OUTBOUND} AND status = 'sending' AND claimant = $1 RETURNING ordinal, {OUTBOX_COLUMNS}
 """
 
 _LIST_OUTBOUND = f"""

@@ -65,10 +65,14 @@ _EMPTY = (
     "UPDATE inbox SET payload = '{}' WHERE session_id = ANY ($1)",
 )
 
-# What a fork still reads of a purged session: everything up to the highest knot.
-_NEXT_TO_REMOVE = """
-SELECT m.id FROM sessions s JOIN messages m ON m.session_id = s.id
-WHERE s.purged_at IS NOT NULL AND m.seq >
+# Every purged session has been deleted before: the index of the trash leads to it.
+_PURGED = "deleted_at IS NOT NULL AND purged_at IS NOT NULL"
+
+# A fork still reads everything of a purged session up to its highest knot. (The order of a CROSS
+# JOIN is SQLite's too: messages are looked up by session.)
+_NEXT_TO_REMOVE = f"""
+SELECT m.id FROM sessions s CROSS JOIN messages m
+WHERE {_PURGED} AND m.session_id = s.id AND m.seq >
   coalesce((SELECT max(forked_at_seq) FROM sessions child WHERE child.parent_id = s.id), 0)
 LIMIT $1
 """
@@ -76,8 +80,8 @@ LIMIT $1
 _BLOBS_OF = "SELECT DISTINCT hash FROM message_blobs WHERE message_id = ANY ($1)"
 _REMOVE_MESSAGES = "DELETE FROM messages WHERE id = ANY ($1)"
 
-_REMOVE_SESSIONS = """
-DELETE FROM sessions WHERE purged_at IS NOT NULL
+_REMOVE_SESSIONS = f"""
+DELETE FROM sessions WHERE {_PURGED}
 AND NOT EXISTS (SELECT 1 FROM sessions child WHERE child.parent_id = sessions.id)
 AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.session_id = sessions.id)
 """

@@ -20,16 +20,13 @@ from textual.app import App
 from textual.binding import BindingType
 from textual.screen import Screen
 
-from clew.core.message import Message
-from clew.core.session import Session
-from clew.core.signals import Event, TextDelta, ThinkingDelta, TurnStarted
+from clew.api.seats import Seated
+from clew.api.sessions import MessagePage, SessionView
+from clew.core.signals import Event, TurnStarted
 from clew.core.turn import Approval
 from clew.errors import ClewError
-from clew.runtime.commands.desk import Desk
-from clew.runtime.seat import Switched
-from clew.runtime.unfinished import list_unfinished
+from clew.terminal.conversation import Conversation, read_command
 from clew.terminal.drawing import one_line
-from clew.terminal.entrance import Entrance
 from clew.terminal.picker import Picked
 from clew.terminal.screen import keys, themes
 from clew.terminal.screen.approvals import SETTLES, ApprovalBar
@@ -38,10 +35,11 @@ from clew.terminal.screen.dialogs import AskScreen, open_picker, show_over
 from clew.terminal.screen.editor import Editor
 from clew.terminal.screen.errands import Errands
 from clew.terminal.screen.history import History
-from clew.terminal.screen.lookout import Lookout
 from clew.terminal.screen.screen import KEYS, ChatScreen
+from clew.terminal.screen.sidebar import Sidebar
 from clew.terminal.screen.transcript import Transcript
-from clew.terminal.talk import Talk, read_command
+from clew.terminal.seat import Seat
+from clew.terminal.startup import Startup
 
 T = TypeVar("T")
 Note = tuple[str, str | None]
@@ -53,7 +51,7 @@ QUIET: Final = 0.7
 class Start(msgspec.Struct, frozen=True, kw_only=True):
     """How the chat begins: where one sits, and what is said about it."""
 
-    opening: Switched
+    opening: Seated
     notes: tuple[Note, ...] = ()
     dark: bool = True
     settles: float = SETTLES
@@ -72,14 +70,14 @@ class ChatApp(App[int], inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = []
 
     def __init__(
-        self, desk: Desk, entrance: Entrance, start: Start, history: History, **more: Any
+        self, seat: Seat, startup: Startup, start: Start, history: History, **more: Any
     ) -> None:
         keys.teach()
         super().__init__(**more)
         themes.wear(self, dark=start.dark)
-        entrance.asker = self
-        self.desk = desk
-        self.talk = Talk(desk, self, entrance)
+        startup.asker = self
+        self.seat = seat
+        self.talk = Conversation(seat, self, startup)
         self.failure: BaseException | None = None
         self.is_there = asyncio.Event()
         """Set when the screen shows where one sits."""
@@ -87,17 +85,13 @@ class ChatApp(App[int], inherit_bindings=False):
         self._history = history
         self._turned = False
         """Whether tools are shown the other way than the session says."""
-        transcript = Transcript(
-            self._load,
-            verbose=self._is_verbose,
-            unfinished=partial(list_unfinished, desk.store),
-        )
+        transcript = Transcript(self._load, verbose=self._is_verbose)
         self.chat = ChatScreen(transcript, history, ApprovalBar(settles=start.settles))
         self._work: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
         self._errands = Errands(self._fail)
         self._pending: list[str] = []
         """What was sent while a command, such as /compact, takes its time."""
-        self._lookout = Lookout(desk, self.talk, self.chat, self._pending)
+        self._sidebar = Sidebar(self.talk, self.chat, self._pending)
         self._over = False
         self._early: list[events.Key] | None = []
         self._held: list[events.Key] | None = None
@@ -130,7 +124,7 @@ class ChatApp(App[int], inherit_bindings=False):
         for text in (*self._pending, self.chat.editor.message):
             self._history.keep(text)  # Up brings it back in the next chat
         await self._errands.close()
-        await self.talk.close()
+        self.talk.close()
 
     async def wait_for_quiet(self) -> None:
         """Wait until nobody types, for what would hold up the echo of keys."""
@@ -179,7 +173,7 @@ class ChatApp(App[int], inherit_bindings=False):
             return
         self.chat.editor.catch_up(early)
         self._errands.run(self._converse())
-        self._errands.run(self._lookout.run())
+        self._errands.run(self._sidebar.run())
 
     async def _converse(self) -> None:
         await asyncio.to_thread(self._history.load)
@@ -194,7 +188,7 @@ class ChatApp(App[int], inherit_bindings=False):
             await self._heed(work)
             self._at_work = False
             self._release_keys()
-            self._lookout.wake()
+            self._sidebar.wake()
         self.leave()
 
     async def _heed(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -240,20 +234,18 @@ class ChatApp(App[int], inherit_bindings=False):
             return
         self.chat.transcript.show(event)
         if isinstance(event, TurnStarted):
-            self._lookout.begin()
-        if not isinstance(event, TextDelta | ThinkingDelta):
-            self._lookout.wake()
+            self._sidebar.begin()
 
     def sent(self, text: str) -> None:
         """The person's message is on its way."""
         if not self._over:
             self.chat.transcript.sent(text)
-            self._lookout.wake()
+            self._sidebar.wake()
 
     def queued(self, text: str) -> None:
         """It waits; it is seen above the editor until its turn begins."""
         del text
-        self._lookout.wake()
+        self._sidebar.wake()
 
     def unsent(self, text: str) -> None:
         """It is a draft again, unless another one has been begun."""
@@ -267,52 +259,50 @@ class ChatApp(App[int], inherit_bindings=False):
         editor = self.chat.editor
         editor.fetch("\n".join([*texts, *([editor.text] if editor.text else [])]))
         self.note("What waited is in your message again.")
-        self._lookout.wake()
+        self._sidebar.wake()
 
-    async def redraw(self, session: Session | None) -> None:
+    async def redraw(self, session: SessionView | None) -> None:
         """Another session. What is being typed stays."""
         self.chat.approvals.clear()
-        self.chat.editor.look_only(self.desk.seat.read_only)
+        self.chat.editor.look_only(self.seat.read_only)
         await self.chat.transcript.open(session)
-        self._lookout.wake()
+        self._sidebar.wake()
 
     def put_question(self, approval: Approval) -> None:
         """A tool wants something."""
         self.chat.approvals.put(approval)
-        self._lookout.wake()
+        self._sidebar.wake()
 
     def withdraw_question(self, approval: Approval) -> None:
         """It needs no answer any more."""
         self.chat.approvals.withdraw(approval)
-        self._lookout.wake()
+        self._sidebar.wake()
 
     def ready(self) -> None:
         """Nothing runs."""
-        self._lookout.wake()
+        self._sidebar.wake()
 
     async def ask(self, question: str) -> str:
         """A question over the chat."""
         return await self._ask_screen(AskScreen(question)) or ""
 
-    async def choose(self, sessions: tuple[Session, ...]) -> Picked | None:
+    async def choose(self, sessions: tuple[SessionView, ...]) -> Picked | None:
         """The picker, among these or all."""
-        return await self._ask_screen(open_picker(self.desk, sessions))
+        return await self._ask_screen(open_picker(self.seat, sessions))
 
     async def _ask_screen(self, screen: Screen[T]) -> T | None:
         given = await show_over(self, screen, self._release_keys)
         self.chat.editor.focus()
         return given
 
-    async def _load(self, before: int | None, limit: int) -> tuple[Message, ...]:
-        session = self.desk.seat.session
+    async def _load(self, before: int | None, limit: int) -> MessagePage:
+        session = self.seat.session
         if session is None:
-            return ()
-        return await self.desk.store.get_messages(session.id, limit, before=before)
+            return MessagePage((), 0)
+        return await self.seat.client.sessions.messages(session.id, limit=limit, before=before)
 
     def _is_verbose(self) -> bool:
-        session = self.desk.seat.session
-        asked = session is not None and bool(session.metadata.get("verbose"))
-        return asked != self._turned
+        return self.seat.is_verbose != self._turned
 
     # --- what keys and widgets say --------------------------------------------------------------
 
@@ -320,7 +310,7 @@ class ChatApp(App[int], inherit_bindings=False):
         """A message, or a command."""
         self._pending.append(event.text)
         self._do(self._take)
-        self._lookout.wake()
+        self._sidebar.wake()
 
     async def _take(self) -> None:
         text = next(iter(self._pending), None)
@@ -354,7 +344,7 @@ class ChatApp(App[int], inherit_bindings=False):
     async def _offer(self, wanted: Wanted) -> None:
         choices: tuple[Choice, ...] = ()
         with contextlib.suppress(ClewError):
-            choices = await complete(self.desk, wanted)
+            choices = await complete(self.seat, wanted)
         if self.chat.editor.wanted == wanted:  # and nothing else was typed meanwhile
             self.chat.popup.open(wanted, choices)
 

@@ -1,6 +1,6 @@
 """What could be meant by what is being typed: commands and their arguments, files, sessions.
 
-Functions over text and what the desk knows; how the choices look, and which keys take one, is the
+Functions over text and what the seat can ask; how the choices look, and which keys take one, is the
 editor's and the popup's affair.
 """
 
@@ -12,22 +12,22 @@ from typing import Final, Literal
 
 import msgspec
 
-from clew.core.commands import ALIASES, COMMANDS, Issuer, find_command, list_commands
+from clew.core.commands import ALIASES, COMMANDS, find_command, list_commands
+from clew.core.keys import here_filter
 from clew.core.models import MODES, THINKING
 from clew.core.names import recent_name, time_ago
-from clew.core.session import SessionFilter
 from clew.core.text import fold
-from clew.runtime.commands.desk import Desk
-from clew.runtime.projects import here_filter
+from clew.terminal.commands import ISSUER
 from clew.terminal.screen.files import complete_files
+from clew.terminal.seat import Seat
 
 SHOWN: Final = 50
 """Choices that are offered at most; the popup shows some of them at a time."""
 
 SESSIONS: Final = 40
 
-TYPING: Final = Issuer(role="owner", surface="terminal")
-"""Who types here: only the owner has a terminal."""
+LONGEST: Final = 200
+"""Characters of a name that are looked for."""
 
 Kind = Literal["command", "argument", "file"]
 
@@ -77,16 +77,16 @@ def find_wanted(line: str, *, first: bool = True) -> Wanted | None:
     return None
 
 
-async def complete(desk: Desk, wanted: Wanted) -> tuple[Choice, ...]:
+async def complete(seat: Seat, wanted: Wanted) -> tuple[Choice, ...]:
     """The choices, best first."""
     match wanted.kind:
         case "command":
             return complete_command(wanted.text)
         case "file":
-            found = await complete_files(desk.seat.place.cwd, wanted.text, SHOWN)
+            found = await complete_files(seat.place.cwd, wanted.text, SHOWN)
             return tuple(_file_choice(path) for path in found)
         case _:
-            return await _complete_argument(desk, wanted)
+            return await _complete_argument(seat, wanted)
 
 
 def _file_choice(path: str) -> Choice:
@@ -99,71 +99,51 @@ def complete_command(typed: str) -> tuple[Choice, ...]:
     """Commands that begin so, then those that contain it."""
     known = [
         Choice(f"/{each.name}", each.line, each.help, bool(each.usage))
-        for each in list_commands(TYPING)
+        for each in list_commands(ISSUER)
     ]
     known += [
         Choice(f"/{alias}", help=f"The same as /{each.name}.", goes_on=bool(each.usage))
-        for each in list_commands(TYPING)
+        for each in list_commands(ISSUER)
         for alias in each.aliases
     ]
     return _rank(known, typed, lambda each: each.text[1:])
 
 
-async def _complete_argument(desk: Desk, wanted: Wanted) -> tuple[Choice, ...]:
+async def _complete_argument(seat: Seat, wanted: Wanted) -> tuple[Choice, ...]:
     name = ALIASES.get(wanted.command, wanted.command)
     if name == "resume":
-        return await _complete_session(desk, wanted.text)
-    return _rank(list_arguments(desk, name), wanted.text, lambda each: each.text)
+        return await _complete_session(seat, wanted.text)
+    return _rank(await list_arguments(seat, name), wanted.text, lambda each: each.text)
 
 
-def list_arguments(desk: Desk, command: str) -> tuple[Choice, ...]:
+async def list_arguments(seat: Seat, command: str) -> tuple[Choice, ...]:
     """What can follow a command, as far as it is known beforehand."""
-    listing = _ARGUMENTS.get(command)
-    if listing is not None:
-        return tuple(listing(desk))
-    return tuple(Choice(word) for word in _words(COMMANDS[command].usage))
+    match command:
+        case "model":
+            known = await seat.list_models()
+            usable = sorted(known, key=lambda each: each.problem is not None)
+            return tuple(Choice(each.name, help=each.problem or "") for each in usable)
+        case "personality":
+            found = await seat.list_personalities()
+            return tuple(Choice(each.id, help=each.description) for each in found)
+        case _:
+            return tuple(_list_words(seat, command))
 
 
-def _list_models(desk: Desk) -> Iterator[Choice]:
-    known = desk.models.list_models()
-    for each in sorted(known, key=lambda each: each.problem is not None):
-        yield Choice(each.name, help=each.problem or "")
-
-
-def _list_personalities(desk: Desk) -> Iterator[Choice]:
-    for each in desk.personalities.list_personalities():
-        yield Choice(each.id, help=each.description)
-
-
-def _list_modes(_desk: Desk) -> Iterator[Choice]:
-    for name, what in MODES.items():
-        yield Choice(name, help=what)
-
-
-def _list_levels(desk: Desk) -> Iterator[Choice]:
-    can = desk.seat.model.thinking
-    for level in THINKING:
-        yield Choice(level, help="" if level in can else "more than this model can")
-
-
-def _list_tiers(desk: Desk) -> Iterator[Choice]:
-    for tier in (*desk.seat.model.tiers, "none"):
-        yield Choice(tier)
-
-
-def _list_commands(_desk: Desk) -> Iterator[Choice]:
-    for each in list_commands(TYPING):
-        yield Choice(each.name, help=each.help)
-
-
-_ARGUMENTS: Final[dict[str, Callable[[Desk], Iterator[Choice]]]] = {
-    "model": _list_models,
-    "personality": _list_personalities,
-    "mode": _list_modes,
-    "thinking": _list_levels,
-    "tier": _list_tiers,
-    "help": _list_commands,
-}
+def _list_words(seat: Seat, command: str) -> Iterator[Choice]:
+    """What can follow a command, where nobody has to be asked."""
+    match command:
+        case "mode":
+            yield from (Choice(name, help=what) for name, what in MODES.items())
+        case "thinking":
+            more, can = "more than this model can", seat.model.thinking
+            yield from (Choice(each, help="" if each in can else more) for each in THINKING)
+        case "tier":
+            yield from (Choice(tier) for tier in (*seat.model.tiers, "none"))
+        case "help":
+            yield from (Choice(each.name, help=each.help) for each in list_commands(ISSUER))
+        case _:
+            yield from (Choice(word) for word in _words(COMMANDS[command].usage))
 
 
 def _words(usage: str) -> tuple[str, ...]:
@@ -172,23 +152,21 @@ def _words(usage: str) -> tuple[str, ...]:
     return tuple(word for word in words if word and word == word.lower())
 
 
-async def _complete_session(desk: Desk, typed: str) -> tuple[Choice, ...]:
+async def _complete_session(seat: Seat, typed: str) -> tuple[Choice, ...]:
     """This directory's sessions, then the others, by what their names contain."""
-    viewer, text = desk.seat.person, typed.strip() or None
-    here = SessionFilter(viewer=viewer, text=text, **here_filter(desk.seat.place))
-    found = list((await desk.store.list_sessions(here, limit=SESSIONS)).sessions)
+    sessions, text = seat.client.sessions, typed.strip()[:LONGEST] or None
+    here = await sessions.list(named=text, limit=SESSIONS, **here_filter(seat.place))
+    found = list(here.sessions)
     if len(found) < SESSIONS:
-        everywhere = SessionFilter(viewer=viewer, text=text)
         known = {each.id for each in found}
-        page = await desk.store.list_sessions(everywhere, limit=SESSIONS)
+        page = await sessions.list(named=text, limit=SESSIONS)
         found += [each for each in page.sessions if each.id not in known]
-    short = await desk.store.shorten_ids([each.id for each in found])
-    now = desk.seat.session
+    now = seat.session
     return tuple(
         Choice(
-            short[each.id],
+            each.short_id,
             recent_name(each.title, each.short_summary, each.preview, each.id),
-            time_ago(each.updated_at, desk.now, desk.zone(each.updated_at)),
+            time_ago(each.updated_at, seat.now(), seat.zone(each.updated_at)),
         )
         for each in found[:SHOWN]
         if now is None or each.id != now.id

@@ -18,11 +18,10 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen, Screen
 from textual.widgets import Static
 
-from clew.core.session import Session
+from clew.api.sessions import SessionView
 from clew.core.text import strip_controls
-from clew.runtime.commands.desk import Desk
-from clew.terminal.desk_client import client_of
 from clew.terminal.picker import Picked
+from clew.terminal.seat import Seat
 
 T = TypeVar("T")
 
@@ -90,16 +89,15 @@ async def show_over(
     return await answer
 
 
-def open_picker(desk: Desk, sessions: tuple[Session, ...]) -> Screen[Picked | None]:
+def open_picker(seat: Seat, sessions: tuple[SessionView, ...]) -> Screen[Picked | None]:
     """The picker, among these sessions or all."""
     from clew.terminal.picker.screen import PickerScreen  # noqa: PLC0415  # a chat starts faster
 
-    seat = desk.seat
     return PickerScreen(
-        client_of(desk),
+        seat.client,
         place=seat.place,
-        now=seat.runtime.clock,
-        zone=desk.zone,
+        now=seat.now,
+        zone=seat.zone,
         only=sessions,
         current=seat.session.id if seat.session is not None else None,
     )

@@ -7,17 +7,16 @@ runtime. How blocks get onto the screen is in `canvas`, what an event changes in
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import ClassVar, Final
 
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message as Posted
 
-from clew.core.message import Message
+from clew.api.sessions import MessagePage
 from clew.core.session import Session
 from clew.core.signals import Event
-from clew.core.turn import Turn
 from clew.core.unfinished import place_unfinished
 from clew.errors import ClewError
 from clew.terminal.screen.blocks import Block, NoteBlock, ReplyBlock
@@ -27,11 +26,8 @@ from clew.terminal.screen.messages import list_blocks
 from clew.terminal.screen.pile import Pile, Spot
 from clew.terminal.screen.story import Story
 
-Load = Callable[[int | None, int], Awaitable[tuple[Message, ...]]]
+Load = Callable[[int | None, int], Awaitable[MessagePage]]
 """The newest messages before a seq (None: of all), so many at most, in their order."""
-
-Unfinished = Callable[[Sequence[Message]], Awaitable[tuple[Turn, ...]]]
-"""The turns of some messages that were stopped while they answered."""
 
 PAGE: Final = 60
 """Messages that are loaded in one go."""
@@ -40,10 +36,6 @@ SEARCHED: Final = 20_000
 """Messages that a search goes back, in pages of `SEARCH_PAGE`."""
 
 SEARCH_PAGE: Final = 500
-
-
-async def _nothing(_messages: Sequence[Message]) -> tuple[Turn, ...]:
-    return ()
 
 
 class Transcript(Canvas):
@@ -74,13 +66,11 @@ class Transcript(Canvas):
         load: Load,
         *,
         verbose: Callable[[], bool],
-        unfinished: Unfinished = _nothing,
         id: str | None = None,  # noqa: A002  # Textual's name for it
         classes: str | None = None,
     ) -> None:
         super().__init__(verbose=verbose, id=id, classes=classes)
         self._load = load
-        self._unfinished = unfinished
         self._story = Story(self._pile)
         self._opened = 0
         self._oldest: int | None = None
@@ -94,8 +84,7 @@ class Transcript(Canvas):
         """Show a session's newest messages in place of everything else."""
         self._opened += 1
         opened = self._opened
-        messages = () if session is None else await self._load(None, PAGE)
-        stopped = await self._unfinished(messages)
+        page = MessagePage((), 0) if session is None else await self._load(None, PAGE)
         if opened != self._opened:
             return  # another one was opened meanwhile
         self._pile = Pile()
@@ -103,8 +92,8 @@ class Transcript(Canvas):
         self._has_news, self._follows = False, True
         self._oldest = self._oldest_turn = None
         self.unloaded = 0 if session is None else session.message_count
-        self._take_page(messages, PAGE, stopped)
-        last = messages[-1].seq if messages else 0
+        self._take_page(page, PAGE)
+        last = page.messages[-1].seq if page.messages else 0
         self._story = Story(self._pile, last, self._pile.earlier)
         self.draw()
         self.refresh()
@@ -133,12 +122,11 @@ class Transcript(Canvas):
 
     # --- what is earlier ------------------------------------------------------------------------
 
-    def _take_page(
-        self, messages: tuple[Message, ...], limit: int, stopped: Sequence[Turn]
-    ) -> None:
+    def _take_page(self, page: MessagePage, limit: int) -> None:
         """Messages before those that are there already: they wait above them, undrawn."""
+        messages = page.messages
         # A turn that goes on below has not ended here.
-        stopped = [each for each in stopped if each.id != self._oldest_turn]
+        stopped = [each for each in page.unfinished if each.id != self._oldest_turn]
         self._is_whole = len(messages) < limit
         if not self._is_whole:
             # Results whose calls are on the page before come with that page.
@@ -156,15 +144,14 @@ class Transcript(Canvas):
             if self._is_whole or opened != self._opened:
                 return False
             try:
-                messages = await self._load(self._oldest, limit)
-                stopped = await self._unfinished(messages)
+                page = await self._load(self._oldest, limit)
             except ClewError as error:
                 self._is_whole = True
                 self.note(f"Earlier messages can't be shown: {error}", "error")
                 return False
             if opened != self._opened:
                 return False
-            self._take_page(messages, limit, stopped)
+            self._take_page(page, limit)
             return True
 
     def near_top(self) -> None:

@@ -1,7 +1,7 @@
 """The way from one session to another: its order, what it restores, and the way back from it.
 
-Failures come from where they come from in life: the store, a hook, the terminal's breadcrumb, and
-a person who does not want to wait.
+Failures come from where they come from in life: the store, a hook, and a person who does not want
+to wait. A terminal's seat goes over the handlers of this process, as in a chat.
 """
 
 from __future__ import annotations
@@ -17,25 +17,15 @@ from typing import Any, Literal
 import msgspec
 import pytest
 
+from clew.api.seats import Reason, Seated
 from clew.core.changes import WriteTodos
 from clew.core.notes import Todo
 from clew.core.session import NewSession, Session, SessionEdit
 from clew.errors import ClewError, StoreUnusable
 from clew.ports import Store
-from clew.runtime.runtime import Ticket
-from clew.runtime.seat import Reason, Seat, Switched
-from clew.runtime.sitting import Crumb
-from tests.runtime.conftest import (
-    Actor,
-    Held,
-    Run,
-    Runtimes,
-    Seats,
-    ended,
-    read,
-    soon,
-    until,
-)
+from clew.terminal.live import Sent
+from tests.runtime.conftest import Actor, Held, Runtimes, read, soon, until
+from tests.runtime.place.conftest import Seat, Seats, ended, run, sitting
 
 When = Literal["before", "after"]
 Way = Literal["startup", "resume", "new", "reload", "look", "lock"]
@@ -88,9 +78,8 @@ class Place(msgspec.Struct):
     actor: Actor
     target: Session
     crumbs: list[tuple[str | None, bool]]
-    pen: list[Crumb]
 
-    async def go(self, way: Way) -> Switched:
+    async def go(self, way: Way) -> Seated:
         return await self.seat.switch(*_arguments(way, self), read_only=way in ("look", "lock"))
 
     async def state(self) -> dict[str, Any]:
@@ -108,6 +97,12 @@ class Place(msgspec.Struct):
             "archived": (await store.get_session(self.target.id)).archived_at is not None,
             "crumb": self.crumbs[-1] if self.crumbs else None,
         }
+
+    async def say(self, text: str) -> Sent:
+        """Say something where the seat is, as a chat does."""
+        if self.seat.session is not None:
+            await self.seat.live.follow(self.seat.session)
+        return await self.seat.say(text)
 
 
 def _arguments(way: Way, place: Place) -> tuple[Session | None, Reason]:
@@ -141,17 +136,13 @@ def make_place(
         await store.edit_session(target.id, SessionEdit(archived=True))
         crumbs: list[tuple[str | None, bool]] = []
         runtime = make_runtime(Brittle(store), actor, hooks=hooks)
-        pen: list[Crumb] = [lambda *crumb: crumbs.append(crumb)]
-
-        def write(session_id: str | None, fresh: bool) -> None:
-            pen[-1](session_id, fresh)
-
-        seat = make_seat(runtime, leave_crumb=write)
-        await seat.edit(SessionEdit(model="script/two", provider="script", personality="coach"))
+        seat = await make_seat(runtime, write_crumb=lambda *crumb: crumbs.append(crumb))
+        await run(seat, "/model two")
+        await run(seat, "/personality coach")
         if way != "startup":
-            await seat.edit(SessionEdit(title="Old"))
+            await run(seat, "/title Old")
             await ended(await seat.say("one"))
-        return Place(store, seat, actor, target, crumbs, pen)
+        return Place(store, seat, actor, target, crumbs)
 
     return make
 
@@ -198,13 +189,13 @@ async def test_after_a_failure_at_any_step_the_next_message_works(
         if await try_to(place, way, Fuse(number, when)):
             break
         if way != "startup":
-            assert (await ended(await seat.say(f"after {number}"))).status == "done"
+            assert (await ended(await place.say(f"after {number}"))).status == "done"
             assert seat.session is not None
             assert was is not None
             assert seat.session.id == was.id
             assert (await read(store, was))[-2:] == [f"user: after {number}", "assistant: ok"]
         number += 1
-    assert (await ended(await seat.say("there"))).status == "done"
+    assert (await ended(await place.say("there"))).status == "done"
     assert (await read(store, seat.session))[-2:] == ["user: there", "assistant: ok"]
 
 
@@ -229,7 +220,7 @@ async def test_what_ran_and_what_waits_survive_a_failure(
     assert (await ended(second)).status == "done"
     assert (await read(store, old)).count("user: waits") == 1
     assert await store.list_inbound(old.id) == ()
-    assert not seat.is_busy
+    assert not seat.live.is_busy
 
 
 async def test_a_switch_leaves_what_waits_in_the_inbox_and_comes_back_to_it(
@@ -242,38 +233,19 @@ async def test_a_switch_leaves_what_waits_in_the_inbox_and_comes_back_to_it(
     first, second = await seat.say("held"), await seat.say("waits")
     await soon(held.began.wait())
     await soon(place.go("resume"))
-    assert (await ended(first)).status == "aborted"
+    assert (await store.list_turns(old.id))[-1].status == "aborted"
+    assert first.turn.done()
     assert second.turn.cancelled()
     (row,) = await store.list_inbound(old.id)
     assert (row.status, row.payload["text"]) == ("queued", "waits")
     back = await seat.switch(old, "resume")
-    assert back.recovered.unanswered == (row,)
-    assert (await ended(await seat.adopt(row))).status == "done"
+    assert back.unanswered == (row,)
+    await seat.live.follow(sitting(seat))
+    assert (await ended(await seat.run_waiting(row))).status == "done"
     assert (await read(store, old))[-2:] == ["user: waits", "assistant: ok"]
 
 
 # --- other reasons to fail --------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("way", ["resume", "new", "reload"])
-async def test_a_breadcrumb_that_fails_leads_back(
-    make_place: Places, store: Store, way: Way
-) -> None:
-    place = await make_place(way)
-    before = await place.state()
-    crumbs, broken = place.crumbs, [True]
-
-    def write(*crumb: Any) -> None:
-        if broken.pop() if broken else False:
-            raise RuntimeError("no paper")
-        crumbs.append(crumb)
-
-    place.pen.append(write)
-    with pytest.raises(RuntimeError, match="no paper"):
-        await place.go(way)
-    assert await place.state() == before
-    assert (await ended(await place.seat.say("next"))).status == "done"
-    await place.go(way)
 
 
 SLOW = """#!{python}
@@ -303,11 +275,8 @@ async def test_a_switch_that_is_broken_off_while_the_last_hook_runs_leads_back(
     switching.cancel()
     await soon(asyncio.wait({switching}))
     assert switching.cancelled()
-    after = await place.state()
-    if way == "startup":  # what an earlier chat has left there is not known here
-        after["crumb"] = before["crumb"]
-    assert after == before
-    assert (await ended(await place.seat.say("next"))).status == "done"
+    assert await place.state() == before
+    assert (await ended(await place.say("next"))).status == "done"
 
 
 @pytest.mark.parametrize("way", ["resume", "new"])
@@ -365,7 +334,6 @@ async def look():
             ],
             "route": route and route.id,
             "archived": (await store.get_session(told["session_id"])).archived_at is not None,
-            "crumbs": open({crumbs!r}).read().split(),
         }}), file=open({log!r}, "a"))
 
 asyncio.run(look())
@@ -375,21 +343,13 @@ asyncio.run(look())
 async def test_the_first_hook_sees_everything_as_it_was_and_the_last_one_as_it_is(
     make_place: Any, tmp_path: Path, url: str
 ) -> None:
-    log, crumbs = tmp_path / "log", tmp_path / "crumbs"
-    program = tmp_path / "look"
-    text = LATE.format(python=sys.executable, url=url, log=str(log), crumbs=str(crumbs))
+    log, program = tmp_path / "log", tmp_path / "look"
+    text = LATE.format(python=sys.executable, url=url, log=str(log))
     program.write_text(text, "utf-8")
     program.chmod(0o700)
     hooks = {"session_before_switch": [str(program)], "session_switch": [str(program)]}
     place = await make_place("resume", hooks=hooks)
     old, target = place.seat.session.id, place.target.id
-    crumbs.write_text(f"{old} ")
-
-    def write(session_id: str | None, _fresh: bool) -> None:
-        with crumbs.open("a") as stream:
-            stream.write(f"{session_id} ")
-
-    place.pen.append(write)
     await soon(place.go("resume"))
     first, last = map(json.loads, log.read_text("utf-8").splitlines())
     same = {"reason": "resume", "ids": [target, old]}
@@ -398,14 +358,12 @@ async def test_the_first_hook_sees_everything_as_it_was_and_the_last_one_as_it_i
         "held": [False, True],
         "route": old,
         "archived": True,
-        "crumbs": [old],
     }
     assert last == same | {
         "event": "session_switch",
         "held": [True, False],
         "route": target,
         "archived": False,
-        "crumbs": [old, target],
     }
 
 
@@ -434,7 +392,7 @@ async def chosen_session(store: Store) -> Session:
 
 @pytest.mark.parametrize("way", ["startup", "resume"])
 async def test_everything_that_a_session_is_set_to_is_restored(
-    store: Store, seat: Seat, run: Run, actor: Actor, way: Way
+    store: Store, seat: Seat, actor: Actor, way: Way
 ) -> None:
     target = await chosen_session(store)
     if way == "resume":
@@ -442,10 +400,11 @@ async def test_everything_that_a_session_is_set_to_is_restored(
     await seat.switch(target, "startup" if way == "startup" else "resume")
     assert seat.model.name == "script/two"
     assert {name: seat.setting(name) for name in CHOSEN} == CHOSEN
-    assert (await run("/todos")).text == "[>] Water the roses\n[ ] Rest"
-    status = (await run("/status")).text
+    assert await run(seat, "/todos") == "[>] Water the roses\n[ ] Rest"
+    status = await run(seat, "/status")
     for name, value in (("personality", "reviewer"), ("thinking", "high"), ("mode", "plan")):
         assert any(line.split() == [name, value] for line in status.splitlines()), status
+    await seat.live.follow(sitting(seat))
     assert (await ended(await seat.say("go on"))).model == "script/two"
     asked = actor.turns[-1].session
     assert {name: getattr(asked, name) for name in CHOSEN} == CHOSEN
@@ -453,7 +412,7 @@ async def test_everything_that_a_session_is_set_to_is_restored(
 
 @pytest.mark.parametrize("way", ["startup", "resume"])
 async def test_thinking_is_restored_as_far_as_the_model_can(
-    store: Store, seat: Seat, run: Run, way: Way
+    store: Store, seat: Seat, way: Way
 ) -> None:
     if way == "resume":
         await ended(await seat.say("elsewhere"))
@@ -461,7 +420,7 @@ async def test_thinking_is_restored_as_far_as_the_model_can(
         NewSession(key="cli:t", model="local/smollm2-135m", thinking="high")
     )
     await seat.switch(target, "startup" if way == "startup" else "resume")
-    status = (await run("/status")).text
+    status = await run(seat, "/status")
     assert any(line.split() == ["thinking", "off"] for line in status.splitlines()), status
     assert (await store.get_session(target.id)).thinking == "high"
 
@@ -475,5 +434,4 @@ async def test_a_refusal_of_the_target_itself_leaves_everything(
     with pytest.raises(ClewError):
         await place.seat.switch(gone, "resume")
     assert await place.state() == before
-    ticket: Ticket = await place.seat.say("next")
-    assert (await ended(ticket)).status == "done"
+    assert (await ended(await place.say("next"))).status == "done"

@@ -1,21 +1,17 @@
-"""Asking in line mode: a question ends with a line from the person.
-
-It knows lines and paper, not what the answers mean.
-"""
+"""Asking a person outside the full screen: a question ends with a line that they type."""
 
 from __future__ import annotations
 
 import contextlib
 from typing import Final
 
-from clew.core.keys import home_of
+from clew.api.sessions import SessionView
+from clew.core.keys import here_filter, home_of
 from clew.core.names import counted, recent_name, time_ago
-from clew.core.session import Session, SessionFilter
-from clew.runtime.commands.desk import Desk
-from clew.runtime.projects import here_filter
 from clew.terminal.lines import Lines
 from clew.terminal.paper import Paper
-from clew.terminal.picker import Picked
+from clew.terminal.picker import Picked, run_picker
+from clew.terminal.seat import Seat
 
 CHOICES: Final = 10
 
@@ -23,8 +19,8 @@ CHOICES: Final = 10
 class LineAsker:
     """Asks on the lines, tells on the paper beside the answer."""
 
-    def __init__(self, desk: Desk, lines: Lines, aside: Paper) -> None:
-        self._desk = desk
+    def __init__(self, seat: Seat, lines: Lines, aside: Paper) -> None:
+        self._seat = seat
         self._lines = lines
         self._aside = aside
 
@@ -47,17 +43,17 @@ class LineAsker:
             self._aside.moved()
         return (typed or "").strip()
 
-    async def choose(self, sessions: tuple[Session, ...]) -> Picked | None:
+    async def choose(self, sessions: tuple[SessionView, ...]) -> Picked | None:
         """Let the person choose one by its number; anything else is none."""
         shown = sessions[:CHOICES] or await self._list_recent()
         if not shown:
             self.note("No sessions found")
             return None
-        desk, place = self._desk, self._desk.seat.place
+        seat = self._seat
         for number, session in enumerate(shown, 1):
             name = recent_name(session.title, session.short_summary, session.preview, session.id)
-            ago = time_ago(session.updated_at, desk.now, desk.zone(session.updated_at))
-            where = home_of(session, place.scope) or session.platform
+            ago = time_ago(session.updated_at, seat.now(), seat.zone(session.updated_at))
+            where = home_of(session, seat.place.scope) or session.platform
             count = counted(session.message_count, "message")
             self._aside.line(f"{number:>3}  {name}  ({ago}, {count}, {where})")
         typed = await self.ask(f"Which one? [1-{len(shown)}, Enter for none] ")
@@ -66,11 +62,38 @@ class LineAsker:
                 return Picked(shown[int(typed) - 1])
         return None
 
-    async def _list_recent(self) -> tuple[Session, ...]:
+    async def _list_recent(self) -> tuple[SessionView, ...]:
         """This directory's newest sessions, or everybody's if it has none."""
-        store, person = self._desk.store, self._desk.seat.person
-        here = SessionFilter(viewer=person, **here_filter(self._desk.seat.place))
-        page = await store.list_sessions(here, limit=CHOICES)
+        sessions = self._seat.client.sessions
+        page = await sessions.list(limit=CHOICES, **here_filter(self._seat.place))
         if not page.sessions:
-            page = await store.list_sessions(SessionFilter(viewer=person), limit=CHOICES)
+            page = await sessions.list(limit=CHOICES)
         return page.sessions
+
+
+class StartAsker(LineAsker):
+    """Asks before there is a full screen: choices in the picker, notes kept for the screen.
+
+    What it is told is not shown yet: `notes` is how the conversation begins.
+    """
+
+    def __init__(self, seat: Seat, lines: Lines, aside: Paper, *, dark: bool = True) -> None:
+        super().__init__(seat, lines, aside)
+        self._dark = dark
+        self.notes: list[tuple[str, str | None]] = []
+
+    def note(self, text: str, style: str | None = "dim") -> None:
+        """Keep it for the screen."""
+        self.notes.append((text, style))
+
+    async def choose(self, sessions: tuple[SessionView, ...]) -> Picked | None:
+        """The picker, before the chat."""
+        seat = self._seat
+        return await run_picker(
+            seat.client,
+            place=seat.place,
+            now=seat.now,
+            zone=seat.zone,
+            only=sessions,
+            dark=self._dark,
+        )

@@ -1,4 +1,4 @@
-"""The sessions that a surface holds for itself, and the heartbeat that tells other hosts."""
+"""The sessions that the terminal of this process holds, and the heartbeat for other hosts."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from clew.ports import Store
 from clew.runtime.commits import unbroken
 
 
-class Holds:
-    """What one surface has attached. One that does not hold (`clew ask`) attaches nothing."""
+class Attachments:
+    """What one terminal has attached. `terminal` is its name, for others who ask who has it."""
 
     def __init__(
-        self, store: Store, *, terminal: str | None, holds: bool, beat_ms: int = HEARTBEAT_MS
+        self, store: Store, *, terminal: str | None = None, beat_ms: int = HEARTBEAT_MS
     ) -> None:
         self._store = store
         self._terminal = terminal
-        self._holds = holds
         self._beat_ms = beat_ms
         self._beating: asyncio.Task[None] | None = None
         self._held: set[str] = set()
@@ -31,7 +30,7 @@ class Holds:
 
     async def take(self, session: Session) -> Attachment | None:
         """Attach; returns the dead holder that was in the way, if any. Held, or not, as a whole."""
-        return await unbroken(self._take(session)) if self._holds else None
+        return await unbroken(self._take(session))
 
     async def _take(self, session: Session) -> Attachment | None:
         try:
@@ -54,7 +53,7 @@ class Holds:
             self._held.discard(session.id)
 
     def close(self) -> None:
-        """Beat no longer."""
+        """Let the heartbeat end."""
         if self._beating is not None:
             self._beating.cancel()
             self._beating = None

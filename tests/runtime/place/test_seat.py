@@ -1,4 +1,4 @@
-"""A seat: where a surface sits, how it gets to another session, and what it takes along."""
+"""A seat: where a terminal is, how it gets to another session, and what it takes along."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from clew.agent.models.catalogue import Catalogue
+from clew.api.seats import Wanted
 from clew.client.place import locate
 from clew.core.keys import new_key
 from clew.core.message import ToolCall
@@ -21,25 +22,10 @@ from clew.core.usage import Usage
 from clew.errors import InvalidInput, SessionAttached, SwitchRefused
 from clew.ports import Store
 from clew.runtime.runtime import Runtime
-from clew.runtime.seat import Seat
 from clew.store import open_store
 from clew.testing.clock import FakeClock
-from tests.runtime.conftest import (
-    Actor,
-    Held,
-    Runtimes,
-    Seats,
-    ended,
-    inbound,
-    read,
-    soon,
-    until,
-)
-
-
-def sitting(seat: Seat) -> Session:
-    assert seat.session is not None
-    return seat.session
+from tests.runtime.conftest import Actor, Held, Runtimes, inbound, read, soon, until
+from tests.runtime.place.conftest import Seat, Seats, ended, run, sitting
 
 
 async def count(store: Store) -> int:
@@ -57,7 +43,7 @@ async def test_a_seat_has_no_session_before_the_first_message(store: Store, seat
 async def test_the_first_message_makes_the_session_with_all_that_is_known(
     store: Store, make_seat: Seats, runtime: Runtime, directory: Path
 ) -> None:
-    seat = make_seat(runtime, defaults={"personality": "coach"})
+    seat = await make_seat(runtime, wanted=Wanted(personality="coach"))
     ticket = await seat.say("hello")
     session = await store.get_session(sitting(seat).id)
     assert (session.key, session.platform, session.kind) == ("cli:project", "cli", "cli")
@@ -84,8 +70,8 @@ async def test_two_messages_said_at_once_make_one_session(
 
 
 async def test_settings_made_before_the_first_message_are_kept(store: Store, seat: Seat) -> None:
-    await seat.edit(SessionEdit(model="script/two", provider="script"))
-    await seat.edit(SessionEdit(title="  Mine ", thinking="high", mode="plan", pinned=True))
+    for line in ("/model two", "/title   Mine ", "/thinking high", "/mode plan", "/pin"):
+        await run(seat, line)
     assert await count(store) == 0
     assert seat.model.name == "script/two"
     assert seat.setting("thinking") == "high"
@@ -96,21 +82,21 @@ async def test_settings_made_before_the_first_message_are_kept(store: Store, sea
 
 
 async def test_a_title_that_is_too_long_is_refused_before_there_is_a_session(seat: Seat) -> None:
-    with pytest.raises(InvalidInput, match="200 characters"):
-        await seat.edit(SessionEdit(title="x" * 201))
+    assert "200 characters" in await run(seat, "/title " + "x" * 201)
     assert seat.setting("title") is None
     await ended(await seat.say("hello"))
 
 
-async def test_a_message_sent_twice_is_counted_once(store: Store, seat: Seat) -> None:
-    first = await seat.say("hello", external_id="m1")
-    again = await seat.say("hello", external_id="m1")
-    await ended(first)
-    assert (again.is_new, seat.messages_sent) == (False, 1)
+async def test_a_message_that_is_sent_twice_is_one(store: Store, seat: Seat) -> None:
+    session = (await seat.make_ready()).session
+    sending = seat.prepare("hello")
+    first, again = await sending, await sending
+    assert (first.is_new, again.is_new, again.inbound) == (True, False, first.inbound)
+    assert len(await store.list_inbound(session.id)) <= 1
 
 
 async def test_a_transcript_that_a_seat_begins_at_is_the_sessions(store: Store, seat: Seat) -> None:
-    seat.begin_at("/somewhere/t.jsonl")
+    seat.begin_at("/somewhere/t.jsonl", remembers=True)
     await ended(await seat.say("hello"))
     assert sitting(seat).transcript_path == "/somewhere/t.jsonl"
 
@@ -122,7 +108,7 @@ async def test_new_leads_to_a_session_whose_key_has_the_time(
     store: Store, make_seat: Seats, make_runtime: Runtimes, actor: Actor
 ) -> None:
     clock = FakeClock()
-    seat = make_seat(make_runtime(store, actor, clock=clock))
+    seat = await make_seat(make_runtime(store, actor, clock=clock))
     await ended(await seat.say("one"))
     old = sitting(seat)
     await seat.switch(None, "new")
@@ -152,16 +138,13 @@ async def test_new_without_a_message_makes_no_row_and_leads_nowhere(
 async def test_new_keeps_the_settings_but_not_the_name_and_the_mode(
     store: Store, seat: Seat
 ) -> None:
-    await seat.edit(
-        SessionEdit(
-            model="script/two",
-            provider="script",
-            personality="coach",
-            thinking="low",
-            mode="plan",
-            title="Mine",
-            pinned=True,
-        )
+    seat.wanted = Wanted(
+        model="script/two",
+        personality="coach",
+        thinking="low",
+        mode="plan",
+        title="Mine",
+        pinned=True,
     )
     await ended(await seat.say("one"))
     await seat.switch(None, "new")
@@ -218,7 +201,8 @@ async def test_a_switch_restores_what_the_session_was_set_to(
     store: Store, seat: Seat, target: Session
 ) -> None:
     switched = await seat.switch(target, "resume")
-    assert switched.session == sitting(seat)
+    assert switched.session is not None
+    assert switched.session.id == sitting(seat).id
     assert (switched.previous_id, switched.reason, switched.notices) == (None, "resume", ())
     assert seat.model.name == "script/two"
     assert [seat.setting(name) for name in ("personality", "thinking", "mode")] == [
@@ -237,10 +221,11 @@ async def test_a_switch_aborts_the_turn_that_began_here_and_leaves_what_waits_in
     await seat.say("two")
     old = sitting(seat)
     await soon(held.began.wait())
-    assert seat.is_busy
+    assert seat.live.is_busy
     await soon(seat.switch(target, "resume"))
-    assert (await ended(ticket)).status == "aborted"
-    assert not seat.is_busy
+    assert [turn.status for turn in await store.list_turns(old.id)] == ["aborted"]
+    assert not seat.live.is_busy
+    assert ticket.turn.done()
     (row,) = await store.list_inbound(old.id)
     assert (row.payload["text"], row.status) == ("two", "queued")
     assert await store.find_attachment(old.id) is None
@@ -288,7 +273,7 @@ async def test_hooks_are_asked_before_a_switch_and_told_after_it(
         "session_switch": [hook(tmp_path, "after")],
         "session_end": [hook(tmp_path, "end")],
     }
-    seat = make_seat(make_runtime(store, actor, hooks=programs))
+    seat = await make_seat(make_runtime(store, actor, hooks=programs))
     await ended(await seat.say("one"))
     old = sitting(seat)
     await soon(seat.switch(None, "new"))
@@ -316,7 +301,7 @@ async def test_a_switch_that_a_hook_refuses_changes_nothing(
     target = await store.create_session(NewSession(key="cli:target"))
     await store.edit_session(target.id, SessionEdit(archived=True))
     programs = {"session_before_switch": [hook(tmp_path, "no", "not now")]}
-    seat = make_seat(make_runtime(store, actor, hooks=programs))
+    seat = await make_seat(make_runtime(store, actor, hooks=programs))
     actor.scenes.append(held := Held())
     ticket = await seat.say("one")
     await soon(held.began.wait())
@@ -325,7 +310,7 @@ async def test_a_switch_that_a_hook_refuses_changes_nothing(
         with pytest.raises(SwitchRefused, match="not now"):
             await soon(seat.switch(wanted, "resume" if wanted else "new"))
         assert sitting(seat) == before
-    assert seat.is_busy
+    assert seat.live.is_busy
     assert (await store.get_session(target.id)).archived_at is not None
     assert await store.find_attachment(target.id) is None
     assert await store.find_route(seat.key) is not None
@@ -375,7 +360,7 @@ async def test_a_session_that_another_process_has_open_leaves_the_seat_where_it_
         process.stdin.close()
         await soon(process.wait())
     assert sitting(seat) == before
-    assert seat.is_busy
+    assert seat.live.is_busy
     assert await store.find_attachment(before.id) is not None
     held.go_on.set()
     assert (await ended(ticket)).status == "done"
@@ -391,11 +376,12 @@ async def test_a_hold_of_a_dead_process_is_taken_over_and_what_it_left_is_told(
     new = inbound(target, "left")
     await dead.accept(new, claimant=f"{dead.identity}#{new.id}")
     await dead.close()
-    switched = await seat.switch(target, "resume")
-    assert switched.taken_over is not None
-    (row,) = switched.recovered.unanswered
+    seated = await seat.switch(target, "resume")
+    assert seated.taken_over is not None
+    (row,) = seated.unanswered
     assert row.payload["text"] == "left"
-    assert (await ended(await seat.adopt(row))).status == "done"
+    await seat.live.follow(sitting(seat))
+    assert (await ended(await seat.run_waiting(row))).status == "done"
 
 
 async def test_a_message_adopted_by_a_seat_without_a_person_gets_no_answers(
@@ -408,10 +394,11 @@ async def test_a_message_adopted_by_a_seat_without_a_person_gets_no_answers(
         answers.append((await turn.ask(ToolCall(id="c", name="shell"), {})).decided_by)
 
     actor.scenes.append(asking)
-    seat = make_seat(runtime, attended=False)
+    seat = await make_seat(runtime, attended=False)
     await seat.switch(target, "resume")
+    await seat.live.follow(sitting(seat))
     row, _ = await store.accept(inbound(target, "left"))
-    await ended(await seat.adopt(row))
+    await ended(await seat.run_waiting(row))
     assert answers == ["nobody"]
 
 
@@ -419,12 +406,13 @@ async def test_a_model_that_is_no_longer_configured_leaves_the_current_one_and_s
     store: Store, seat: Seat, actor: Actor
 ) -> None:
     old = await store.create_session(NewSession(key="cli:old", model="vanished/model"))
-    await seat.edit(SessionEdit(model="script/two", provider="script"))
+    await run(seat, "/model two")
     switched = await seat.switch(old, "resume")
     assert switched.notices == (
         "The model vanished/model is no longer configured; going on with script/two.",
     )
     assert seat.model.name == "script/two"
+    await seat.live.follow(sitting(seat))
     turn = await ended(await seat.say("hello"))
     assert turn.model == "script/two"
     assert (await store.get_session(old.id)).model == "vanished/model"
@@ -433,7 +421,8 @@ async def test_a_model_that_is_no_longer_configured_leaves_the_current_one_and_s
 async def test_choosing_a_model_there_is_remembered(store: Store, seat: Seat) -> None:
     old = await store.create_session(NewSession(key="cli:old", model="vanished/model"))
     await seat.switch(old, "resume")
-    await seat.edit(SessionEdit(model="script/two", provider="script"))
+    await seat.live.follow(sitting(seat))
+    await run(seat, "/model two")
     assert (await ended(await seat.say("hello"))).model == "script/two"
     assert (await store.get_session(old.id)).model == "script/two"
 
@@ -459,10 +448,8 @@ async def test_a_read_only_seat_says_and_changes_nothing(
     await seat.switch(target, "resume", read_only=True)
     with pytest.raises(InvalidInput, match="read-only"):
         await seat.say("hello")
-    with pytest.raises(InvalidInput, match="read-only"):
-        await seat.edit(SessionEdit(title="x"))
-    with pytest.raises(InvalidInput, match="read-only"):
-        seat.go_on()
+    for line in ("/title x", "/retry"):
+        assert "read-only" in await run(seat, line)
     await seat.leave()
     assert await store.get_session(target.id) == before
     assert await store.find_attachment(target.id) is not None
@@ -471,9 +458,10 @@ async def test_a_read_only_seat_says_and_changes_nothing(
 
 async def test_a_read_only_seat_can_move_on(store: Store, seat: Seat, target: Session) -> None:
     await seat.switch(target, "resume", read_only=True)
-    branch = await seat.fork(target)
-    await seat.switch(branch, "fork")
+    await seat.switch(target, "fork", forks=True)
+    await seat.live.follow(branch := sitting(seat))
     await ended(await seat.say("hello"))
+    assert branch.parent_id == target.id
     assert await store.find_attachment(branch.id) is not None
 
 
@@ -491,7 +479,7 @@ async def test_what_was_held_is_let_go_when_it_is_only_looked_at(
 async def test_another_personality_keeps_the_thread(store: Store, seat: Seat) -> None:
     await ended(await seat.say("one"))
     session = sitting(seat)
-    await seat.edit(SessionEdit(personality="coach"))
+    await run(seat, "/personality coach")
     await ended(await seat.say("two"))
     assert sitting(seat).id == session.id
     assert len(await read(store, seat.session)) == 4
@@ -501,7 +489,8 @@ async def test_a_fork_belongs_to_this_directory(
     store: Store, seat: Seat, tmp_path: Path, directory: Path
 ) -> None:
     far = await store.create_session(NewSession(key="cli:far", cwd=str(tmp_path), title="Far"))
-    branch = await seat.fork(far)
+    await seat.switch(far, "fork", forks=True)
+    branch = sitting(seat)
     assert (branch.parent_id, branch.cwd, branch.project) == (
         far.id,
         str(directory),
@@ -526,8 +515,9 @@ async def test_a_seat_that_holds_nothing_sits_beside_a_terminal(
     store: Store, other: Store, runtime: Runtime, make_seat: Seats, target: Session
 ) -> None:
     await other.attach(target.id)
-    seat = make_seat(runtime, holds=False)
+    seat = await make_seat(runtime, holds=False)
     await seat.switch(target, "resume")
+    await seat.live.follow(sitting(seat))
     assert (await ended(await seat.say("hello"))).status == "done"
     await seat.leave()
     assert await other.find_attachment(target.id) is not None
@@ -536,7 +526,7 @@ async def test_a_seat_that_holds_nothing_sits_beside_a_terminal(
 async def test_a_seat_that_holds_a_session_tells_other_hosts_that_it_lives(
     store: Store, runtime: Runtime, make_seat: Seats, target: Session
 ) -> None:
-    seat = make_seat(runtime, beat_ms=5)
+    seat = await make_seat(runtime, beat_ms=5)
     await seat.switch(target, "resume")
     first = await store.find_attachment(target.id)
     assert first is not None
@@ -552,7 +542,7 @@ async def test_breadcrumbs_are_left_at_every_step(
     runtime: Runtime, make_seat: Seats, target: Session
 ) -> None:
     crumbs: list[tuple[str | None, bool]] = []
-    seat = make_seat(runtime, leave_crumb=lambda session, fresh: crumbs.append((session, fresh)))
+    seat = await make_seat(runtime, write_crumb=lambda *crumb: crumbs.append(crumb))
     await seat.switch(target, "startup")
     await seat.switch(None, "new")
     await ended(await seat.say("hello"))
@@ -562,5 +552,6 @@ async def test_breadcrumbs_are_left_at_every_step(
 async def test_the_default_model_answers_where_nothing_was_chosen(
     seat: Seat, models: Catalogue
 ) -> None:
+    await seat.switch(None, "startup")
     assert seat.model == models.get_model(None)
     assert seat.model.name == "script/one"

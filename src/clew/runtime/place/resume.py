@@ -3,23 +3,25 @@
 One resolver for `--resume VALUE`, for commands that read and for commands that change: which steps
 it takes is an argument (`core.resume.PURPOSES`). Every look-up goes along an index of the store, so
 it costs the same with 50,000 sessions as with twenty; only a part of a title, the last step, is
-looked for in all of them. What is decided with the answers is in `core.resume`; `--continue` is
-next door in `continuing`. Transcript files are opened above, in `transfer.resume_file`.
+looked for in all of them. What is decided with the answers is in `core.resume`. `--continue` is
+below; where a terminal's breadcrumb is kept is `terminal.breadcrumbs`: here it is a value that may
+be out of date. Transcript files are opened in `transfer.resume_file`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
-from clew.core.ids import id_prefix, is_id
-from clew.core.keys import Place, home_of
+from clew.core.breadcrumb import Breadcrumb
+from clew.core.ids import Purpose, id_prefix, is_id
+from clew.core.keys import Place, here_filter, home_of
+from clew.core.names import recent_name
 from clew.core.resume import (
     PURPOSES,
-    Purpose,
     Question,
     Rejected,
     Resolution,
@@ -38,7 +40,7 @@ from clew.core.text import fold, strip_controls
 from clew.errors import AmbiguousId, SessionNotFound
 from clew.files.directories import directory_exists, expand, look_at_file
 from clew.ports import Store
-from clew.runtime.projects import here_filter, walk_sessions
+from clew.runtime.place.directories import walk_sessions
 
 MOST: Final = 1_000
 """Sessions that one look-up returns at most."""
@@ -283,3 +285,70 @@ async def find_trashed(store: Store, typed: str, *, viewer: str = OWNER) -> list
     prefix, title = id_prefix(typed), fold(typed.strip())
     found = [each for each in trash if prefix and each.id.startswith(prefix)]
     return found or [each for each in trash if each.title and fold(each.title) == title]
+
+
+# --- `--continue` -----------------------------------------------------------------------------
+
+Why = Literal["breadcrumb", "directory", "anywhere", "fresh", "none"]
+
+
+class Continued(msgspec.Struct, frozen=True):
+    """The session that `--continue` goes on with (None: a new one), why, and a line to say."""
+
+    session: Session | None
+    why: Why
+    note: str | None = None
+
+
+async def find_continue(
+    store: Store, place: Place, breadcrumb: Breadcrumb | None, viewer: str = OWNER
+) -> Continued:
+    """This terminal's last session, else this directory's newest, else the newest, else none."""
+    if breadcrumb is not None and _is_here(breadcrumb.cwd, place):
+        if breadcrumb.fresh:
+            return Continued(None, "fresh", "/new was the last thing here: a new session begins.")
+        session = await _find_crumb(store, breadcrumb, viewer)
+        if session is not None:
+            return Continued(session, "breadcrumb")
+    session = await _find_newest(store, here_filter(place), viewer)
+    if session is not None:
+        return Continued(session, "directory")
+    session = await _find_newest(store, {}, viewer)
+    if session is None:
+        return Continued(None, "none", "There is no session to continue: a new one begins.")
+    name = recent_name(session.title, session.short_summary, session.preview, session.id)
+    home = strip_controls(home_of(session, place.scope) or "no directory", keep_newlines=False)
+    note = f'There is no session in this directory: continuing "{name}" from {home}.'
+    return Continued(session, "anywhere", note)
+
+
+def _is_here(directory: str, place: Place) -> bool:
+    try:
+        return str(Path(directory).resolve()) == place.cwd
+    except (OSError, ValueError, RuntimeError):
+        return False
+
+
+async def _find_crumb(store: Store, breadcrumb: Breadcrumb, viewer: str) -> Session | None:
+    if breadcrumb.session_id is None:
+        return None
+    try:
+        session = await store.get_session(breadcrumb.session_id)
+    except SessionNotFound:
+        return None
+    usable = session.platform == "cli" and session.deleted_at is None
+    return session if usable and may_see(viewer, session.person) else None
+
+
+async def _find_newest(store: Store, where: dict[str, Any], viewer: str) -> Session | None:
+    """The newest CLI session with a message in it; lists have the pinned ones first."""
+    newest: Session | None = None
+    where = where | {"platform": "cli", "archived": None}
+    async for session in walk_sessions(store, where, viewer=viewer, first=20):
+        # What a sub-agent did in a session of its own is nobody's conversation.
+        if session.message_count and session.kind != "subagent":
+            if newest is None or session.updated_at > newest.updated_at:
+                newest = session
+            if not session.pinned:
+                break
+    return newest

@@ -1,37 +1,43 @@
-"""Where a chat begins: from the start-up flags to the session to sit down at.
+"""Where a chat begins: from the start-up flags to the session that the seat is at.
 
-The decisions are `runtime.resuming`'s; this asks the person where they leave a choice, and says
-what was decided.
+What a value means is decided by `sessions.find` and `seats.locate`; here the person is asked where
+that leaves a choice, and told what was decided. Files are this machine's own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from clew.api.seats import Reason, Seated
+from clew.api.sessions import SessionView
 from clew.client.place import locate
 from clew.core.breadcrumb import Breadcrumb
 from clew.core.keys import home_of
 from clew.core.resume import (
     Answer,
+    NamedFile,
+    Question,
+    candidate_of,
+    check_value,
+    needs_question,
     read_answer,
+    read_file_name,
+    shown_value,
     word_question,
     word_refusal,
 )
-from clew.core.session import Session, SessionFilter
-from clew.errors import AmbiguousId, ClewError, InvalidInput, NotFound
-from clew.runtime.commands.desk import Desk
-from clew.runtime.resuming import find_question, get_resumed
-from clew.runtime.seat import Reason, Seat, Switched
+from clew.core.session import Session
+from clew.errors import AmbiguousId, ClewError, InvalidInput, NotFound, SessionNotFound
+from clew.files.directories import directory_exists, expand, look_at_file
 from clew.terminal.picker import Picked
+from clew.terminal.seat import Seat
 
 if TYPE_CHECKING:
     from clew.transfer.resume_file import TranscriptOpening
-
-    OpenFile = Callable[[Path], Awaitable[TranscriptOpening]]
 
 
 class Flags(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,23 +83,30 @@ class Asker(Protocol):
         """A short answer to a question that names its keys; empty for none."""
         ...
 
-    async def choose(self, sessions: tuple[Session, ...]) -> Picked | None:
+    async def choose(self, sessions: tuple[SessionView, ...]) -> Picked | None:
         """Let the person choose one of these; without any, one of all."""
         ...
 
 
-class Entrance:
-    """The way in. Whoever asks may change: line mode at first, then the screen."""
+class Transcripts(Protocol):
+    """Opens transcript files of this machine."""
 
-    def __init__(self, desk: Desk, asker: Asker, open_file: OpenFile | None = None) -> None:
-        self._desk = desk
-        self._seat: Seat = desk.seat
-        self._open_file = open_file or self._open_here
+    async def open(self, path: Path) -> TranscriptOpening:
+        """Import a transcript, or say that a new one begins."""
+        ...
+
+
+class Startup:
+    """The way to a session. Who asks may change: line mode at first, then the screen."""
+
+    def __init__(self, seat: Seat, asker: Asker, transcripts: Transcripts) -> None:
+        self._seat = seat
+        self._transcripts = transcripts
         self.asker = asker
 
     async def open(
         self, flags: Flags, current: Session | None, breadcrumb: Breadcrumb | None
-    ) -> tuple[Switched, Opening]:
+    ) -> tuple[Seated, Opening]:
         """Sit down at what the flags mean; `current` is where the directory's key leads."""
         opening = await self._choose(flags, current, breadcrumb)
         for note in opening.notes:
@@ -116,39 +129,59 @@ class Entrance:
         if flags.target is not None:
             return await self._resolve(flags.target)
         if flags.continues:
-            continued = await self._seat.find_continued(breadcrumb)
-            return Opening(continued.session, (continued.note,) if continued.note else ())
+            found = await self._seat.find_continued(breadcrumb)
+            return Opening(found.continued, (found.note,) if found.note else ())
         return Opening(current)
 
     async def _resolve(self, value: str) -> Opening:
-        store = self._seat.runtime.store
-        resolution = await self._desk.resolve(value)
-        if resolution.path is not None:
-            transcript = await self._open_file(Path(resolution.path))
-            return Opening(transcript.session, transcript.notes, transcript)
+        """What `--resume VALUE` means: a file of this machine, or a session."""
+        value = check_value(value)
+        path, named = _find_file(value, self._seat.place.cwd)
+        if named is not None and named.comes_first and not await self._is_known(named.unless):
+            return await self._open_file(path)
         try:
-            return Opening(await get_resumed(store, resolution), explicit=True)
-        except AmbiguousId:
-            if not self.asker.is_attended:
+            found = await self.find(value)
+        except SessionNotFound:
+            if named is None:
                 raise
-            self.asker.note(f'"{value}" fits several sessions.', None)
-            return await self._insist(resolution.matches)
+            return await self._open_file(path)
+        if len(found) == 1:
+            return Opening(found[0], explicit=True)
+        if not self.asker.is_attended:
+            candidates = [candidate_of(each, each.short_id) for each in found]
+            raise AmbiguousId(shown_value(value), candidates)
+        self.asker.note(f'"{value}" fits several sessions.', None)
+        return await self._insist(tuple(found))
 
-    async def _open_here(self, path: Path) -> TranscriptOpening:
-        from clew.transfer.resume_file import open_transcript  # noqa: PLC0415  # seldom
+    async def find(self, value: str) -> Sequence[SessionView]:
+        """The sessions that a person may mean by this; `SessionNotFound` if there is none."""
+        place = self._seat.place
+        return await self._seat.client.sessions.find(
+            value, cwd=place.cwd, project=place.project, scope=place.scope
+        )
 
-        return await open_transcript(self._seat.runtime.store, path)
+    async def _is_known(self, session_id: str | None) -> bool:
+        if session_id is None:
+            return False
+        try:
+            await self._seat.client.sessions.get(session_id, messages=0)
+        except SessionNotFound:
+            return False
+        return True
+
+    async def _open_file(self, path: Path) -> Opening:
+        transcript = await self._transcripts.open(path)
+        return Opening(transcript.session, transcript.notes, transcript)
 
     async def _pick(self) -> Opening:
         """`--resume` alone."""
-        store, everything = self._seat.runtime.store, SessionFilter(viewer=self._seat.person)
-        if not (await store.list_sessions(everything, limit=1)).sessions:
+        if not (await self._seat.client.sessions.names(limit=1)).names:
             raise NothingChosen("No sessions found")
         if not self.asker.is_attended:
             raise InvalidInput("Nobody is here to choose: name a session, as in `clew -r ID`.")
         return await self._insist(())
 
-    async def _insist(self, sessions: tuple[Session, ...]) -> Opening:
+    async def _insist(self, sessions: tuple[SessionView, ...]) -> Opening:
         picked = await self.asker.choose(sessions)
         if picked is None:
             raise NothingChosen("No session selected")
@@ -162,7 +195,7 @@ class Entrance:
         forks: bool = False,
         asks: bool = True,
         returns: bool = False,
-    ) -> Switched:
+    ) -> Seated:
         """Sit down at a session, or at a branch of it; one of another project asks first.
 
         `returns`: the person has named it.
@@ -174,13 +207,11 @@ class Entrance:
         answer = "fork" if forks else await self._ask_about(session) if asks else None
         try:
             if answer == "fork":
-                return await seat.branch(session)
-            if answer == "move":
-                session = await seat.move_here(session)
-            elif answer == "open":
+                return await seat.switch(session, "fork", forks=True)
+            if answer == "open":
                 seat.place = locate(home_of(session, seat.place.scope), seat.place.scope)
                 seat.key = (await seat.locate(seat.place)).key
-            return await seat.switch(session, reason, returns=returns)
+            return await seat.switch(session, reason, moves=answer == "move", returns=returns)
         except BaseException:
             seat.place, seat.key = place, key
             raise
@@ -191,7 +222,9 @@ class Entrance:
         Without a terminal, and on a no, it is refused.
         """
         place = self._seat.place
-        question = find_question(session, place)
+        home = home_of(session, place.scope)
+        exists = home is None or directory_exists(home)
+        question: Question | None = needs_question(session, place, exists=exists)
         if question is None:
             return None
         answer: Answer = "no"
@@ -201,3 +234,9 @@ class Entrance:
         if answer == "no":
             raise NotFound(word_refusal(session, place, question))
         return answer
+
+
+def _find_file(value: str, cwd: str) -> tuple[Path, NamedFile | None]:
+    """The path that a value would be, and whether it names a file there."""
+    path = expand(value, cwd)
+    return path, read_file_name(value, look_at_file(path))

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from clew.agent.models.catalogue import Catalogue
-from clew.client.place import locate
-from clew.core.keys import cli_key
 from clew.core.placing import RETURNED, judge_terminal
 from clew.core.resets import ResetRule, ResetRules
-from clew.core.session import NewSession, Session, SessionEdit
+from clew.core.session import NewSession, Session
 from clew.ports import Store
-from clew.runtime.hooks import Hooks
 from clew.runtime.runtime import Runtime
-from clew.runtime.seat import Seat
 from clew.store import open_store
+from clew.terminal import seat as terminal_seat
 from clew.testing.clock import DAY, FakeClock
-from tests.runtime.conftest import Actor, Held, ended, read, soon
+from tests.runtime.conftest import Actor, Held, Runtimes, read, soon
+from tests.runtime.place.conftest import Seat, Seats, ended, run
 from tests.runtime.receiving import NOON
 
 DAILY = ResetRules(by_channel={"cli": ResetRule(mode="daily")})
@@ -31,14 +27,17 @@ TOLD = "A new day: a new conversation begins. /resume goes back to the one befor
 class Terminal:
     """A seat whose clock can be moved."""
 
-    def __init__(self, seat: Seat, clock: FakeClock, store: Store) -> None:
+    def __init__(self, seat: Seat, clock: FakeClock, store: Store, runtime: Runtime) -> None:
         self.seat = seat
         self.clock = clock
         self.store = store
+        self.runtime = runtime
 
     async def say(self, text: str) -> tuple[Session, str | None]:
         ready = await soon(self.seat.make_ready())
-        await ended(await self.seat.say(text))
+        await self.seat.live.follow(ready.session)
+        await ended(await terminal_seat.Seat.say(self.seat, text))
+        await soon(self.runtime.join(ready.session.id))
         return await self.store.get_session(ready.session.id), ready.notice
 
 
@@ -53,30 +52,52 @@ def commands() -> dict[str, Any]:
 
 
 @pytest.fixture
-async def terminal(  # noqa: PLR0917  # pytest names them all
-    url: str,
-    models: Catalogue,
-    directory: Path,
+def clock() -> FakeClock:
+    return FakeClock(NOON)
+
+
+@pytest.fixture
+async def store(url: str, clock: FakeClock) -> AsyncIterator[Store]:
+    async with await open_store(url, durability="normal", clock=clock) as opened:
+        yield opened
+
+
+@pytest.fixture
+def runtime(
+    store: Store,
     actor: Actor,
-    rules: ResetRules,
+    make_runtime: Runtimes,
+    clock: FakeClock,
     commands: dict[str, Any],
-) -> AsyncIterator[Terminal]:
-    clock = FakeClock(NOON)
-    async with await open_store(url, durability="normal", clock=clock) as store:
+) -> Runtime:
+    return make_runtime(store, actor, clock=clock, hooks=commands, remember_rule=forget)
 
-        async def forget(_rule: str) -> None:
-            return None
 
-        hooks = Hooks(commands, clock=clock)
-        runtime = Runtime(store, actor, hooks=hooks, clock=clock, remember_rule=forget)
-        place = locate(directory)
-        seat = Seat(
-            runtime, models, place=place, key=cli_key(place.basename),
+async def forget(_rule: str) -> None:
+    return None
+
+
+Terminals = Callable[..., Awaitable[Terminal]]
+
+
+@pytest.fixture
+def make_terminal(
+    make_seat: Seats, runtime: Runtime, rules: ResetRules, clock: FakeClock
+) -> Terminals:
+    async def make(**more: Any) -> Terminal:
+        seat = await make_seat(
+            runtime,
             judge=lambda session, now: judge_terminal(rules, session, now, UTC),
-        )  # fmt: skip
-        yield Terminal(seat, clock, store)
-        await soon(seat.leave())
-        await soon(runtime.close())
+            **more,
+        )
+        return Terminal(seat, clock, runtime.store, runtime)
+
+    return make
+
+
+@pytest.fixture
+async def terminal(make_terminal: Terminals) -> Terminal:
+    return await make_terminal()
 
 
 async def test_the_next_message_after_the_boundary_begins_a_new_session(
@@ -103,12 +124,11 @@ async def test_the_next_message_after_the_boundary_begins_a_new_session(
 
 async def test_it_keeps_what_the_person_chose_and_no_more(terminal: Terminal) -> None:
     old, _ = await terminal.say("hello")
-    chosen = SessionEdit(
-        title="Mine", pinned=True, thinking="high", send_policy="deny", mode="plan",
-        model="script/two", provider="script",
-    )  # fmt: skip
-    await terminal.seat.edit(chosen)
-    await terminal.seat.note("verbose", True)
+    for line in (
+        "/title Mine", "/pin", "/thinking high", "/send off", "/mode plan", "/model two",
+        "/verbose on",
+    ):  # fmt: skip
+        await run(terminal.seat, line)
     terminal.clock.advance(DAY)
 
     new, _ = await terminal.say("good morning")
@@ -196,24 +216,16 @@ async def test_without_a_rule_for_terminals_their_sessions_wait(terminal: Termin
 
 
 async def test_of_two_terminals_that_find_it_at_once_both_get_one_session(
-    terminal: Terminal, models: Catalogue
+    terminal: Terminal, make_terminal: Terminals
 ) -> None:
     """As at a gateway, where any number may sit at one session."""
     old, _ = await terminal.say("hello")
-    mine = terminal.seat
-    seats = [
-        Seat(
-            mine.runtime, models, place=mine.place, key=mine.key, holds=False,
-            judge=lambda session, now: judge_terminal(DAILY, session, now, UTC),
-        )
-        for _ in range(2)
-    ]  # fmt: skip
-    for each in seats:
-        each.be_at(old)
+    others = [await make_terminal(holds=False) for _ in range(2)]
+    for each in others:
+        await each.seat.switch(old, "startup")
     terminal.clock.advance(DAY)
 
-    one = await seats[0].make_ready()
-    other = await seats[1].make_ready()
+    one, other = [await each.seat.make_ready() for each in others]
 
     assert one.session.id == other.session.id != old.id
     assert (await terminal.store.stats()).sessions == 2

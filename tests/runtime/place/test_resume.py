@@ -12,15 +12,22 @@ import pytest
 from clew.client.place import locate
 from clew.core.breadcrumb import Breadcrumb
 from clew.core.changes import AddMessage
+from clew.core.ids import Purpose
 from clew.core.keys import Place, qualified_key
 from clew.core.message import Draft
-from clew.core.resume import PURPOSES, Purpose
+from clew.core.resume import PURPOSES
 from clew.core.session import NewSession, Session, SessionEdit
 from clew.errors import AmbiguousId, InvalidInput, SessionNotFound
 from clew.ports import Store
-from clew.runtime.continuing import find_continue
-from clew.runtime.projects import directory_facts, find_cli_key, find_identity, fork_here, move_here
-from clew.runtime.resuming import (
+from clew.runtime.place.directories import (
+    directory_facts,
+    find_cli_key,
+    find_identity,
+    fork_here,
+    move_here,
+)
+from clew.runtime.place.resume import (
+    find_continue,
     find_question,
     get_meant,
     get_resumed,

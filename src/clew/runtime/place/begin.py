@@ -1,0 +1,169 @@
+"""Beginning a session at a place: what it is to be like, its row, and the key's route to it.
+
+A session begins with the first message of a surface, or when the time of the one before is over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from typing import Any, Final
+
+import msgspec
+from msgspec import UNSET
+
+from clew.core.keys import Place, new_key
+from clew.core.models import ModelInfo
+from clew.core.placing import NOTED, Judge, last_interaction
+from clew.core.session import OWNER, NewSession, Session, SessionEdit
+from clew.errors import Conflict, ModelNotFound
+from clew.ports import Models, Store
+from clew.runtime.place.attachment import Attachments
+from clew.runtime.runtime import Runtime
+
+CHOSEN: Final = ("title", "personality", "thinking", "service_tier", "mode", "send_policy")
+"""What a person can choose for a session before it begins, beside its model."""
+
+KEPT: Final = ("model", "provider", "personality", "thinking", "service_tier", "send_policy")
+"""What a session that begins by itself takes over from the one before."""
+
+
+class Surface(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a session is used from: a terminal in a directory, or a conversation on a channel.
+
+    `key` is the surface's own. `attachments` are what a terminal of this process holds; at a
+    gateway, and on channels, nothing is held. `judge` tells whether a session goes on by itself;
+    without one all do.
+    """
+
+    runtime: Runtime
+    models: Models
+    place: Place
+    key: str
+    person: str = OWNER
+    platform: str = "cli"
+    attachments: Attachments | None = None
+    judge: Judge | None = None
+
+    @property
+    def store(self) -> Store:
+        """The store, through the runtime."""
+        return self.runtime.store
+
+    def find_model(self, name: str | None) -> ModelInfo:
+        """The model of that name; the default where it is not configured."""
+        try:
+            return self.models.get_model(name)
+        except ModelNotFound:
+            return self.models.get_model()
+
+    def describe_switch(
+        self, previous: Session | None, target: Session | None, reason: str
+    ) -> dict[str, Any]:
+        """What the hooks are told about a switch."""
+        return {
+            "session_id": None if target is None else target.id,
+            "previous_id": None if previous is None else previous.id,
+            "reason": reason,
+            "cwd": self.place.cwd,
+            "at": self.runtime.clock(),
+        }
+
+
+async def begin(
+    at: Surface,
+    wanted: SessionEdit,
+    *,
+    previous_id: str | None = None,
+    transcript_path: str | None = None,
+) -> Session:
+    """A new session with what the person has chosen for it; the surface's key leads there."""
+    chosen = {name: value for name in CHOSEN if (value := getattr(wanted, name)) is not UNSET}
+    if chosen.get("title"):
+        chosen["title_by"] = "user"
+    model = at.find_model(None if wanted.model is UNSET else wanted.model)
+    chosen |= {"model": model.name, "provider": model.provider}
+    return await _create(
+        at,
+        pinned=wanted.pinned is True,
+        previous_id=previous_id,
+        transcript_path=transcript_path,
+        **chosen,
+    )
+
+
+async def renew(at: Surface, session: Session) -> Session:
+    """The session; where its time is over and nothing runs in it, a new one that follows it.
+
+    The new one has what the person had chosen. A hook may refuse it; then the old one goes on.
+    """
+    if at.judge is None or at.runtime.is_running(session.id):
+        return session
+    verdict = at.judge(session, at.runtime.clock())
+    if verdict.fresh:
+        return session
+    about = at.describe_switch(session, None, "new")
+    asked = await at.runtime.hooks.ask("session_before_switch", about)
+    if asked.cancelled:
+        return session
+    new = await _create(
+        at,
+        id=_name_successor(session),
+        pinned=session.pinned,
+        previous_id=session.id,
+        reset_reason=verdict.reason,
+        noted={name: session.metadata[name] for name in NOTED if name in session.metadata},
+        **_keep_choices(at, session),
+    )
+    if session.pinned:
+        await at.store.edit_session(session.id, SessionEdit(pinned=False))
+    if at.attachments is not None:
+        await at.attachments.release(session)
+    await at.runtime.hooks.tell("session_switch", about | {"session_id": new.id})
+    return new
+
+
+def _keep_choices(at: Surface, session: Session) -> dict[str, Any]:
+    kept = {name: getattr(session, name) for name in KEPT}
+    if session.title_by == "user":
+        kept |= {"title": session.title, "title_by": "user"}
+    model = at.find_model(session.model)
+    return kept | {"model": model.name, "provider": model.provider}
+
+
+def _name_successor(session: Session) -> str:
+    """The id of the session that follows one whose time is over.
+
+    Several terminals that find this at once all get one new session: for all of them a person was
+    last there at the same moment.
+    """
+    digest = hashlib.sha256(f"reset {session.id} {last_interaction(session)}".encode()).digest()
+    return str(uuid.UUID(bytes=digest[:16], version=4))
+
+
+async def _create(
+    at: Surface, *, pinned: bool = False, noted: dict[str, Any] | None = None, **facts: Any
+) -> Session:
+    """The session's row and the route to it; then it is held. One with an id is made only once."""
+    store = at.store
+    is_known = await store.find_keys(at.key, limit=1)
+    new = NewSession(
+        key=new_key(at.key, at.runtime.clock()) if is_known else at.key,
+        platform=at.platform,
+        person=at.person,
+        cwd=at.place.cwd,
+        project=at.place.project,
+        metadata={"directory": at.place.facts} | (noted or {}),
+        **facts,
+    )
+    try:
+        session = await store.create_session(new, route=at.key)
+    except Conflict:
+        if new.id is None:
+            raise
+        session = await store.get_session(new.id)  # another terminal was quicker
+    if pinned:
+        session = await store.edit_session(session.id, SessionEdit(pinned=True))
+    if at.attachments is not None:
+        await at.attachments.take(session)
+    return session

@@ -1,0 +1,283 @@
+"""The switch from one session to another, and leaving.
+
+The target is attached, the turn that began here is aborted, the old session is let go, and the key
+leads to the new one. Every step has a way back, so that a switch has happened or has not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Literal
+
+import msgspec
+
+from clew.core.models import ModelInfo
+from clew.core.placing import RETURNED
+from clew.core.session import Session, SessionEdit
+from clew.core.turn import Attachment
+from clew.errors import ClewError, ModelNotFound, SwitchRefused
+from clew.runtime.commits import unbroken
+from clew.runtime.noting import note
+from clew.runtime.place.begin import Surface
+from clew.runtime.place.directories import fork_here
+from clew.runtime.recovery import Recovered, recover
+from clew.runtime.runtime import Runtime
+
+Reason = Literal["startup", "resume", "new", "fork"]
+
+
+class Switch(msgspec.Struct, frozen=True, kw_only=True):
+    """From `previous` to `target`; None is a session that the next message makes.
+
+    `model` is the one that was used until now. `stops`: the turn that runs in `previous` is the
+    surface's, and is aborted; `waiting` are its messages behind that turn, which stay in the inbox.
+    `returns`: the person has named the target, so it goes on, however old it is.
+    """
+
+    target: Session | None
+    reason: Reason
+    previous: Session | None = None
+    model: str | None = None
+    read_only: bool = False
+    returns: bool = False
+    stops: bool = False
+    waiting: tuple[str, ...] = ()
+
+    @property
+    def is_reload(self) -> bool:
+        """Whether the surface stays where it is."""
+        return (
+            self.target is not None
+            and self.previous is not None
+            and self.target.id == self.previous.id
+        )
+
+
+class Switched(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the surface is now, and what there is to say about it.
+
+    `model` answers next; `replacement` is its name where it is used in place of the session's own,
+    which is not configured any more. `taken_over`: the dead process that had the session open.
+    """
+
+    session: Session | None
+    previous_id: str | None
+    reason: Reason
+    model: ModelInfo
+    replacement: str | None = None
+    taken_over: Attachment | None = None
+    recovered: Recovered = Recovered()
+    notices: tuple[str, ...] = ()
+
+
+class WayBack:
+    """How to undo the steps of a switch, and what to do once it can't fail any more."""
+
+    def __init__(self) -> None:
+        self._undo: list[Callable[[], Awaitable[object] | object]] = []
+        self._finish: list[Callable[[], None]] = []
+
+    def undo(self, step: Callable[[], Awaitable[object] | object]) -> None:
+        """How to undo the step that comes next: said before it, for it may end in its middle."""
+        self._undo.append(step)
+
+    def finish(self, step: Callable[[], None]) -> None:
+        """What is done at the end, and can't fail itself."""
+        self._finish.append(step)
+
+    async def go(self) -> None:
+        """Undo all steps, the last one first. One that fails does not keep the others."""
+        while self._undo:
+            with contextlib.suppress(Exception):
+                done = self._undo.pop()()
+                if isinstance(done, Awaitable):
+                    await done
+
+    def close(self) -> None:
+        """There is no way back any more."""
+        self._undo.clear()
+        for step in self._finish:
+            step()
+
+
+@asynccontextmanager
+async def switching(at: Surface, wanted: Switch) -> AsyncIterator[Switched]:
+    """Leave a session for another one. `SwitchRefused` if a hook says no.
+
+    If anything fails, inside the block too, everything is as it was; only a turn that ran there
+    stays aborted.
+    """
+    about = at.describe_switch(wanted.previous, wanted.target, wanted.reason)
+    verdict = await at.runtime.hooks.ask("session_before_switch", about)
+    if verdict.cancelled:
+        raise SwitchRefused(f"A hook refused the switch: {verdict.reason or 'no reason given'}")
+    back = WayBack()
+    try:
+        switched = await _go(at, wanted, back)
+        if wanted.returns or wanted.reason == "resume":
+            switched = await _return_to(at, switched, read_only=wanted.read_only)
+        told = await at.runtime.hooks.tell("session_switch", about)
+        yield msgspec.structs.replace(switched, notices=(*switched.notices, *told))
+    except BaseException:
+        await unbroken(back.go())
+        raise
+    back.close()
+
+
+async def switch(at: Surface, wanted: Switch) -> Switched:
+    """Leave a session for another one, as `switching` does."""
+    async with switching(at, wanted) as switched:
+        return switched
+
+
+async def _go(at: Surface, wanted: Switch, back: WayBack) -> Switched:
+    target, previous = wanted.target, wanted.previous
+    current = at.find_model(wanted.model or (previous.model if previous is not None else None))
+    dead, recovered = None, Recovered()
+    if target is not None:
+        target = await at.store.get_session(target.id)
+    if target is not None and not wanted.read_only:
+        dead = await _attach(at, target, back)
+        recovered = await recover(at.store, target.id)
+    if previous is not None:
+        await _get_up(at, wanted, previous, back)
+    if target is None and wanted.reason == "new":
+        await _remember_route(at, back)
+        await at.store.clear_route(at.key)
+    elif target is not None and not wanted.read_only:
+        target = await _make_current(at, target, back)
+    model = current if target is None else _find_model(at, target)
+    return Switched(
+        session=target,
+        previous_id=None if previous is None else previous.id,
+        reason=wanted.reason,
+        model=model or current,
+        replacement=current.name if model is None else None,
+        taken_over=dead,
+        recovered=recovered,
+        notices=() if target is None or model is not None else (_word_model(target, current),),
+    )
+
+
+async def _attach(at: Surface, target: Session, back: WayBack) -> Attachment | None:
+    if at.attachments is None:
+        return None
+    if not at.attachments.has(target):
+        back.undo(partial(at.attachments.release, target))
+    return await at.attachments.take(target)
+
+
+async def _get_up(at: Surface, wanted: Switch, previous: Session, back: WayBack) -> None:
+    """Abort the turn that began here, keep what waits from beginning, and detach.
+
+    Reloading the own session disturbs nothing; it is only let go, if it is to be looked at.
+    """
+    runtime = at.runtime
+    if wanted.stops and not wanted.is_reload:
+        if not _is_others(runtime, previous.id, wanted.waiting):
+            back.undo(partial(runtime.let_go_on, previous.id))
+            back.finish(partial(runtime.let_go_on, previous.id, without_queue=True))
+            await runtime.hold_back(previous.id)
+        await runtime.stop(previous.id)
+    attachments = at.attachments
+    if attachments is None or not attachments.has(previous):
+        return
+    if wanted.read_only or not wanted.is_reload:
+        back.undo(partial(attachments.take, previous))
+        await attachments.release(previous)
+
+
+def _is_others(runtime: Runtime, session_id: str, mine: Collection[str]) -> bool:
+    """Whether somebody else's messages wait there too: those have their turn."""
+    return bool({each.id for each in runtime.list_queued(session_id)} - set(mine))
+
+
+async def _make_current(at: Surface, session: Session, back: WayBack) -> Session:
+    """Take a session out of the archive, and let the key of its own directory lead to it."""
+    store = at.store
+    if session.archived_at is not None:
+        back.undo(partial(store.edit_session, session.id, SessionEdit(archived=True)))
+        session = await store.edit_session(session.id, SessionEdit(archived=False))
+    if session.platform == "cli" and at.place.is_home_of(session):
+        await _remember_route(at, back)
+        await store.set_route(at.key, session.id)
+    return session
+
+
+async def _remember_route(at: Surface, back: WayBack) -> None:
+    before = await at.store.find_route(at.key)
+    if before is None:
+        back.undo(partial(at.store.clear_route, at.key))
+    else:
+        back.undo(partial(at.store.set_route, at.key, before.id))
+
+
+def _find_model(at: Surface, session: Session) -> ModelInfo | None:
+    """The session's model; None if it is no longer configured: then the current one stays."""
+    try:
+        return at.models.get_model(session.model)
+    except ModelNotFound:
+        return None
+
+
+def _word_model(session: Session, current: ModelInfo) -> str:
+    return f"The model {session.model} is no longer configured; going on with {current.name}."
+
+
+async def _return_to(at: Surface, switched: Switched, *, read_only: bool) -> Switched:
+    """A person is at a session on purpose, which counts like having said something there."""
+    session, now = switched.session, at.runtime.clock()
+    if session is None or read_only or at.judge is None or at.judge(session, now).fresh:
+        return switched
+    session = await note(at.store, session.id, lambda noted: noted | {RETURNED: now})
+    return msgspec.structs.replace(switched, session=session)
+
+
+@asynccontextmanager
+async def branching(
+    at: Surface, wanted: Switch, *, title: str | None = None
+) -> AsyncIterator[Switched]:
+    """Switch to a branch of the target. Where that fails there is no branch: nobody was there."""
+    if wanted.target is None:
+        raise TypeError("a branch needs a session to branch off")
+    made = await fork_here(at.store, wanted.target, at.place)
+    try:
+        if title:
+            made = await at.store.edit_session(made.id, SessionEdit(title=title))
+        to_branch = msgspec.structs.replace(wanted, target=made, reason="fork")
+        async with switching(at, to_branch) as switched:
+            yield switched
+    except BaseException:
+        await at.store.delete_sessions([made.id])
+        await at.store.purge_sessions([made.id])
+        raise
+
+
+async def leave(
+    at: Surface, session: Session, *, stops: bool = False, waiting: Collection[str] = ()
+) -> bool:
+    """Leave a session: abort the surface's turn, let the session go, and tell the hooks.
+
+    What waits behind the turn stays in the inbox, unless others wait there too. Returns whether a
+    turn was aborted.
+    """
+    stopped = stops and await _stop(at.runtime, session.id, waiting)
+    if at.attachments is not None:
+        await at.attachments.release(session)
+    about = at.describe_switch(None, session, "exit")
+    with contextlib.suppress(ClewError):
+        await at.runtime.hooks.tell("session_end", about)
+    return stopped
+
+
+async def _stop(runtime: Runtime, session_id: str, mine: Collection[str]) -> bool:
+    if _is_others(runtime, session_id, mine):
+        return await runtime.stop(session_id)
+    await runtime.hold_back(session_id)
+    try:
+        return await runtime.stop(session_id)
+    finally:
+        runtime.let_go_on(session_id, without_queue=True)

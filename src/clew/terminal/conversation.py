@@ -1,0 +1,363 @@
+"""The conversation: what a chat does with what a person types, whatever the screen looks like.
+
+Line mode and the full screen are displays of it. Commands that go to another session, to this disk
+or away are in `terminal.commands`, all others are run where the session is; what a turn does is the
+runtime's business, how events look the display's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import os
+from collections import deque
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+from clew.api.commands import CommandReply
+from clew.api.seats import Seated
+from clew.api.sessions import SessionView
+from clew.core.commands import parse
+from clew.core.names import counted
+from clew.core.session import Session
+from clew.core.signals import ApprovalAsked, ApprovalDecided, Event, NotAnswered, Notice, TurnEnded
+from clew.core.turn import Approval, ApprovalScope, Decision, Turn
+from clew.errors import ClewError, Unauthorized
+from clew.terminal.commands import Reply, run_command
+from clew.terminal.drawing import one_line
+from clew.terminal.live import Sent
+from clew.terminal.pictures import find_pictures
+from clew.terminal.seat import Seat
+from clew.terminal.startup import Asker, Startup
+
+ON_ITS_WAY: Final = 1.0
+"""Seconds that Ctrl+C waits for a message that is just being sent."""
+
+AT_ITS_END: Final = 0.2
+"""Seconds in which a turn that Ctrl+C was meant for may turn out to have ended by itself."""
+
+
+def read_command(text: str) -> tuple[str, str] | None:
+    """The command that a line is, and what follows it; None for a message."""
+    return parse(text, is_path=os.path.exists)
+
+
+class Display(Asker, Protocol):
+    """Where a conversation is seen. Nothing here is a decision: a display draws, and asks."""
+
+    def tell(self, text: str) -> None:
+        """What a command answers."""
+        ...
+
+    def show(self, event: Event) -> None:
+        """Something happens in the session."""
+        ...
+
+    def sent(self, text: str) -> None:
+        """The person's message is on its way, and its turn comes at once."""
+        ...
+
+    def queued(self, text: str) -> None:
+        """The person's message waits until the turn that runs is done."""
+        ...
+
+    def unsent(self, text: str) -> None:
+        """The person's message could not be sent, and should not be lost."""
+        ...
+
+    def taken_back(self, texts: tuple[str, ...]) -> None:
+        """The person's messages that waited need no turn any more, and should not be lost."""
+        ...
+
+    async def redraw(self, session: SessionView | None) -> None:
+        """Clear what was shown of the last session, and show what was said in this one."""
+        ...
+
+    def put_question(self, approval: Approval) -> None:
+        """A tool wants something; the answer goes to `Conversation.answer`."""
+        ...
+
+    def withdraw_question(self, approval: Approval) -> None:
+        """Somebody else has answered, the time is over, or the turn has ended."""
+        ...
+
+    def ready(self) -> None:
+        """Nothing runs: it is the person's turn."""
+        ...
+
+
+class Conversation:
+    """One conversation: from a line that was typed to what the display shows."""
+
+    def __init__(self, seat: Seat, display: Display, startup: Startup) -> None:
+        self.seat = seat
+        self.startup = startup
+        self.questions: deque[Approval] = deque()
+        self.is_leaving = False
+        self._display = display
+        self._context = contextvars.copy_context()
+        self._warned = False
+        self._saying = asyncio.Lock()
+        """Held while a message is on its way to where it waits or runs."""
+        self._last: asyncio.Future[Turn] | None = None
+        """How the message that was sent last ends."""
+        self._waiting: dict[str | None, str] = {}
+        """What Ctrl+C is just taking back."""
+        seat.live.show = self._show
+
+    def close(self) -> None:
+        """Show nothing any more."""
+        self.seat.live.show = lambda _event: None
+        self.seat.live.changed = lambda: None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a turn runs in the session, or one of this terminal's is about to."""
+        return self.seat.live.is_running
+
+    async def interrupt(self, *, afresh: bool = False) -> bool:
+        """Ctrl+C: stops what runs; where nothing does, the second one in a row leaves (True).
+
+        What waits behind it would begin at once, and nobody wants that: it is taken back.
+        `afresh`: something was typed since the last one, so it is a first one again.
+        """
+        last = self._last if self._last is not None and not self._last.done() else None
+        if await self._stop() and not await _is_done(last):
+            self._warned = False
+            return False
+        if self._warned and not afresh:
+            return True
+        self._warned = True
+        self._display.note("Nothing is running. Ctrl+C again, or Ctrl+D, leaves.")
+        self._display.ready()
+        return False
+
+    async def _stop(self) -> bool:
+        if self.seat.session is None:
+            return False
+        with contextlib.suppress(TimeoutError):  # a gateway that does not answer keeps nobody
+            async with asyncio.timeout(ON_ITS_WAY), self._saying:
+                pass
+        self._waiting = {each.id: each.text for each in self.seat.live.list_waiting()}
+        stopped, taken = await self.seat.stop()
+        self._take_back(each.id for each in taken)
+        self._waiting = {}
+        return stopped
+
+    def _take_back(self, ids: Iterable[str | None]) -> None:
+        """Give messages that waited back to the person: once each, and before the turn's end."""
+        texts = tuple(self._waiting.pop(each) for each in ids if each in self._waiting)
+        if texts:
+            self._display.taken_back(texts)
+
+    # --- messages -------------------------------------------------------------------------------
+
+    async def take(self, text: str) -> None:
+        """What the person typed: a message, or a command."""
+        self._warned = False
+        command = read_command(text)
+        if command is None:
+            await self.say(text)
+        else:
+            await self._show_reply(await run_command(self, *command))
+
+    async def say(self, text: str) -> None:
+        """Send a message; the first one makes a session."""
+        try:
+            await self._make_ready()
+            cwd = self.seat.place.cwd
+            pictures = await asyncio.to_thread(find_pictures, text, cwd) if "@" in text else ()
+            busy = self.seat.live.is_busy
+            if not busy:  # a queued one is shown where its turn begins
+                self._display.sent(text)
+            async with self._saying:
+                sent = await self.seat.say(text, files=pictures)
+        except ClewError as error:
+            why = "" if isinstance(error, Unauthorized) else f"{error} "  # that ends the chat
+            self._display.note(f"{why}Your message was not sent.", "error")
+            self._display.unsent(text)
+            return
+        if pictures:
+            self._display.note(f"Sent along: {counted(len(pictures), 'picture')}.")
+        if busy:
+            self._display.queued(text)
+        await self._follow(sent)
+
+    async def _make_ready(self) -> None:
+        ready = await self.seat.make_ready()
+        if ready.notice is not None:
+            await self._display.redraw(None)
+            self._display.note(ready.notice)
+        if ready.is_new:
+            self._display.note(f"Session {ready.session.id}")
+
+    async def _follow(self, sent: Sent) -> None:
+        """Where nobody types, one message is answered before the next is read."""
+        self._last = sent.turn
+        sent.turn.add_done_callback(self._ended_badly)
+        if not self._display.is_attended:
+            await asyncio.wait({sent.turn})
+
+    def _ended_badly(self, done: asyncio.Future[Turn]) -> None:
+        """A turn that could not begin, or could not write its end, as on a full disk."""
+        if done.cancelled():
+            return
+        error = done.exception() or done.result().error
+        is_bad = done.exception() is not None or done.result().status == "interrupted"
+        if is_bad and error is not None and not isinstance(error, Unauthorized):
+            self._display.note(f"{error} What was committed is kept; /retry goes on.", "error")
+            self._display.ready()
+
+    # --- commands -------------------------------------------------------------------------------
+
+    async def run_there(self, line: str) -> Reply:
+        """Run a command where the session is."""
+        answer, sent = await self.seat.run_command(line)
+        return _read_reply(answer, sent)
+
+    async def _show_reply(self, reply: Reply) -> None:
+        if reply.text and reply.is_error:
+            self._display.note(reply.text, "error")
+        if reply.seated is not None:
+            await self.sit_down(reply.seated)
+        if reply.text and not reply.is_error:
+            self._display.tell(reply.text)
+        if reply.pick is not None:
+            await self.pick(reply.pick)
+        if reply.open is not None:
+            await self.open(reply.open)
+        if reply.says:
+            await self.say(reply.says)
+        if reply.sent is not None:
+            await self._follow(reply.sent)
+        self.is_leaving = reply.leaves
+
+    async def pick(self, sessions: tuple[SessionView, ...] = ()) -> None:
+        """Let the person choose one of these, or any if there are none, and go there."""
+        picked = await self._display.choose(sessions)
+        if picked is not None:
+            await self.open(picked.session, forks=picked.forks)
+
+    async def open(self, session: Session, *, forks: bool = False) -> None:
+        """Switch to a session or a branch of it, after the question that another project needs."""
+        try:
+            seated = await self.startup.sit_at(session, "resume", forks=forks)
+        except ClewError as error:
+            self._display.note(str(error), "error")
+            return
+        await self.sit_down(seated)
+        resumed = seated.reason != "fork"
+        self._display.note("Resumed session" if resumed else "Now in a branch")
+
+    async def sit_down(self, seated: Seated) -> None:
+        """Show the session that the seat is at now, and what is to be said about it."""
+        # Events come from a task that knows nothing of the display: what it draws is drawn in the
+        # display's own context, which Textual needs.
+        self._context = contextvars.copy_context()
+        self.questions.clear()
+        await self._display.redraw(seated.session)
+        for notice in seated.notices:
+            self._display.note(notice, "warning")
+        if seated.taken_over is not None:
+            dead = seated.taken_over
+            self._display.note(f"Took over from a terminal that is gone (pid {dead.pid}).")
+        if seated.session is not None:
+            await self.seat.live.follow(seated.session)
+        for _turn in seated.interrupted:
+            self._display.note("The last turn was interrupted. /retry goes on.", "warning")
+        await self._offer_unanswered(seated)
+
+    async def _offer_unanswered(self, seated: Seated) -> None:
+        """Messages that a crash left without a turn: nothing runs unless the person says so."""
+        for inbound in seated.unanswered:
+            text = str(inbound.payload.get("text", ""))
+            if not self._display.is_attended:
+                self._display.note(f'Not answered, and left waiting: "{one_line(text, 60)}".')
+                continue
+            question = f'Not answered yet: "{one_line(text, 60)}". Answer it now? [y/N] '
+            answer = await self._display.ask(question)
+            if answer.lower() in ("y", "yes"):
+                self._display.sent(text)
+                await self._follow(await self.seat.run_waiting(inbound))
+            else:
+                await self.seat.drop_waiting(inbound)
+
+    # --- events ---------------------------------------------------------------------------------
+
+    def _show(self, event: Event) -> None:
+        self._context.run(self._show_event, event)
+
+    def _show_event(self, event: Event) -> None:
+        self._display.show(event)
+        match event:
+            case ApprovalAsked(approval):
+                # It may be another process's: a pipe, or who only looks, does not answer it.
+                if self._display.is_attended and not self.seat.read_only:
+                    self.questions.append(approval)
+                    self._display.put_question(approval)
+            case ApprovalDecided(approval):
+                self._forget(approval)
+            case TurnEnded():
+                while self.questions:
+                    self._display.withdraw_question(self.questions.popleft())
+                self._tell_ready()
+            case NotAnswered(ids):
+                self._take_back(ids)
+                self._tell_ready()
+            case Notice():
+                self._tell_ready()  # it may have been said in the middle of the person's line
+            case _:
+                pass
+
+    def _tell_ready(self) -> None:
+        """It is the person's turn, unless something runs; known when the event is dealt with."""
+        asyncio.get_running_loop().call_soon(self._ready_if_idle)
+
+    def _ready_if_idle(self) -> None:
+        if not self.is_running:
+            self._display.ready()
+
+    # --- questions ------------------------------------------------------------------------------
+
+    async def answer(self, decision: Decision, scope: ApprovalScope = "once") -> None:
+        """The person's answer to the oldest question."""
+        if not self.questions:
+            return
+        approval = self.questions.popleft()
+        before = await self.seat.answer(approval, decision, scope)
+        if before is not None:
+            self._display.note(f"It was already answered: {before.decision}.")
+
+    def _forget(self, approval: Approval) -> None:
+        """Somebody else has answered, or the time is over."""
+        if any(each.id == approval.id for each in self.questions):
+            self.questions = deque(each for each in self.questions if each.id != approval.id)
+            self._display.withdraw_question(approval)
+            match approval.decided_by:
+                case "stopped":  # the turn's end says it
+                    pass
+                case "expired":
+                    self._display.note("Nobody answered in time, so it was not done.", "warning")
+                case by:
+                    self._display.note(f"Answered {approval.decision} by {by}.")
+
+
+def _read_reply(answer: CommandReply, sent: Sent | None) -> Reply:
+    return Reply(
+        text=answer.text,
+        is_error=answer.is_error,
+        sent=sent,
+        pick=answer.pick,
+        open=answer.open,
+    )
+
+
+async def _is_done(turn: asyncio.Future[Turn] | None) -> bool:
+    """Whether the turn came to its own end, although it was to be stopped: that was too late."""
+    if turn is None:
+        return False
+    await asyncio.wait({turn}, timeout=AT_ITS_END)
+    if not turn.done() or turn.cancelled() or turn.exception() is not None:
+        return False
+    return turn.result().status == "done"

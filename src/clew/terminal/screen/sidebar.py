@@ -1,0 +1,138 @@
+"""What stands beside the conversation, kept as it is: status line, todos, waiting messages.
+
+It is looked at again when something happens in the session, here or in another process, and drawn
+once in a second for the clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from clew.api.sessions import StateView
+from clew.core.models import clamp_thinking
+from clew.core.names import recent_name
+from clew.core.notes import Todo
+from clew.core.session import Session
+from clew.errors import ClewError
+from clew.terminal.conversation import Conversation
+from clew.terminal.screen.screen import ChatScreen
+from clew.terminal.screen.statusline import Facts
+from clew.terminal.seat import Seat
+
+NEW: Final = "New session"
+
+TICK: Final = 1.0
+"""Seconds between two drawings, when nothing happens."""
+
+REST: Final = 0.1
+"""Seconds between two looks, however much happens."""
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """What was seen last of the session: as it is now, its todos, and what goes on in it."""
+
+    session: Session | None = None
+    todos: tuple[Todo, ...] = ()
+    state: StateView = StateView()
+
+
+class Sidebar:
+    """What was seen last, and since when a turn runs. `pending` is sent, and not yet taken."""
+
+    def __init__(self, chat: Conversation, screen: ChatScreen, pending: Sequence[str]) -> None:
+        self._chat = chat
+        self._seat = chat.seat
+        self._screen = screen
+        self._pending = pending
+        self._happened = asyncio.Event()
+        self._seen = Seen()
+        self._began: float | None = None
+        chat.seat.live.changed = self.wake
+
+    def wake(self) -> None:
+        """Something has happened."""
+        self._happened.set()
+
+    def begin(self) -> None:
+        """A turn begins now."""
+        self._began = time.monotonic()
+
+    async def run(self) -> None:
+        """Look, for as long as the chat lasts."""
+        self._happened.set()
+        while True:
+            if self._happened.is_set():
+                self._happened.clear()
+                with contextlib.suppress(ClewError):  # what was seen last stays
+                    self._seen = await look(self._seat)
+            self._draw()
+            await asyncio.sleep(REST)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(TICK - REST):
+                    await self._happened.wait()
+
+    def _draw(self) -> None:
+        screen, seen = self._screen, self._seen
+        if not self._chat.is_running or seen.state.runs_elsewhere:
+            self._began = None
+        elif self._began is None:
+            self._began = time.monotonic()
+        working = None if self._began is None else int(time.monotonic() - self._began)
+        waiting = len(screen.approvals.waiting)
+        screen.status.facts = gather(self._seat, seen, working=working, waiting=waiting)
+        screen.todos.show(seen.todos)
+        queued = tuple(each.text for each in self._seat.live.list_waiting())
+        screen.queue.show((*queued, *self._pending), self._seat.queue_mode)
+
+
+async def look(seat: Seat) -> Seen:
+    """Look at the seat's session."""
+    if seat.session is None:
+        return Seen()
+    sessions = seat.client.sessions
+    found = await sessions.get(seat.session.id, messages=0)
+    todos = await sessions.todos(found.session.id)
+    return Seen(session=found.session, todos=todos, state=found.state)
+
+
+def gather(seat: Seat, seen: Seen, *, working: int | None, waiting: int) -> Facts:
+    """The facts of the status line."""
+    session, mine = seen.session, seat.session
+    facts = Facts(
+        title=seat.setting("title") or NEW,
+        model=seat.model.name,
+        queued=len(seat.live.list_waiting()),
+        working=working,
+        waiting=waiting,
+        mode=seat.setting("mode"),
+        thinking=clamp_thinking(seat.setting("thinking"), seat.model.thinking),
+        read_only=seat.read_only,
+    )
+    if mine is None or session is None or session.id != mine.id:
+        return facts
+    name = recent_name(session.title, session.short_summary, session.preview, session.id)
+    return msgspec.structs.replace(
+        facts,
+        title=session.title or name,
+        context_tokens=session.context_tokens,
+        context_window=seat.model.context_window,
+        cost=session.usage.cost,
+        calls=session.usage.api_calls,
+        elsewhere=_describe_others(seen.state),
+        mode=session.mode,
+    )
+
+
+def _describe_others(state: StateView) -> str:
+    """Who else is at the session, in words."""
+    if state.runs_elsewhere:
+        return "runs elsewhere"
+    if state.elsewhere and state.attachment is not None:
+        return f"open elsewhere (pid {state.attachment.pid})"
+    return ""
