@@ -26,9 +26,9 @@ from clew.core.replies import Parcel, ReplyTo
 from clew.core.routing import Arrival, Peer
 from clew.core.session import Session, SessionEdit, SessionFilter
 from clew.ports import Receive, Store
-from clew.runtime.delivering import Deliverer, DeliverySettings
-from clew.runtime.reception import Reception
-from clew.runtime.resumption import take_up
+from clew.runtime.inbound.reception import Reception
+from clew.runtime.outbound.delivery import Deliverer, DeliverySettings
+from clew.runtime.recovery.takeover import take_up
 from clew.wiring import House, open_configured_store
 
 KEY = "agent:main:telegram:dm:7"
@@ -81,7 +81,6 @@ def message(number: int, text: str) -> Incoming:
         arrival=Arrival(channel="telegram", peer=Peer("dm", "7")),
         sender=Sender("7"),
         text=text,
-        received_at=0,
         external_id=str(number),
         reply_to=ReplyTo(channel="telegram", key="telegram:7", address={"chat": 7}),
     )
@@ -122,7 +121,7 @@ async def live(world: Any, ledger: Ledger, post: Post) -> None:
             bell=runtime.replies.bell,
             settings=DeliverySettings(poll=0.02),
         )
-        await take_up(runtime, reception)
+        await take_up(runtime)
         if not ledger.accepted:
             await reception.receive(message(2, "/new what now"))
             post("accepted", "/new", 2)

@@ -32,8 +32,8 @@ from benchmarks.measuring import in_turns, seconds
 from clew.agent.requests import build_request, read_window
 from clew.clock import host_clock
 from clew.config import load
+from clew.core.arrivals import message_for
 from clew.core.changes import WriteScratch, WriteTodos
-from clew.core.delivery import NewInbound
 from clew.core.message import Message
 from clew.core.models import ModelInfo
 from clew.core.notes import Todo
@@ -171,11 +171,7 @@ async def _say(house: House, session: Session, number: int) -> None:
     text = f"day {number}: the wind came from the west, keyword{number}. " + "More of it. " * 20
     if number == 1:
         text = f"My goal is {GOAL}. {text}"
-    new = NewInbound(
-        id=f"day-{number}", channel="cli", key=session.key, session_id=session.id,
-        person=OWNER, payload={"text": text},
-    )  # fmt: skip
-    ticket = await house.runtime.accept(new)
+    ticket = await house.runtime.accept(message_for(session, text, channel="cli"))
     turn = await asyncio.wait_for(ticket.turn, STUCK)
     if turn.status != "done":
         raise RuntimeError(f"day {number} {turn.status}: {turn.error}")

@@ -19,9 +19,9 @@ import clew.agent.titles
 import clew.agent.tools
 import clew.testing.scripted  # noqa: F401  # likewise
 from clew.config import load
-from clew.runtime.delivering import Deliverer, DeliverySettings
-from clew.runtime.resumption import keep_up, take_up
-from clew.runtime.supervising import Supervisor
+from clew.runtime.outbound.delivery import Deliverer, DeliverySettings
+from clew.runtime.recovery.takeover import keep_up, take_up
+from clew.runtime.supervisor import Supervisor
 from clew.testing.channels import PeerChannel
 from clew.wiring import House, open_configured_store
 
@@ -73,9 +73,9 @@ async def _live(place: Place) -> None:
         bell=runtime.replies.bell,
         settings=DeliverySettings(poll=0.1),
     )
-    await take_up(runtime, reception)
+    await take_up(runtime)
     supervisor = Supervisor(channels, reception.receive, clock=runtime.clock, first_pause=0.05)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(deliverer.run())
         tasks.create_task(supervisor.run())
-        tasks.create_task(keep_up(runtime, reception, every=1.0))
+        tasks.create_task(keep_up(runtime, every=1.0))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import secrets
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -21,8 +20,8 @@ from clew.api.handlers.tokens import make_token
 from clew.api.local import Calls
 from clew.clock import host_clock
 from clew.config import load
+from clew.core.arrivals import message_for
 from clew.core.changes import AddMessage
-from clew.core.delivery import NewInbound
 from clew.core.message import Draft, Message
 from clew.core.session import NewSession, Session
 from clew.core.signals import TextDelta
@@ -100,15 +99,9 @@ class Stage(msgspec.Struct, frozen=True):
 
     async def say(self, session: Session) -> float:
         """One turn; the seconds it took."""
-        new = NewInbound(
-            id=secrets.token_hex(8),
-            channel="benchmark",
-            key=session.key,
-            session_id=session.id,
-            payload={"text": "go"},
-        )
+        message = message_for(session, "go", channel="benchmark")
         began = time.perf_counter()
-        ticket = await self.runtime.accept(new)
+        ticket = await self.runtime.accept(message)
         await asyncio.wait_for(ticket.turn, PATIENCE)
         return time.perf_counter() - began
 

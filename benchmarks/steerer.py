@@ -12,14 +12,14 @@ from typing import Any
 
 from benchmarks.talker import Ledger, Post, World
 from clew.clock import host_clock
+from clew.core.arrivals import message_for
 from clew.core.changes import AddMessage
-from clew.core.delivery import NewInbound
 from clew.core.message import Draft, Message, ToolCall
 from clew.core.session import NewSession
 from clew.core.titles import Title
 from clew.ports import LiveTurn, Store
 from clew.runtime.hooks import Hooks
-from clew.runtime.recovery import recover
+from clew.runtime.recovery.recovery import recover
 from clew.runtime.runtime import Runtime
 from clew.store import open_store
 
@@ -81,18 +81,12 @@ async def live(world: Any, ledger: Ledger, post: Post) -> None:
         for problem in await _check(store, session.id, ledger):
             post("problem", problem, 0)
         for inbound in left.unanswered:
-            await (await runtime.adopt(inbound)).turn
+            await (await runtime.take_up(inbound)).turn
         missing = [text for text in SAID if text not in await _heard(store, session.id)]
 
         async def say(text: str) -> Any:
-            new = NewInbound(
-                id=f"{text}-{len(ledger.accepted)}",
-                channel="cli",
-                key=KEY,
-                session_id=session.id,
-                payload={"text": text},
-            )
-            ticket = await runtime.accept(new, queue="steer")
+            message = message_for(session, text, channel="cli")
+            ticket = await runtime.accept(message, queue="steer")
             post("accepted", text, 0)
             return ticket
 

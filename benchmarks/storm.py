@@ -85,7 +85,6 @@ def make_message(storm: Storm, number: int) -> tuple[str, Incoming]:
         arrival=Arrival(channel=channel, peer=peer),
         sender=Sender(f"peer{conversation}"),
         text=f"{conversation}/{number // storm.conversations}",
-        received_at=0,
         external_id=f"message {number}",
         reply_to=ReplyTo(channel=channel, key=f"{channel}:{peer.id}", address={"chat": peer.id}),
     )

@@ -23,15 +23,15 @@ from clew.memory import MarkdownMemory
 from clew.ports import Clock, Context, Memory, Models, Personalities, Store
 from clew.runtime.cron import CronFile
 from clew.runtime.hooks import Hooks
+from clew.runtime.inbound.reception import Reception
 from clew.runtime.place.attachment import Attachments
-from clew.runtime.reception import Reception
 from clew.runtime.runtime import Runtime
 from clew.store import open_store
 from clew.transfer import export_session, import_transcript
 from clew.transfer.message_html import Typesetter
 from clew.wiring import open_catalogue
 from tests.runtime.conftest import CONFIG, Actor
-from tests.runtime.receiving import RULES, make_orders
+from tests.runtime.receiving import RULES, make_commands
 
 
 class FixedParts(NamedTuple):
@@ -101,9 +101,8 @@ async def open_calls(path: Path) -> AsyncIterator[Calls]:
         runtime = Runtime(store, Actor(), hooks=Hooks({}, clock=host_clock), remember_rule=remember)
         stack.push_async_callback(runtime.close)
         models = open_catalogue(config)
-        orders = make_orders(runtime, models, home, home)
-        reception = Reception(runtime, RULES, orders, settle_s=0.0)
-        stack.push_async_callback(reception.close)
+        commands = make_commands(runtime, models, home, home)
+        runtime.reception.open(RULES, commands, settle_s=0.0)
         typesetter = Typesetter()
         stack.push_async_callback(typesetter.close)
         yield Calls(
@@ -121,7 +120,6 @@ async def open_calls(path: Path) -> AsyncIterator[Calls]:
                 zone=UTC,
                 timezone="UTC",
                 jobs=CronFile(home / "cron.json"),
-                reception=reception,
-                context=orders.context,
+                context=commands.context,
             )
         )

@@ -8,10 +8,19 @@ import pytest
 from clew.api.chat import Upload
 from clew.client.client import Client
 from clew.core.changes import AddMessage
+from clew.core.delivery import NewInbound
 from clew.core.message import Draft, ToolCall
 from clew.core.signals import ApprovalAsked, TextDelta, TurnEnded, TurnStarted
-from clew.errors import Conflict, InvalidInput, SessionNotFound, TurnFailed
+from clew.errors import (
+    Conflict,
+    Forbidden,
+    InvalidInput,
+    RecordNotFound,
+    SessionNotFound,
+    TurnFailed,
+)
 from clew.ports import LiveTurn
+from clew.runtime.recovery.takeover import take_up
 from tests.client.conftest import Place, drain, outline, said
 from tests.patience import PATIENCE
 from tests.runtime.conftest import Held, added, failing, saying, soon, until, using_a_tool
@@ -273,3 +282,81 @@ async def test_a_message_for_a_session_in_the_trash_is_refused(
     await client.sessions.delete(session.id)
     with pytest.raises(SessionNotFound):
         await client.chat.send("hello", session=session.id)
+
+
+# --- what a terminal says ---------------------------------------------------------------------
+
+
+async def test_a_terminals_message_at_a_gateway_is_shown_as_what_it_is(
+    place: Place, client: Client
+) -> None:
+    await take_up(place.runtime)
+    session = await place.session()
+    place.actor.scenes = [held := Held()]
+    await client.chat.send("one", session=session.id, platform="cli")
+    await soon(held.began.wait())
+    accepted = await client.chat.send("two", session=session.id, platform="cli")
+    assert [each.channel for each in await client.queue.list(session.id)] == ["cli"]
+    row = await place.store.get_inbound(accepted.inbound)
+    assert (row.channel, row.account) == ("api", "owner")
+    held.go_on.set()
+    await soon(place.runtime.join(session.id))
+
+
+async def test_a_terminals_message_in_its_own_process_waits_for_its_person_if_that_dies(
+    place: Place, client: Client
+) -> None:
+    session = await place.session()
+    accepted = await client.chat.send("one", session=session.id, platform="cli")
+    await soon(place.runtime.join(session.id))
+    row = await place.store.get_inbound(accepted.inbound)
+    assert row.channel == "cli"
+    assert "reply_to" not in row.payload
+
+
+async def test_only_the_owner_says_what_a_message_is_shown_as(place: Place) -> None:
+    guest = await place.client("person:ann")
+    session = await place.session(person="person:ann")
+    with pytest.raises(Forbidden):
+        await guest.chat.send("hello", session=session.id, platform="cli")
+    assert await place.store.list_inbound() == ()
+
+
+async def left(place: Place, text: str) -> str:
+    """A message that a terminal's process has kept, and then died."""
+    session = await place.session()
+    new = NewInbound(
+        id=f"left-{text}", channel="cli", key=session.key, session_id=session.id,
+        payload={"text": text},
+    )  # fmt: skip
+    row, _ = await place.store.accept(new)
+    return row.id
+
+
+async def test_a_message_that_waits_for_its_persons_word_is_run(
+    place: Place, client: Client
+) -> None:
+    waiting = await left(place, "left")
+    accepted = await client.queue.run(waiting)
+    assert (accepted.inbound, accepted.is_new) == (waiting, True)
+    await soon(place.runtime.join(accepted.session))
+    messages = (await client.sessions.messages(accepted.session)).messages
+    assert outline(messages) == ["user: left", "assistant: ok"]
+
+
+async def test_a_message_is_run_once_and_only_if_there_is_one(place: Place, client: Client) -> None:
+    waiting = await left(place, "left")
+    accepted = await client.queue.run(waiting)
+    await soon(place.runtime.join(accepted.session))
+    with pytest.raises(InvalidInput):
+        await client.queue.run(waiting)
+    with pytest.raises(RecordNotFound):
+        await client.queue.run("nothing")
+
+
+async def test_what_somebody_else_says_is_not_run_by_a_guest(place: Place) -> None:
+    waiting = await left(place, "left")
+    guest = await place.client("person:ann")
+    with pytest.raises(Forbidden):
+        await guest.queue.run(waiting)
+    assert (await place.store.get_inbound(waiting)).status == "queued"

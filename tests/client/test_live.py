@@ -14,7 +14,7 @@ from clew.api.frames import (
 )
 from clew.client.client import Client
 from clew.core.signals import Committed, TurnEnded
-from clew.runtime.bus import BACKLOG
+from clew.runtime.watch import BACKLOG
 from tests.client.conftest import Place, next_of, said
 from tests.gateway.streaming import recording
 from tests.patience import PATIENCE

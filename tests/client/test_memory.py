@@ -16,7 +16,7 @@ from clew.errors import (
     RecordNotFound,
     StaleMemory,
 )
-from clew.runtime.holding import hold
+from clew.runtime.lane.lease import hold
 from clew.version import __version__
 from tests.client.conftest import Place
 

@@ -10,7 +10,7 @@ from clew.client.client import Client
 from clew.core.changes import AddMessage
 from clew.core.message import Draft
 from clew.errors import InvalidInput
-from clew.runtime.holding import hold
+from clew.runtime.lane.lease import hold
 from tests.client.conftest import Place
 
 THREAD = (

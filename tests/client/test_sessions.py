@@ -15,7 +15,7 @@ from clew.errors import (
     SessionNotFound,
     StaleRevision,
 )
-from clew.runtime.holding import hold
+from clew.runtime.lane.lease import hold
 from tests.client.conftest import Place, outline
 
 NOBODY = "00000000-0000-4000-8000-000000000000"

@@ -40,7 +40,6 @@ def said(text: str, **fields: Any) -> Incoming:
         "arrival": Arrival(channel="telegram", peer=Peer("dm", "1")),
         "sender": Sender("1"),
         "text": text,
-        "received_at": 0,
         "reply_to": HERE,
     }
     return Incoming(**(given | fields))

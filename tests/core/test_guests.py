@@ -26,7 +26,7 @@ GROUP = Peer("group", "-100")
 
 def message(by: str = "7", channel: str = "telegram", peer: Peer | None = None) -> Incoming:
     arrival = Arrival(channel=channel, peer=peer or Peer("dm", by), is_owner=False)
-    return Incoming(arrival=arrival, sender=Sender(by), text="hi", received_at=0)
+    return Incoming(arrival=arrival, sender=Sender(by), text="hi")
 
 
 def known(status: PairingStatus) -> Pairing:

@@ -20,7 +20,7 @@ PAUSED = """
 import asyncio, sys
 from clew.config import load
 from clew.core.signals import Notice, TextDelta, TurnEnded
-from clew.core.delivery import NewInbound
+from clew.core.arrivals import message_for
 from clew.runtime.runtime import Runtime
 from clew.wiring import open_configured_store, House
 
@@ -47,10 +47,8 @@ async def talk():
     )
     with runtime.watch(session_id, 0) as events:
         showing = asyncio.create_task(show(events))
-        await runtime.accept(NewInbound(
-            id="paused", channel="cli", key="k", session_id=session_id, person="owner",
-            payload={"text": "Be paused"},
-        ))
+        session = await store.get_session(session_id)
+        await runtime.accept(message_for(session, "Be paused", channel="cli"))
         await showing
     await runtime.close()
     await house.close()

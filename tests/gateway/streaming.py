@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,7 +14,6 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from clew.api.frames import EventFrame, Frame, GapFrame, Subscribe, read_frame
 from clew.core.changes import AddMessage
-from clew.core.delivery import NewInbound
 from clew.core.jsontext import to_wire
 from clew.core.message import Draft
 from clew.core.session import Session
@@ -28,7 +26,7 @@ from clew.ports import LiveTurn, Store
 from clew.runtime.runtime import Runtime
 from tests.gateway.conftest import House, open_gatehouse
 from tests.patience import PATIENCE
-from tests.runtime.conftest import Actor, Scene, added, ended
+from tests.runtime.conftest import Actor, Scene, added, ended, typed
 
 KILOBYTES = "x" * 20_000
 
@@ -55,7 +53,7 @@ class Place(NamedTuple):
     async def say(self, session: Session, text: str, *scenes: Scene) -> None:
         """One turn, from its message to its end."""
         self.actor.scenes = list(scenes)
-        await ended(await self.runtime.accept(_inbound(session, text)))
+        await ended(await self.runtime.accept(typed(session, text)))
 
     @asynccontextmanager
     async def socket(self, token: str | None, **more: Any) -> AsyncIterator[ClientConnection]:
@@ -95,16 +93,6 @@ async def open_place(
         with listen(address) as listener:
             async with serving(app, house.gate, address, listener, grace=2) as url:
                 yield Place(house, url)
-
-
-def _inbound(session: Session, text: str) -> NewInbound:
-    return NewInbound(
-        id=secrets.token_hex(8),
-        channel="test",
-        key=session.key,
-        session_id=session.id,
-        payload={"text": text},
-    )
 
 
 def recording(count: int, *, signals: int = 0) -> Scene:

@@ -62,8 +62,7 @@ async def test_a_question_of_a_turn_from_a_channel_is_listed_and_answered(
         await saying("done")(turn)
 
     house.actor.scenes = [scene]
-    reception = house.calls.parts.reception
-    assert reception is not None
+    reception = house.calls.parts.runtime.reception
     receipt = await reception.receive(incoming("list the files", channel="telegram", by="1"))
 
     async def listed() -> list[dict[str, Any]]:

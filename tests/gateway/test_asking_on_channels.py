@@ -72,7 +72,6 @@ def said(text: str, number: int) -> Incoming:
         arrival=Arrival(channel="peer", peer=Place("dm", "1")),
         sender=Sender("1"),
         text=text,
-        received_at=0,
         external_id=str(number),
         reply_to=ReplyTo(channel="peer", key="peer:1"),
     )

@@ -53,7 +53,7 @@ from tests.gateway.streaming import (
 )
 from tests.patience import PATIENCE
 from tests.runtime.conftest import Held, added, soon
-from tests.runtime.test_approvals import Asking
+from tests.runtime.lane.test_questions import Asking
 
 QUIET = {"max_queue": 1}
 """A client that takes little from the network before it is read from."""

@@ -22,7 +22,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from clew.api.operation import NoParams, Operation
-from clew.core.delivery import NewInbound
+from clew.core.arrivals import message_for
 from clew.core.session import Session
 from clew.errors import ClewError, InvalidInput
 from clew.gateway.auth import Credential
@@ -312,16 +312,7 @@ async def test_it_listens_on_ipv6(house: House) -> None:
 
 async def accept(house: House, session: Session, name: str) -> None:
     await house.calls.parts.runtime.accept(
-        NewInbound(
-            id=name,
-            channel="api",
-            account="owner",
-            external_id=name,
-            key=session.key,
-            session_id=session.id,
-            person="owner",
-            payload={"text": name},
-        )
+        message_for(session, name, channel="api", external_id=name)
     )
 
 
@@ -339,7 +330,7 @@ async def test_a_turn_that_runs_gets_its_time_and_no_other_begins(house: House) 
     await soon(stopping)
     messages = await house.store.get_messages(session.id, 10)
     assert [each.content for each in messages] == ["one", "finished"]
-    assert [each.id for each in await house.store.list_inbound(session.id)] == ["two"]
+    assert [each.external_id for each in await house.store.list_inbound(session.id)] == ["two"]
 
 
 async def test_a_turn_without_time_is_aborted_and_nothing_that_waits_is_lost(house: House) -> None:
@@ -357,7 +348,7 @@ async def test_a_turn_without_time_is_aborted_and_nothing_that_waits_is_lost(hou
     assert first.turn_id is not None
     assert (await house.store.get_turn(first.turn_id)).status == "aborted"
     waiting = await house.store.list_inbound(session.id)
-    assert [(each.id, each.status) for each in waiting] == [("two", "queued")]
+    assert [(each.external_id, each.status) for each in waiting] == [("two", "queued")]
 
 
 async def test_a_hurry_ends_the_wait(house: House) -> None:

@@ -6,7 +6,7 @@ import asyncio
 
 from clew.core.session import NewSession, Session
 from clew.errors import InvalidInput
-from clew.runtime.linking import offer_link, redeem_link
+from clew.runtime.inbound.links import offer_link, redeem_link
 from clew.store import open_store
 
 NOW = 1_000

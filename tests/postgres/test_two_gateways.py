@@ -22,8 +22,8 @@ from clew.core.session import NewSession
 from clew.core.signals import Committed, Notice, TurnEnded
 from clew.core.turn import Approval
 from clew.ports import LiveTurn
-from clew.runtime.linking import link
-from clew.runtime.resumption import keep_up
+from clew.runtime.inbound.links import link
+from clew.runtime.recovery.takeover import keep_up
 from tests.client.conftest import next_of
 from tests.patience import PATIENCE
 from tests.postgres.two_gateways import Gateway, Opener, opener
@@ -146,7 +146,7 @@ async def test_of_two_that_go_on_with_one_answer_only_one_does(open_gateway: Ope
 
 async def test_who_stays_takes_up_what_another_leaves(open_gateway: Opener) -> None:
     async with open_gateway() as one:
-        keeping = asyncio.create_task(keep_up(one.runtime, one.reception, every=0.05))
+        keeping = asyncio.create_task(keep_up(one.runtime, every=0.05))
         try:
             async with open_gateway(takes_up=False) as gone:
                 session = await cut_off(gone)

@@ -24,14 +24,13 @@ from clew.core.routing import Arrival, Peer
 from clew.memory import MarkdownMemory
 from clew.ports import Store
 from clew.runtime.hooks import Hooks
-from clew.runtime.reception import Reception
-from clew.runtime.resumption import take_up
+from clew.runtime.recovery.takeover import take_up
 from clew.runtime.runtime import Runtime
 from clew.store import open_store
 from clew.wiring import open_catalogue
 from tests.client.calling import FixedParts
 from tests.runtime.conftest import CONFIG, Actor, outline, soon, until
-from tests.runtime.receiving import RULES, make_orders
+from tests.runtime.receiving import RULES, make_commands
 
 _numbers = itertools.count(1)
 
@@ -39,10 +38,10 @@ _numbers = itertools.count(1)
 class Gateway:
     """One of them, with its owner's client."""
 
-    def __init__(self, calls: Calls, reception: Reception, actor: Actor) -> None:
+    def __init__(self, calls: Calls, actor: Actor) -> None:
         self.runtime = calls.parts.runtime
         self.store: Store = self.runtime.store
-        self.reception = reception
+        self.reception = calls.parts.runtime.reception
         self.actor = actor
         self.client = Client(transport=LocalTransport(calls, Caller()))
 
@@ -54,7 +53,6 @@ class Gateway:
                     arrival=Arrival(channel="telegram", peer=Peer("dm", by)),
                     sender=Sender(by),
                     text=text,
-                    received_at=host_clock(),
                     external_id=str(next(_numbers)),
                     reply_to=ReplyTo(
                         channel="telegram", key=f"telegram:{by}", address={"chat": by}
@@ -64,7 +62,7 @@ class Gateway:
         )
 
     async def take_up(self) -> None:
-        await soon(take_up(self.runtime, self.reception))
+        await soon(take_up(self.runtime))
 
     async def thread(self, session_id: str | None) -> list[str]:
         return outline(await self.store.get_messages(session_id or ""))
@@ -110,19 +108,18 @@ def opener(url: str, home: Path) -> Opener:
             runtime = Runtime(store, actor, hooks=hooks, remember_rule=remember, **settings)
             stack.push_async_callback(runtime.close)
             models = open_catalogue(config)
-            orders = make_orders(runtime, models, home, home)
-            reception = Reception(runtime, RULES, orders, settle_s=0.0)
-            stack.push_async_callback(reception.close)
+            commands = make_commands(runtime, models, home, home)
+            runtime.reception.open(RULES, commands, settle_s=0.0)
             parts = FixedParts(
                 runtime=runtime,
                 models=models,
                 personalities=FilePersonalities(),
                 memory=MarkdownMemory(home),
                 rules=RULES,
-                reception=reception,
-                context=orders.context,
+                reception=runtime.reception,
+                context=commands.context,
             )
-            gateway = Gateway(Calls(parts), reception, actor)
+            gateway = Gateway(Calls(parts), actor)
             if takes_up:
                 await gateway.take_up()
             yield gateway

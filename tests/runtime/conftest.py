@@ -23,6 +23,7 @@ from clew.agent.system_prompt import ContextParts, SystemPrompt
 from clew.agent.tools import Tools
 from clew.client.place import locate
 from clew.clock import host_clock
+from clew.core.arrivals import Incoming, message_for
 from clew.core.changes import AddMessage
 from clew.core.commands import Issuer
 from clew.core.delivery import NewInbound
@@ -38,9 +39,10 @@ from clew.ports import LiveTurn, Store
 from clew.runtime.commands import run_command
 from clew.runtime.commands.desk import Desk, Reply
 from clew.runtime.hooks import Hooks
+from clew.runtime.inbound.reception import Ticket
 from clew.runtime.place.begin import Surface, begin
 from clew.runtime.place.switch import Reason, Switch, Switched, switch
-from clew.runtime.runtime import Runtime, Ticket
+from clew.runtime.runtime import Runtime
 from clew.store import open_store
 from clew.wiring import open_catalogue
 from tests.patience import PATIENCE
@@ -170,7 +172,13 @@ async def ended(ticket: Ticket) -> Turn:
     return await soon(asyncio.shield(ticket.turn))
 
 
+def typed(session: Session, text: str, *, channel: str = "cli", **fields: Any) -> Incoming:
+    """A message for a session, as a terminal says it."""
+    return message_for(session, text, channel=channel, **fields)
+
+
 def inbound(session: Session, text: str, **fields: Any) -> NewInbound:
+    """The same as it stands in the inbox."""
     given: dict[str, Any] = {
         "id": secrets.token_hex(8),
         "channel": "cli",

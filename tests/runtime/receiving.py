@@ -25,9 +25,8 @@ from clew.core.triggers import ModelNames
 from clew.memory import MarkdownMemory
 from clew.ports import Store
 from clew.runtime.hooks import Hooks
-from clew.runtime.ordering import Orders
-from clew.runtime.reception import Reception
-from clew.runtime.resumption import TakenUp, take_up
+from clew.runtime.inbound.commands import ChannelCommands
+from clew.runtime.recovery.takeover import TakenUp, take_up
 from clew.runtime.runtime import Runtime
 from clew.store import open_store
 from clew.testing.clock import FakeClock
@@ -55,7 +54,6 @@ def incoming(text: str, *, by: str = "1", channel: str = "telegram", **fields: A
         "arrival": Arrival(channel=channel, peer=peer, **place),
         "sender": Sender(by, fields.pop("name", None)),
         "text": text,
-        "received_at": NOON,
         "external_id": str(next(_numbers)),
         "labels": Labels(**fields.pop("labels", {})),
         "reply_to": ReplyTo(channel=channel, key=f"{channel}:{peer.id}", address={"chat": peer.id}),
@@ -66,12 +64,10 @@ def incoming(text: str, *, by: str = "1", channel: str = "telegram", **fields: A
 class Front:
     """What stands between channels and sessions, and what can be seen of it."""
 
-    def __init__(
-        self, store: Store, runtime: Runtime, reception: Reception, clock: FakeClock
-    ) -> None:
+    def __init__(self, store: Store, runtime: Runtime, clock: FakeClock) -> None:
         self.store = store
         self.runtime = runtime
-        self.reception = reception
+        self.reception = runtime.reception
         self.clock = clock
 
     async def hear(self, message: Incoming) -> Receipt:
@@ -101,12 +97,14 @@ class Front:
         return (await self.sent())[-1]
 
     async def take_up(self) -> TakenUp:
-        return await soon(take_up(self.runtime, self.reception))
+        return await soon(take_up(self.runtime))
 
 
-def make_orders(runtime: Runtime, models: Catalogue, home: Path, directory: Path) -> Orders:
+def make_commands(
+    runtime: Runtime, models: Catalogue, home: Path, directory: Path
+) -> ChannelCommands:
     memory = MarkdownMemory(home)
-    return Orders(
+    return ChannelCommands(
         runtime=runtime,
         models=models,
         personalities=FilePersonalities(),
@@ -155,16 +153,11 @@ def opener(url: str, models: Catalogue, home: Path, directory: Path) -> Opener:
             for person in paired:
                 channel = person.partition(":")[0]
                 await store.decide_pairing(person, channel, "paired", by="owner")
-            reception = Reception(
-                runtime,
-                chosen,
-                make_orders(runtime, models, home, directory),
-                settle_s=settle_s,
-            )
+            commands = make_commands(runtime, models, home, directory)
+            runtime.reception.open(chosen, commands, settle_s=settle_s)
             try:
-                yield Front(store, runtime, reception, clock)
+                yield Front(store, runtime, clock)
             finally:
-                await soon(reception.close())
                 await soon(runtime.close())
 
     return open_front

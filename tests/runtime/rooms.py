@@ -19,8 +19,8 @@ from clew.core.usage import Usage, UsageBy
 from clew.ports import Store
 from clew.runtime.commands import run_command
 from clew.runtime.commands.desk import Reply
+from clew.runtime.inbound.reception import Ticket
 from clew.runtime.place.begin import Surface
-from clew.runtime.runtime import Ticket
 from clew.wiring import House, open_configured_store
 from tests.patience import PATIENCE
 from tests.runtime.conftest import Seat, soon, until

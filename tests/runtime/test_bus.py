@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clew.core.signals import TextDelta
-from clew.runtime.bus import BACKLOG, Bus
+from clew.runtime.watch import BACKLOG, Bus
 
 
 def test_everybody_who_watches_a_session_gets_its_events_in_order() -> None:

@@ -9,9 +9,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from clew.config import Config
+from clew.core.arrivals import Attached
 from clew.core.changes import AddMessage
 from clew.core.message import Draft
 from clew.core.session import NewSession, Session
@@ -39,10 +41,10 @@ from tests.runtime.conftest import (
     collect,
     ended,
     failing,
-    inbound,
     outline,
     read,
     soon,
+    typed,
     until,
 )
 
@@ -53,8 +55,8 @@ async def test_an_accepted_message_is_in_the_inbox_as_ours_before_its_turn_runs(
     store: Store, other: Store, session: Session, actor: Actor, runtime: Runtime
 ) -> None:
     actor.scenes.append(held := Held())
-    await runtime.accept(inbound(session, "first"))
-    ticket = await runtime.accept(inbound(session, "second"))
+    await runtime.accept(typed(session, "first"))
+    ticket = await runtime.accept(typed(session, "second"))
     await soon(held.began.wait())
     (row,) = await other.list_inbound(session.id)
     assert ticket.inbound is not None
@@ -67,13 +69,13 @@ async def test_an_accepted_message_is_in_the_inbox_as_ours_before_its_turn_runs(
 
 async def test_a_message_without_a_session_is_refused(runtime: Runtime, session: Session) -> None:
     with pytest.raises(InvalidInput):
-        await runtime.accept(inbound(session, "x", session_id=None))
+        await runtime.accept(msgspec.structs.replace(typed(session, "x"), session=None))
 
 
 async def test_each_message_has_a_turn_of_its_own_and_their_order_is_kept(
     store: Store, session: Session, runtime: Runtime
 ) -> None:
-    tickets = [await runtime.accept(inbound(session, str(number))) for number in range(5)]
+    tickets = [await runtime.accept(typed(session, str(number))) for number in range(5)]
     turns = [await ended(ticket) for ticket in tickets]
     assert {turn.status for turn in turns} == {"done"}
     thread = await store.get_messages(session.id)
@@ -86,8 +88,8 @@ async def test_each_message_has_a_turn_of_its_own_and_their_order_is_kept(
 async def test_the_second_delivery_of_a_message_runs_nothing(
     store: Store, session: Session, runtime: Runtime
 ) -> None:
-    first = await runtime.accept(inbound(session, "hello", external_id="m1"))
-    again = await runtime.accept(inbound(session, "hello", external_id="m1"))
+    first = await runtime.accept(typed(session, "hello", external_id="m1"))
+    again = await runtime.accept(typed(session, "hello", external_id="m1"))
     assert first.inbound is not None
     assert again.inbound is not None
     assert (first.is_new, again.is_new) == (True, False)
@@ -102,7 +104,7 @@ async def test_two_sessions_run_side_by_side(
 ) -> None:
     second = await store.create_session(NewSession(key="cli:second"))
     actor.scenes += [one := Held(), two := Held()]
-    tickets = [await runtime.accept(inbound(each, "x")) for each in (session, second)]
+    tickets = [await runtime.accept(typed(each, "x")) for each in (session, second)]
     await soon(asyncio.gather(one.began.wait(), two.began.wait()))
     one.go_on.set()
     two.go_on.set()
@@ -113,8 +115,8 @@ async def test_one_session_does_one_thing_at_a_time(
     session: Session, actor: Actor, runtime: Runtime
 ) -> None:
     actor.scenes += [one := Held(), two := Held()]
-    first = await runtime.accept(inbound(session, "x"))
-    second = await runtime.accept(inbound(session, "y"))
+    first = await runtime.accept(typed(session, "x"))
+    second = await runtime.accept(typed(session, "y"))
     await soon(one.began.wait())
     assert runtime.is_running(session.id)
     assert runtime.count_queued(session.id) == 1
@@ -130,7 +132,7 @@ async def test_the_turn_row_its_message_and_the_inbox_change_in_one_commit(
     session: Session, other: Store, actor: Actor, runtime: Runtime
 ) -> None:
     actor.scenes.append(held := Held())
-    ticket = await runtime.accept(inbound(session, "hello"))
+    ticket = await runtime.accept(typed(session, "hello"))
 
     async def look() -> tuple[int, int, int]:
         rows = await other.list_inbound(session.id)
@@ -153,18 +155,18 @@ async def test_the_turn_row_its_message_and_the_inbox_change_in_one_commit(
 async def test_what_the_user_sent_beside_the_text_is_kept(
     store: Store, session: Session, runtime: Runtime
 ) -> None:
-    part = {"type": "file", "name": "a.txt"}
-    await ended(
-        await runtime.accept(inbound(session, "see", payload={"text": "see", "parts": [part]}))
-    )
-    assert (await store.get_messages(session.id))[0].parts == (part,)
+    file = Attached("text/plain", b"seen", "a.txt")
+    await ended(await runtime.accept(typed(session, "see", attachments=(file,))))
+    (part,) = (await store.get_messages(session.id))[0].parts
+    assert (part["type"], part["name"], part["media_type"]) == ("file", "a.txt", "text/plain")
+    assert (await store.get_blob(part["blob"])).data == b"seen"
 
 
 async def test_a_model_that_is_given_is_used_in_place_of_the_sessions_own(
     store: Store, actor: Actor, runtime: Runtime
 ) -> None:
     session = await store.create_session(NewSession(key="cli:test", model="script/gone"))
-    turn = await ended(await runtime.accept(inbound(session, "x"), model="script/one"))
+    turn = await ended(await runtime.accept(typed(session, "x"), model="script/one"))
     assert turn.model == "script/one"
     assert actor.turns[0].session.model == "script/one"
     assert (await store.get_session(session.id)).model == "script/gone"
@@ -177,7 +179,7 @@ async def test_a_turn_that_fails_keeps_its_error_and_what_it_said_beside_the_thr
     store: Store, session: Session, actor: Actor, runtime: Runtime
 ) -> None:
     actor.scenes.append(failing(TurnFailed("The model is away."), "I think"))
-    turn = await ended(await runtime.accept(inbound(session, "hello")))
+    turn = await ended(await runtime.accept(typed(session, "hello")))
     assert (turn.status, turn.error, turn.partial) == ("failed", "The model is away.", "I think")
     assert turn.ended_at is not None
     assert await read(store, session) == ["user: hello"]
@@ -192,7 +194,7 @@ async def test_only_what_was_said_since_the_last_message_is_partial(
         await failing(TurnFailed("x"), "half")(turn)
 
     actor.scenes.append(scene)
-    turn = await ended(await runtime.accept(inbound(session, "hello")))
+    turn = await ended(await runtime.accept(typed(session, "hello")))
     assert turn.partial == "half"
     assert await read(store, session) == ["user: hello", "assistant: whole"]
 
@@ -201,10 +203,10 @@ async def test_a_bug_in_the_agent_is_a_failed_turn_that_says_so(
     session: Session, actor: Actor, runtime: Runtime
 ) -> None:
     actor.scenes.append(failing(ZeroDivisionError("division by zero")))
-    turn = await ended(await runtime.accept(inbound(session, "hello")))
+    turn = await ended(await runtime.accept(typed(session, "hello")))
     assert turn.status == "failed"
     assert turn.error == "ZeroDivisionError: division by zero (this is a bug in clew)"
-    assert (await ended(await runtime.accept(inbound(session, "again")))).status == "done"
+    assert (await ended(await runtime.accept(typed(session, "again")))).status == "done"
 
 
 async def test_an_agent_that_returns_without_finishing_has_done_its_turn(
@@ -214,14 +216,14 @@ async def test_an_agent_that_returns_without_finishing_has_done_its_turn(
         return
 
     actor.scenes.append(scene)
-    assert (await ended(await runtime.accept(inbound(session, "hello")))).status == "done"
+    assert (await ended(await runtime.accept(typed(session, "hello")))).status == "done"
 
 
 async def test_a_stopped_turn_is_aborted_at_once_and_keeps_what_it_said(
     store: Store, session: Session, actor: Actor, runtime: Runtime
 ) -> None:
     actor.scenes.append(held := Held())
-    ticket = await runtime.accept(inbound(session, "hello"))
+    ticket = await runtime.accept(typed(session, "hello"))
     await soon(held.began.wait())
     began = time.monotonic()
     assert await runtime.stop(session.id)
@@ -236,7 +238,7 @@ async def test_a_stopped_turn_is_aborted_at_once_and_keeps_what_it_said(
 
 async def test_nothing_is_stopped_where_nothing_runs(session: Session, runtime: Runtime) -> None:
     assert not await runtime.stop(session.id)
-    await ended(await runtime.accept(inbound(session, "hello")))
+    await ended(await runtime.accept(typed(session, "hello")))
     assert not await runtime.stop(session.id)
 
 
@@ -244,8 +246,8 @@ async def test_the_next_message_runs_after_a_stop(
     store: Store, session: Session, actor: Actor, runtime: Runtime
 ) -> None:
     actor.scenes.append(held := Held())
-    await runtime.accept(inbound(session, "one"))
-    second = await runtime.accept(inbound(session, "two"))
+    await runtime.accept(typed(session, "one"))
+    second = await runtime.accept(typed(session, "two"))
     await soon(held.began.wait())
     await runtime.stop(session.id)
     assert (await ended(second)).status == "done"
@@ -272,7 +274,7 @@ async def test_an_agent_that_ignores_a_stop_is_left_behind_and_can_write_no_more
             outcome.put_nowait(None)
 
     actor.scenes.append(stubborn)
-    ticket = await runtime.accept(inbound(session, "hello"))
+    ticket = await runtime.accept(typed(session, "hello"))
     await soon(began.wait())
     await soon(runtime.stop(session.id))
     turn = await ended(ticket)
@@ -294,7 +296,7 @@ async def test_a_stop_while_the_turn_finishes_leaves_it_with_one_end(
             await turn.finish(added(turn, "answer"))
 
         actor.scenes.append(scene)
-        ticket = await runtime.accept(inbound(session, str(number)))
+        ticket = await runtime.accept(typed(session, str(number)))
         await soon(finishing.wait())
         for _ in range(number % 5):
             await asyncio.sleep(0)
@@ -310,7 +312,7 @@ async def test_a_full_disk_at_the_end_of_a_turn_is_told_and_the_turn_is_interrup
 ) -> None:
     assert isinstance(store, SqliteStore)
     database = store._db
-    await ended(await runtime.accept(inbound(session, "before")))
+    await ended(await runtime.accept(typed(session, "before")))
 
     def limit(connection: Any) -> None:
         connection.pragma("max_page_count", connection.pragma("page_count"))
@@ -325,9 +327,9 @@ async def test_a_full_disk_at_the_end_of_a_turn_is_told_and_the_turn_is_interrup
 
     actor.scenes.append(scene)
     with pytest.raises(StoreFull):
-        await ended(await runtime.accept(inbound(session, "hello")))
+        await ended(await runtime.accept(typed(session, "hello")))
     await database.write(grow)
-    assert (await ended(await runtime.accept(inbound(session, "after")))).status == "done"
+    assert (await ended(await runtime.accept(typed(session, "after")))).status == "done"
     states = [turn.status for turn in await store.list_turns(session.id)]
     assert states == ["done", "interrupted", "done"]
 
@@ -337,9 +339,8 @@ async def test_a_message_for_a_session_that_is_gone_fails_and_is_nobodys(
 ) -> None:
     await store.delete_sessions([session.id])
     await store.purge_sessions([session.id])
-    ticket = await runtime.accept(inbound(session, "hello"))
     with pytest.raises(SessionNotFound):
-        await ended(ticket)
+        await runtime.accept(typed(session, "hello"))
     assert [row.claimant for row in await store.list_inbound(session.id)] == [None]
 
 
@@ -347,7 +348,7 @@ async def test_a_waiter_that_gives_up_does_not_disturb_the_turn(
     store: Store, session: Session, actor: Actor, runtime: Runtime
 ) -> None:
     actor.scenes.append(held := Held())
-    ticket = await runtime.accept(inbound(session, "hello"))
+    ticket = await runtime.accept(typed(session, "hello"))
     await soon(held.began.wait())
     ticket.turn.cancel()  # what `await ticket.turn` does in a task that is cancelled
     assert runtime.is_running(session.id)
@@ -359,7 +360,7 @@ async def test_a_waiter_that_gives_up_does_not_disturb_the_turn(
 async def test_the_session_is_idle_for_whoever_waited_for_its_turn(
     session: Session, runtime: Runtime
 ) -> None:
-    ticket = await runtime.accept(inbound(session, "hello"))
+    ticket = await runtime.accept(typed(session, "hello"))
     async with asyncio.timeout(PATIENCE):
         await ticket.turn
     assert not runtime.is_running(session.id)
@@ -372,7 +373,7 @@ async def test_a_message_that_is_stopped_before_its_turn_began_is_dropped(
     store: Store, other: Store, session: Session, runtime: Runtime
 ) -> None:
     lease = await other.acquire_lease(session.id, f"{other.identity}#x")
-    ticket = await runtime.accept(inbound(session, "hello"))
+    ticket = await runtime.accept(typed(session, "hello"))
     await asyncio.sleep(0)
     assert await soon(runtime.stop(session.id))
     assert ticket.turn.cancelled()
@@ -385,8 +386,8 @@ async def test_queued_messages_can_be_taken_back(
     store: Store, session: Session, actor: Actor, runtime: Runtime
 ) -> None:
     actor.scenes.append(held := Held())
-    first = await runtime.accept(inbound(session, "one"))
-    tickets = [await runtime.accept(inbound(session, text)) for text in ("two", "three")]
+    first = await runtime.accept(typed(session, "one"))
+    tickets = [await runtime.accept(typed(session, text)) for text in ("two", "three")]
     await soon(held.began.wait())
     taken = await runtime.take_back(session.id)
     assert [row.payload["text"] for row in taken] == ["two", "three"]
@@ -401,8 +402,8 @@ async def test_closing_aborts_what_runs_and_puts_back_what_waits(
     store: Store, other: Store, session: Session, actor: Actor, runtime: Runtime
 ) -> None:
     actor.scenes.append(held := Held())
-    first = await runtime.accept(inbound(session, "one"))
-    await runtime.accept(inbound(session, "two"))
+    first = await runtime.accept(typed(session, "one"))
+    await runtime.accept(typed(session, "two"))
     await soon(held.began.wait())
     await soon(runtime.close())
     turn = await ended(first)
@@ -417,7 +418,7 @@ async def test_closing_puts_back_a_message_that_waits_for_the_lease(
     other: Store, session: Session, runtime: Runtime
 ) -> None:
     lease = await other.acquire_lease(session.id, f"{other.identity}#x")
-    ticket = await runtime.accept(inbound(session, "hello"))
+    ticket = await runtime.accept(typed(session, "hello"))
     await asyncio.sleep(0)
     await soon(runtime.close())
     assert ticket.turn.cancelled()
@@ -431,7 +432,7 @@ async def test_a_closed_runtime_accepts_nothing(
 ) -> None:
     await runtime.close()
     with pytest.raises(Conflict, match="closing"):
-        await runtime.accept(inbound(session, "hello"))
+        await runtime.accept(typed(session, "hello"))
     assert await store.list_inbound(session.id) == ()
 
 
@@ -452,7 +453,7 @@ async def test_a_session_that_begins_while_the_runtime_closes_is_closed_too(
             raise
 
     actor.scenes.append(scene)
-    ticket = await runtime.accept(inbound(session, "hello"))
+    ticket = await runtime.accept(typed(session, "hello"))
     await soon(began.wait())
     await soon(runtime.close())
     assert (await ended(ticket)).status == "aborted"
@@ -465,7 +466,7 @@ async def test_a_change_beside_the_turns_is_refused_while_one_runs(
     store: Store, session: Session, actor: Actor, runtime: Runtime
 ) -> None:
     actor.scenes.append(held := Held())
-    ticket = await runtime.accept(inbound(session, "one"))
+    ticket = await runtime.accept(typed(session, "one"))
     await soon(held.began.wait())
     note = AddMessage(Draft(role="assistant", content="note"))
     with pytest.raises(LeaseHeld):
@@ -485,7 +486,7 @@ async def test_hooks_are_told_of_the_beginning_and_the_end_even_if_clew_closes_a
     program.chmod(0o700)
     line = str(program)
     runtime = make_runtime(store, actor, hooks={"turn_start": [line], "turn_end": [line]})
-    await ended(await runtime.accept(inbound(session, "one")))
+    await ended(await runtime.accept(typed(session, "one")))
     await soon(runtime.close())
     begun, over = log.read_text("utf-8").splitlines()
     assert '"event":"turn_start"' in begun
@@ -511,7 +512,7 @@ async def test_an_end_that_somebody_else_wrote_is_the_turns_end(
         raise TurnFailed("late")
 
     actor.scenes.append(scene)
-    turn = await ended(await runtime.accept(inbound(session, "hello")))
+    turn = await ended(await runtime.accept(typed(session, "hello")))
     assert turn.status == "interrupted"
 
 
@@ -544,7 +545,7 @@ async def test_the_real_agent_answers_and_names_the_session(
     store: Store, open_script: Houses
 ) -> None:
     runtime, session = await open_script({"answers": ["Hello to you"], "title": "A greeting"})
-    turn = await ended(await runtime.accept(inbound(session, "hello")))
+    turn = await ended(await runtime.accept(typed(session, "hello")))
     assert (turn.status, turn.error) == ("done", None)
     assert turn.usage.api_calls == 1
     assert await read(store, session) == ["user: hello", "assistant: Hello to you"]
@@ -561,7 +562,7 @@ async def test_the_real_agent_is_stopped_in_the_middle_of_its_answer(
     never = str(tmp_path / "never")
     runtime, session = await open_script([{"text": "once upon a time", "hold": never}])
     with runtime.watch(session.id, 0) as events:
-        ticket = await runtime.accept(inbound(session, "tell"))
+        ticket = await runtime.accept(typed(session, "tell"))
         await collect(events, lambda event: isinstance(event, TextDelta))
         began = time.monotonic()
         await soon(runtime.stop(session.id))
@@ -579,7 +580,7 @@ async def test_a_command_of_the_real_agent_runs_once_it_is_approved_for_the_sess
     answers = [{"tool_calls": [call]}, "made", {"tool_calls": [call]}, "again"]
     runtime, session = await open_script(answers)
     with runtime.watch(session.id, 0) as events:
-        ticket = await runtime.accept(inbound(session, "make it"))
+        ticket = await runtime.accept(typed(session, "make it"))
         asked = (await collect(events, lambda event: isinstance(event, ApprovalAsked)))[-1]
         assert isinstance(asked, ApprovalAsked)
         assert not (directory / "made").exists()
@@ -587,7 +588,7 @@ async def test_a_command_of_the_real_agent_runs_once_it_is_approved_for_the_sess
         await ended(ticket)
     assert (directory / "made").exists()
     # The second time nobody is there, and nobody is asked.
-    turn = await ended(await runtime.accept(inbound(session, "once more"), attended=False))
+    turn = await ended(await runtime.accept(typed(session, "once more", attended=False)))
     assert turn.status == "done"
     results = [row for row in await store.get_messages(session.id) if row.role == "tool"]
     assert [row.is_error for row in results] == [False, False]
@@ -597,7 +598,7 @@ async def test_a_model_that_is_away_fails_the_turn_with_words(
     store: Store, open_script: Houses
 ) -> None:
     runtime, session = await open_script([{"error": {"status": 401}}])
-    turn = await ended(await runtime.accept(inbound(session, "hello")))
+    turn = await ended(await runtime.accept(typed(session, "hello")))
     assert turn.status == "failed"
     assert turn.error
     assert "bug in clew" not in turn.error
@@ -616,6 +617,6 @@ async def test_the_real_agent_spawns_another_and_hears_its_answer(
             ]
         }
     )
-    turn = await ended(await runtime.accept(inbound(session, "how many")))
+    turn = await ended(await runtime.accept(typed(session, "how many")))
     assert (turn.status, turn.error) == ("done", None)
     assert "seven" in (await read(store, session))[-1]

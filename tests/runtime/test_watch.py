@@ -33,9 +33,8 @@ from clew.core.signals import (
 from clew.core.turn import Approval
 from clew.errors import ClewError
 from clew.ports import LiveTurn, Store
-from clew.runtime.bus import BACKLOG
 from clew.runtime.runtime import Runtime
-from clew.runtime.watching import LOOK
+from clew.runtime.watch import BACKLOG, LOOK
 from clew.store import open_store
 from clew.store.sqlite.store import SqliteStore
 from tests.runtime.conftest import (
@@ -46,10 +45,10 @@ from tests.runtime.conftest import (
     added,
     collect,
     ended,
-    inbound,
     messages,
     saying,
     soon,
+    typed,
     using_a_tool,
 )
 
@@ -89,7 +88,7 @@ async def test_a_turn_is_seen_live_and_in_order(
 
     actor.scenes.append(scene)
     with runtime.watch(session.id, 0) as events:
-        ticket = await runtime.accept(inbound(session, "hello"))
+        ticket = await runtime.accept(typed(session, "hello"))
         found = await collect(events, lambda event: isinstance(event, TurnStarted))
         go_on.set()
         found += await collect(events, is_end)
@@ -108,7 +107,7 @@ async def test_what_is_shown_is_exactly_what_is_stored(
 ) -> None:
     actor.scenes.append(using_a_tool())
     with runtime.watch(session.id, 0) as events:
-        await runtime.accept(inbound(session, "hello"))
+        await runtime.accept(typed(session, "hello"))
         found = await collect(events, is_end)
     shown = tuple(each.message for each in found if isinstance(each, Committed))
     assert shown == await store.get_messages(session.id)
@@ -119,8 +118,8 @@ async def test_a_message_comes_once_even_if_it_was_caught_up_and_published(
 ) -> None:
     with runtime.watch(session.id, 0) as events:
         # Both are in the mailbox and in the store before the watcher first looks.
-        await ended(await runtime.accept(inbound(session, "one")))
-        await ended(await runtime.accept(inbound(session, "two")))
+        await ended(await runtime.accept(typed(session, "one")))
+        await ended(await runtime.accept(typed(session, "two")))
         await said(store, session, "last")
         found = await collect(events, says("last"))
     assert messages(found) == [
@@ -150,7 +149,7 @@ async def test_a_live_message_after_those_of_another_process_is_in_its_place(
         await said(store, session, "first")
         await collect(events, says("first"))
         await said(other, session, "there")
-        await runtime.accept(inbound(session, "here"))
+        await runtime.accept(typed(session, "here"))
         found = await collect(events, is_end)
     assert messages(found) == ["user: there", "user: here", "assistant: ok"]
 
@@ -228,7 +227,7 @@ async def test_a_slow_watcher_loses_hints_but_no_message(
     go_on = asyncio.Event()
     actor.scenes.append(talkative)
     with runtime.watch(session.id, 0) as events:
-        ticket = await runtime.accept(inbound(session, "hello"))
+        ticket = await runtime.accept(typed(session, "hello"))
         found = await collect(events, says("hello"))
         go_on.set()
         await ended(ticket)
@@ -241,17 +240,17 @@ async def test_a_slow_watcher_loses_hints_but_no_message(
 async def test_a_message_behind_an_undone_turn_is_seen(
     store: Store, session: Session, runtime: Runtime
 ) -> None:
-    turn = await ended(await runtime.accept(inbound(session, "one")))
+    turn = await ended(await runtime.accept(typed(session, "one")))
     await runtime.amend(session.id, UndoTurn(turn.id))
     with runtime.watch(session.id, 0) as events:
-        await runtime.accept(inbound(session, "two"))
+        await runtime.accept(typed(session, "two"))
         found = await collect(events, is_end)
     assert messages(found) == ["user: two", "assistant: ok"]
 
 
 async def test_two_watchers_see_the_same(session: Session, runtime: Runtime) -> None:
     with runtime.watch(session.id, 0) as one, runtime.watch(session.id, 0) as two:
-        await runtime.accept(inbound(session, "hello"))
+        await runtime.accept(typed(session, "hello"))
         assert messages(await collect(one, is_end)) == messages(await collect(two, is_end))
 
 
@@ -282,7 +281,7 @@ async def test_a_question_of_another_process_is_seen_and_can_be_answered_here(
     answers: list[Approval] = []
     there = make_runtime(other, Actor(asking(answers)))
     with runtime.watch(session.id, 0) as events:
-        ticket = await there.accept(inbound(session, "list"))
+        ticket = await there.accept(typed(session, "list"))
         seen = await collect(events, is_question)
         assert messages(seen) == ["user: list"]
         question = seen[-1]
@@ -306,7 +305,7 @@ async def test_a_question_that_is_answered_where_it_was_asked_is_withdrawn_here(
 ) -> None:
     there = make_runtime(other, Actor(asking([])))
     with runtime.watch(session.id, 0) as events:
-        await there.accept(inbound(session, "list"))
+        await there.accept(typed(session, "list"))
         question = (await collect(events, is_question))[-1]
         assert isinstance(question, ApprovalAsked)
         await there.decide(question.approval.id, "no", by="somebody")
@@ -325,7 +324,7 @@ async def test_who_begins_to_watch_later_sees_a_question_that_waits(
 ) -> None:
     answers: list[Approval] = []
     actor.scenes.append(asking(answers))
-    ticket = await runtime.accept(inbound(session, "list"))
+    ticket = await runtime.accept(typed(session, "list"))
     with runtime.watch(session.id, 0) as events:
         question = (await collect(events, is_question))[-1]
     assert isinstance(question, ApprovalAsked)
@@ -347,7 +346,7 @@ async def test_an_own_question_comes_once(
 ) -> None:
     actor.scenes.append(asking([]))
     with runtime.watch(session.id, 0) as events:
-        await runtime.accept(inbound(session, "list"))
+        await runtime.accept(typed(session, "list"))
         question = (await collect(events, is_question))[-1]
         assert isinstance(question, ApprovalAsked)
         # Something changes in the store, so that the watcher looks.
@@ -390,10 +389,10 @@ async def test_a_turn_of_another_process_is_seen_to_its_end_while_a_message_wait
     with runtime.watch(session.id, 0) as events:
         await said(other, session, "zero")
         await collect(events, says("zero"))
-        first = await there.accept(inbound(session, "one"))
+        first = await there.accept(typed(session, "one"))
         await soon(held.began.wait())
         await collect(events, lambda event: isinstance(event, TurnStarted))
-        second = await runtime.accept(inbound(session, "two"))
+        second = await runtime.accept(typed(session, "two"))
         await collect(events, lambda event: isinstance(event, Notice))
         held.go_on.set()
         await ended(first)
@@ -427,7 +426,7 @@ async def test_watchers_hear_of_the_end_of_a_turn_that_the_store_could_not_keep(
 
     actor.scenes.append(scene)
     with runtime.watch(session.id, 0) as events:
-        ticket = await runtime.accept(inbound(session, "hello"))
+        ticket = await runtime.accept(typed(session, "hello"))
         seen = await collect(events, is_end)
         assert isinstance(seen[-1], TurnEnded)
         turn = seen[-1].turn
@@ -437,7 +436,7 @@ async def test_watchers_hear_of_the_end_of_a_turn_that_the_store_could_not_keep(
             await ended(ticket)
         await database.write(lambda connection: connection.execute("DROP TRIGGER refuse"))
         # The next one finds that nobody runs it; that is no second end.
-        await runtime.accept(inbound(session, "again"))
+        await runtime.accept(typed(session, "again"))
         rest = await collect(events, is_end)
     assert messages(rest) == ["user: again", "assistant: ok"]
     assert [each.turn_id for each in rest if isinstance(each, TurnStarted)] != [turn.id]
@@ -450,7 +449,7 @@ async def test_who_begins_to_read_late_is_told_in_order_and_nothing_twice(
     """All of it waits in the mailbox, and the messages are in the store too."""
     actor.scenes.append(saying("Here it is."))
     with runtime.watch(session.id, 0) as events:
-        await ended(await runtime.accept(inbound(session, "hello")))
+        await ended(await runtime.accept(typed(session, "hello")))
         found = await collect(events, is_end)
     kinds = [type(event).__name__ for event in found]
     assert kinds == ["Committed", "TurnStarted", "TextDelta", "Committed", "TurnEnded"]

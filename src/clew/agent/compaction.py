@@ -65,7 +65,7 @@ class Budget(msgspec.Struct, frozen=True):
 
 
 class ModelSummariser:
-    """Asks the model of a session for the summary of its thread (`runtime.compacting`)."""
+    """Asks the model of a session for the summary of its thread (`runtime.upkeep.compaction`)."""
 
     def __init__(
         self,

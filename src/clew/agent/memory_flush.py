@@ -54,7 +54,7 @@ def is_writable(session: Session) -> bool:
 
 
 class MemoryFlusher:
-    """Runs silent turns with the session's model (`runtime.compacting`)."""
+    """Runs silent turns with the session's model (`runtime.upkeep.compaction`)."""
 
     def __init__(
         self,

@@ -21,6 +21,10 @@ MediaType = Annotated[
 ]
 
 
+Platform = Literal["cli", "web"]
+"""What a message may be shown as that comes over the API."""
+
+
 MAX_TEXT: Final = 1_000_000
 
 
@@ -52,7 +56,7 @@ class SendChat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     idempotency_key: Annotated[str, Meta(min_length=1, max_length=200)] | None = None
     stream: bool = False
     attended: bool = True
-    platform: Literal["cli"] | None = None
+    platform: Platform | None = None
     model: Word | None = None
 
 

@@ -20,8 +20,7 @@ from clew.api.problems import problem_of
 from clew.api.sessions import ListedSession
 from clew.core.signals import Event, TurnEnded, TurnStarted
 from clew.errors import ClewError
-from clew.runtime.bus import BACKLOG
-from clew.runtime.watching import find_newest
+from clew.runtime.watch import BACKLOG, find_newest
 
 
 class LocalLive:

@@ -10,6 +10,7 @@ from msgspec import Meta
 from clew.api.chat import Accepted
 from clew.api.fields import RowId, SessionId, Word
 from clew.api.operation import Params, row
+from clew.core.decision import read_decision
 from clew.core.delivery import Inbound
 from clew.core.turn import Turn
 
@@ -99,13 +100,13 @@ class Waited(msgspec.Struct, frozen=True):
 
 def view_queued(inbound: Inbound) -> QueuedView:
     """A message of the inbox as it is shown."""
-    text = str(inbound.payload.get("text", ""))
+    decision = read_decision(inbound)
     return QueuedView(
         inbound.id,
         inbound.session_id,
-        inbound.channel,
+        decision.platform or inbound.channel,
         inbound.person,
-        text,
+        decision.text,
         inbound.status,
         inbound.received_at,
     )

@@ -118,7 +118,6 @@ def read_hook(hook: Hook, headers: Mapping[str, str], body: bytes, *, now: int) 
         ),
         sender=Sender(hook.name, said.sender),
         text=said.text,
-        received_at=now,
         external_id=external,
         labels=Labels(conversation=hook.name),
         reply_to=_reply_to(hook, key),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from clew.api import chat
-from clew.api.chat import Accepted, SendChat, Upload
+from clew.api.chat import Accepted, Platform, SendChat, Upload
 from clew.api.frames import AcceptedFrame, EventFrame, StreamFrame
 from clew.api.sessions import Stopped, StopSession
 from clew.client.noun import Do
@@ -42,7 +42,7 @@ class Chat:
         attachments: tuple[Upload, ...] = (),
         idempotency_key: str | None = None,
         attended: bool = True,
-        platform: Literal["cli"] | None = None,
+        platform: Platform | None = None,
         model: str | None = None,
     ) -> Sending:
         """A message for a session, for where a key leads, or for a new session.

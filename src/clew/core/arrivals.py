@@ -6,10 +6,13 @@ durable before the platform gets its acknowledgement is the reception's promise.
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from clew.core.replies import ReplyTo
 from clew.core.routing import Arrival
+from clew.core.session import OWNER, Session
 from clew.core.tokens import Scope
 
 
@@ -41,22 +44,24 @@ class Attached(msgspec.Struct, frozen=True, omit_defaults=True):
 class Incoming(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A message that came in. (channel, account, `external_id`) is its identity.
 
-    `key` is for what has a key of its own (a hook, a job, a node) instead of a conversation on a
-    platform; what is said over the API names a key too. There a credential tells which `person`
-    says it, and how far they may go (`scope`). `reply_to` is where an answer goes; without one,
-    where the session spoke last. What is not `from_person` doesn't count as somebody being there;
-    where it is not `attended`, nobody answers for tools. `mention` is what the bot is called there,
-    for those that begin with its name.
+    `session` is for what is said in a session that is named, as it is: a terminal's line, a job's
+    run, a sub-agent's task. Without one, rules choose it: by where the message came from, or by its
+    `key`, for what has a key of its own (a hook, a node) instead of a conversation on a platform.
+    What is said over the API names one of the two. There a credential tells which `person` says it,
+    and how far they may go (`scope`). `reply_to` is where an answer goes; without one, where the
+    session spoke last, if rules have chosen it. What is not `from_person` doesn't count as somebody
+    being there; where it is not `attended`, nobody answers for tools. `mention` is what the bot is
+    called there, for those that begin with its name. `platform` is what the message is shown as.
     """
 
     arrival: Arrival
     sender: Sender
     text: str
-    received_at: int
     external_id: str | None = None
     attachments: tuple[Attached, ...] = ()
     labels: Labels = Labels()
     reply_to: ReplyTo | None = None
+    session: str | None = None
     key: str | None = None
     person: str | None = None
     scope: Scope | None = None
@@ -64,6 +69,22 @@ class Incoming(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     mention: str | None = None
     from_person: bool = True
     attended: bool = True
+    platform: str | None = None
+
+
+def message_for(
+    session: Session, text: str, *, channel: str, person: str = OWNER, **more: Any
+) -> Incoming:
+    """A message that is said in a session that is named; `more` are other fields of it."""
+    return Incoming(
+        arrival=Arrival(channel=channel),
+        sender=Sender(person),
+        person=person,
+        text=text,
+        session=session.id,
+        key=session.key,
+        **more,
+    )
 
 
 class Receipt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

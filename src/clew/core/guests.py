@@ -2,7 +2,7 @@
 
 Values and rules only. The owner always may, and somebody who was refused never; others by name in
 the configuration, or by a code that they are given and the owner approves. When to say what to
-whom is `runtime.pairing`'s business.
+whom is `runtime.inbound.pairing`'s business.
 """
 
 from __future__ import annotations

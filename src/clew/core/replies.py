@@ -1,7 +1,7 @@
 """Where answers go, and which of them were given already.
 
-Values and rules only. When a reply is sent, and what its receipt says, is `runtime.delivering`'s
-and the channels' business.
+Values and rules only. When a reply is sent, and what its receipt says, is the business of
+`runtime.outbound.delivery` and of the channels.
 """
 
 from __future__ import annotations

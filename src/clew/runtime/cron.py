@@ -1,8 +1,8 @@
 """Cron: jobs in a file of their own, and the runs that they begin.
 
 A run is a message like any other: it goes into the inbox under an identity made of the job and its
-due time, so that a crash between the two files never runs it twice. What was missed while nobody
-ran the jobs runs once. When a job is due is told by `core.cron`.
+due time, so that a crash between the two files never runs it twice. What was missed while no
+gateway ran runs once. When a job is due is told by `core.cron`.
 """
 
 from __future__ import annotations
@@ -10,17 +10,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import secrets
 import uuid
 from collections.abc import Awaitable, Callable
 from datetime import tzinfo
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from clew.core.arrivals import message_for
 from clew.core.cron import FIXED, ISOLATED, CronJob, check_name, next_due
-from clew.core.delivery import NewInbound
 from clew.core.jsontext import from_json, to_json
 from clew.core.replies import parse_reply_to, read_reply_to
 from clew.core.session import OWNER, NewSession, Session
@@ -28,7 +27,8 @@ from clew.errors import ClewError, Conflict, InvalidConfig, RecordNotFound
 from clew.files.durable import find_bytes, make_directory, put_bytes
 from clew.files.locks import held
 from clew.ports import Clock, Models
-from clew.runtime.runtime import Runtime, Ticket
+from clew.runtime.inbound.reception import Ticket
+from clew.runtime.runtime import Runtime
 from clew.runtime.zones import find_zone
 
 CHANNEL: Final = "cron"
@@ -41,10 +41,6 @@ AGAIN: Final = 60_000
 
 Begin = Callable[[CronJob, str], Awaitable[object]]
 """Begin a run of a job, which is known by this name from now on; durable when it returns."""
-
-
-FindKeyholder = Callable[[str], str | None]
-"""The person whose own conversation a key is, if it is anybody's."""
 
 
 class _Jobs(msgspec.Struct, frozen=True):
@@ -182,7 +178,7 @@ class CronRunner:
         except Exception as error:
             self.problems[job.name] = str(error)
             if not isinstance(error, ClewError | OSError):
-                raise  # whoever keeps this running tells of it
+                raise  # the supervisor reports it and starts this again
         else:
             self.problems.pop(job.name, None)
             self._not_before.pop(job.name, None)
@@ -196,30 +192,15 @@ def zone_of(job: CronJob, timezone: str | None) -> tzinfo:
     return find_zone(job.timezone or timezone)
 
 
-async def begin_run(
-    runtime: Runtime,
-    models: Models,
-    job: CronJob,
-    run: str,
-    *,
-    find_keyholder: FindKeyholder = lambda _key: None,
-) -> Ticket:
+async def begin_run(runtime: Runtime, models: Models, job: CronJob, run: str) -> Ticket:
     """Put a run into the inbox; the session is there then. A second call is the first one."""
-    person = find_keyholder(job.key) or OWNER
+    person = runtime.reception.find_keyholder(job.key) or OWNER
     session = await _open_session(runtime, models, job, run, person)
     to = parse_reply_to(job.deliver_to) if job.deliver_to else read_reply_to(session.last_route)
-    payload: dict[str, Any] = {"text": job.text, "from_person": False}
-    if to is not None:
-        payload["reply_to"] = msgspec.to_builtins(to)
-    new = NewInbound(
-        id=secrets.token_hex(8),
-        channel=CHANNEL,
-        external_id=run,
-        key=session.key,
-        session_id=session.id,
-        payload=payload,
+    message = message_for(
+        session, job.text, channel=CHANNEL, external_id=run, reply_to=to, from_person=False
     )
-    return await runtime.accept(new, attended=False)
+    return await runtime.accept(message)
 
 
 async def _open_session(

@@ -2,7 +2,7 @@
 
 A hook is an entry point (group `clew.hooks`, named like the event, a function of one dict, sync or
 async) or an executable, which gets the same dict as JSON on stdin. When an event happens, and what
-is done with an answer, is the caller's affair; nothing here knows sessions, the screen or the
+is done with an answer, is decided by the caller; nothing here knows sessions, the screen or the
 configuration.
 
 Only a hook that was asked can stop anything. One that was asked and can't answer (it is not there,
@@ -15,9 +15,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import os
+import shlex
+import signal
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, cast
 
 import msgspec
@@ -25,7 +30,6 @@ import msgspec
 from clew.core.text import strip_controls
 from clew.errors import HookFailed, InvalidInput
 from clew.ports import Clock
-from clew.runtime.programs import execute
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -45,6 +49,10 @@ GROUP: Final = "clew.hooks"
 TIME_LIMIT_S: Final = 10.0
 _WORDS: Final = 500
 _FIELDS: Final = ("event", "session_id", "previous_id", "reason", "cwd", "at")
+
+OUTPUT_BYTES: Final = 64 * 1024
+"""What is kept of each stream of a program; the rest is read and forgotten."""
+_GRACE_S: Final = 0.5
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -117,7 +125,7 @@ class Hooks:
             reason = await self._run(hook, payload)
         except HookFailed as error:
             return str(error)
-        # Nobody asked it; but an exit code is how a program says that it failed.
+        # It was told and not asked; but an exit code is how a program says that it failed.
         return None if reason is None else f"{hook.name} ({payload['event']}): {reason}"
 
     async def _run(self, hook: Hook, payload: dict[str, Any]) -> str | None:
@@ -141,7 +149,7 @@ class Hooks:
 
     async def _hooks(self, event: HookEvent) -> tuple[Hook, ...]:
         if self._installed is None:
-            # In a thread, for it looks at every installed package; once, whoever asks first.
+            # In a thread, for it looks at every installed package; and only once.
             self._installed = asyncio.create_task(asyncio.to_thread(_find_installed))
         installed = await asyncio.shield(self._installed)
         return (
@@ -151,7 +159,7 @@ class Hooks:
 
 
 def _clean(text: str) -> str:
-    """Somebody else's words, in one line that is safe to print."""
+    """The words of another program, in one line that is safe to print."""
     words = " ".join(strip_controls(text, keep_newlines=False).split())
     return words if len(words) <= _WORDS else words[: _WORDS - 1] + "…"
 
@@ -166,8 +174,6 @@ def _refusal(answer: object, name: str) -> str | None:
 
 
 # --- entry points -----------------------------------------------------------------------------
-
-
 def _find_installed() -> tuple[EntryPoint, ...]:
     from importlib.metadata import entry_points  # noqa: PLC0415  # many never have a hook run
 
@@ -192,7 +198,7 @@ async def _call(entry: EntryPoint, payload: dict[str, Any]) -> str | None:
 
 
 async def _in_thread(work: Callable[[], Any]) -> Any:
-    """A call that may block, in a thread that nobody waits for when the program ends.
+    """A call that may block, in a thread that does not keep the program from ending.
 
     A thread can't be stopped: one that is late goes on, and its answer is forgotten.
     """
@@ -215,7 +221,7 @@ async def _in_thread(work: Callable[[], Any]) -> Any:
             error = HookFailed(f"failed: {odd!r}")
         except SystemExit as odd:
             error = HookFailed(f"wanted to end the program: {odd!r}")
-        except BaseException as odd:  # noqa: BLE001  # told to whoever waits
+        except BaseException as odd:  # noqa: BLE001  # passed on to the caller
             error = odd
         with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
             loop.call_soon_threadsafe(settle, result, error)
@@ -225,8 +231,6 @@ async def _in_thread(work: Callable[[], Any]) -> Any:
 
 
 # --- executables ------------------------------------------------------------------------------
-
-
 def _program_hook(line: str) -> Hook:
     advice = "Mend it, or take it out of [hooks] (`clew config edit`). Nothing was changed."
     return Hook(line, partial(_execute, line), advice)
@@ -249,3 +253,116 @@ async def _execute(line: str, payload: dict[str, Any]) -> str | None:
     return _clean(str(reason or (lines[-1] if lines else ""))) or (
         f"The hook {line} ended with code {code}."
     )
+
+
+class Ended(NamedTuple):
+    """How a program ended, and the beginning of what it printed to stdout and stderr."""
+
+    code: int | None
+    said: str
+    complained: str
+
+
+async def execute(line: str, given: bytes, *, cwd: str | None) -> Ended:
+    """Run a command line to its end; killed with all it started if this is cancelled.
+
+    `HookFailed` if it can't be started. A directory that is not there is not gone to.
+    """
+    starting = asyncio.ensure_future(
+        asyncio.get_running_loop().subprocess_exec(
+            _Program,
+            *_arguments(line),
+            cwd=cwd if cwd and Path(cwd).is_dir() else None,  # noqa: ASYNC240  # one look
+            start_new_session=True,
+        )
+    )
+    try:
+        # A start that is cancelled half-way would leave the program's own children behind.
+        transport, program = await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with contextlib.suppress(OSError, ValueError):
+            await _end(*await starting)
+        raise
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise HookFailed(f"can't be started: {why}") from error
+    try:
+        program.say(given)
+        await program.exited.wait()
+        with contextlib.suppress(TimeoutError):
+            # What it left running in the background may hold the pipes for ever.
+            async with asyncio.timeout(_GRACE_S):
+                await program.silent.wait()
+        return program.ended()
+    finally:
+        await _end(transport, program)
+
+
+async def _end(transport: asyncio.SubprocessTransport, program: _Program) -> None:
+    """Kill it with all it started, if it still runs, and let go of it."""
+    if not program.exited.is_set():
+        _kill(transport)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_GRACE_S):
+                await program.exited.wait()
+    transport.close()
+
+
+def _arguments(line: str) -> list[str]:
+    """A command line in words; the path of a file is one word, blanks or not."""
+    with contextlib.suppress(OSError, RuntimeError, ValueError):
+        whole = Path(line).expanduser()
+        if whole.is_file():
+            return [str(whole)]
+    try:
+        words = shlex.split(line)
+        return [str(Path(words[0]).expanduser()) if "~" in words[0] else words[0], *words[1:]]
+    except (ValueError, IndexError, RuntimeError) as error:
+        raise HookFailed(f"is no command line: {error}") from error
+
+
+def _kill(transport: asyncio.SubprocessTransport) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        if sys.platform == "win32":  # pragma: no cover  # written for, not tested here
+            transport.kill()
+        else:
+            os.killpg(transport.get_pid(), signal.SIGKILL)
+
+
+class _Program(asyncio.SubprocessProtocol):
+    """A program while it runs: its end, and the beginning of what it prints."""
+
+    def __init__(self) -> None:
+        self.exited = asyncio.Event()
+        self.silent = asyncio.Event()
+        self._printed = {1: bytearray(), 2: bytearray()}
+        self._open = {1, 2}
+        self._transport: asyncio.SubprocessTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.SubprocessTransport", transport)
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        room = OUTPUT_BYTES - len(self._printed[fd])
+        self._printed[fd] += data[:room]
+
+    def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:  # noqa: ARG002  # asyncio's signature
+        self._open.discard(fd)
+        if not self._open:
+            self.silent.set()
+
+    def process_exited(self) -> None:
+        self.exited.set()
+
+    def say(self, data: bytes) -> None:
+        """Give it all of its stdin; it need not read it."""
+        assert self._transport is not None  # noqa: S101  # asyncio makes the connection first
+        stdin = cast("asyncio.WriteTransport", self._transport.get_pipe_transport(0))
+        stdin.write(data + b"\n")
+        stdin.close()
+
+    def ended(self) -> Ended:
+        """What is known of it by now."""
+        assert self._transport is not None  # noqa: S101  # asyncio makes the connection first
+        printed = (bytes(each).decode("utf-8", "replace") for each in self._printed.values())
+        return Ended(self._transport.get_returncode(), *printed)

@@ -1,26 +1,24 @@
 """The façade of the runtime: one door in (`accept`), one door out (`watch`).
 
 Every surface, whatever it looks like, gives its messages to `accept` and reads from `watch`. Rules
-live behind these doors. Which session a surface sits at is the `seat`'s business.
+live behind these doors. Which session belongs to a directory is decided in `runtime.seat`.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
 from clew.clock import host_clock
+from clew.core.arrivals import Incoming
 from clew.core.changes import Change
 from clew.core.compaction import Compacted
-from clew.core.delivery import Inbound, NewInbound
-from clew.core.message import Draft
+from clew.core.delivery import Inbound
 from clew.core.notes import Compaction
 from clew.core.queue_modes import QueueMode
-from clew.core.replies import ReplyTo
 from clew.core.sending import SendRules
 from clew.core.signals import Event, NotAnswered
 from clew.core.turn import (
@@ -31,44 +29,34 @@ from clew.core.turn import (
     Decision,
     Turn,
 )
+from clew.errors import InvalidInput
 from clew.ports import Agent, Clock, Store
-from clew.runtime.bus import Bus
-from clew.runtime.compacting import CompactingRules, Compactor, Flusher, Summariser
-from clew.runtime.holding import hold
 from clew.runtime.hooks import Hooks
-from clew.runtime.intake import Intake, draft_of, reply_to_of
-from clew.runtime.lane import Abandon, Lane, LaneSettings
-from clew.runtime.lanes import Lanes
-from clew.runtime.questions import Questions
-from clew.runtime.queueing import Work
-from clew.runtime.replying import Replies
-from clew.runtime.spawning import Spawner
-from clew.runtime.spending import Tab
-from clew.runtime.stopping import stop_elsewhere, take_back_elsewhere
-from clew.runtime.turn import Asker, Surroundings
-from clew.runtime.upkeep import Upkeep
-from clew.runtime.watching import follow
-
-
-class Ticket(msgspec.Struct, frozen=True):
-    """What became of an accepted message: the inbox row, and its turn when that has ended.
-
-    `turn` is cancelled if the message was taken back before its turn began.
-    """
-
-    inbound: Inbound | None
-    is_new: bool
-    turn: asyncio.Future[Turn]
+from clew.runtime.inbound.inbox import Inbox
+from clew.runtime.inbound.reception import Handling, Reception, Ticket
+from clew.runtime.lane.lane import Abandon, Lane
+from clew.runtime.lane.lanes import Lanes, stop_elsewhere, take_back_elsewhere
+from clew.runtime.lane.lease import hold
+from clew.runtime.lane.parts import RuntimeParts
+from clew.runtime.lane.questions import Questions
+from clew.runtime.lane.queue import Attempt, work_of
+from clew.runtime.lane.subagents import Spawner
+from clew.runtime.lane.turn import Asker
+from clew.runtime.outbound.replies import Replies
+from clew.runtime.upkeep.after_turn import Upkeep
+from clew.runtime.upkeep.compaction import CompactingRules, Compactor, Flusher, Summariser
+from clew.runtime.upkeep.usage import Tab
+from clew.runtime.watch import Bus, follow
 
 
 class Heir(Protocol):
-    """Who goes on with what dead processes left (`runtime.resumption`)."""
+    """What goes on with what dead processes left (`recovery.takeover`)."""
 
     async def adopt(self, inbound: Inbound) -> bool:
-        """Put a message that nobody alive has into its lane; False if somebody was quicker."""
+        """Put a message that no living process has into its lane; False if one was quicker."""
         ...
 
-    async def find_attempt(self, turn: Turn) -> Work | None:
+    async def find_attempt(self, turn: Turn) -> Attempt | None:
         """What goes on with the newest turn of a session, which was cut off; None to leave it."""
         ...
 
@@ -98,17 +86,25 @@ class Runtime:
         self.bus = Bus()
         self.replies = Replies(store, clock, sending or SendRules())
         self.heir: Heir | None = None
-        """Who goes on with what dead processes left; only in a gateway is there somebody."""
+        """What goes on with what dead processes left; only a gateway has one."""
         tab = Tab(store)
         compactor = (
             None
             if summariser is None
             else Compactor(store, self.bus, summariser, flusher=flusher, rules=compacting, tab=tab)
         )
-        self._intake = Intake(store)
-        self._questions = Questions(store, clock)
+        inbox = Inbox(store)
+        self.questions = Questions(store, clock)
         self._spawner = Spawner(store, clock, self)
-        self._lanes = Lanes(self._intake, self._make_lane)
+        self._lanes = Lanes(inbox, self._make_lane)
+        self.reception = Reception(
+            store,
+            inbox,
+            self._lanes,
+            replies=self.replies,
+            questions=self.questions,
+            clock=clock,
+        )
         self._upkeep = Upkeep(
             store,
             agent,
@@ -119,133 +115,83 @@ class Runtime:
             tab=tab,
             compactor=compactor,
         )
-        self._settings = LaneSettings(
+        self._parts = RuntimeParts(
+            store=store,
             agent=agent,
-            around=Surroundings(
-                store=store,
-                bus=self.bus,
-                clock=clock,
-                questions=self._questions,
-                replies=self.replies,
-                remember=remember_rule,
-                spawn=self._spawner.spawn,
-            ),
-            lease_ms=lease_ms,
-            renew_ms=renew_ms,
-            on_start=self._upkeep.turn_started,
-            on_end=self._upkeep.turn_ended,
-            prepare=self._upkeep.prepare,
-            rescue=self._upkeep.rescue,
+            bus=self.bus,
+            clock=clock,
+            questions=self.questions,
+            replies=self.replies,
+            around_turns=self._upkeep,
             adopt=self._adopt_left,
             find_cut_off=self._find_cut_off,
+            remember=remember_rule,
+            spawn=self._spawner.spawn,
+            lease_ms=lease_ms,
+            renew_ms=renew_ms,
         )
 
     def _make_lane(self, session_id: str, abandon: Abandon) -> Lane:
-        return Lane(session_id, self._settings, abandon)
+        return Lane(session_id, self._parts, abandon)
 
     # --- in -----------------------------------------------------------------------------------
 
     async def accept(
         self,
-        new: NewInbound,
+        message: Incoming,
         *,
-        attended: bool = True,
+        queue: QueueMode | None = None,
         model: str | None = None,
         asker: Asker | None = None,
-        queue: QueueMode = "followup",
     ) -> Ticket:
-        """Keep a message, then run its turn when the session is free. Returns once it is durable.
+        """Decide about a message, keep it with the decision, and carry that out.
 
-        `attended`: somebody is there to answer approvals. `model` is used in place of the
-        session's own. `queue` is what becomes of it if a turn runs: it may go into that one, or
-        share the next, and then has that turn. A second delivery of a message has none.
+        Returns once it is durable; its turn runs when the session is free. `queue` is what becomes
+        of it if a turn runs, in place of the session's mode: it may go into that one, or share the
+        next, and then has that turn. `model` is used in place of the session's own, `asker` asks
+        its questions. A second delivery has no turn; a stranger's message is not even kept.
         """
-        inbound, is_new = await self.keep(new)
-        if not is_new:
-            nothing: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
-            nothing.cancel()
-            return Ticket(inbound, False, nothing)
-        return self._run(inbound, attended=attended, model=model, asker=asker, queue=queue)
+        return await self.reception.accept(message, queue=queue, model=model, asker=asker)
 
-    async def keep(self, new: NewInbound) -> tuple[Inbound, bool]:
-        """Keep a message as this process's; False for a second delivery. `start` runs it."""
-        self._lanes.refuse_if_closing()
-        return await self._intake.accept(new)
-
-    def start(
-        self,
-        inbound: Inbound,
-        *,
-        attended: bool = True,
-        queue: QueueMode = "followup",
-        settle_s: float = 0.0,
-    ) -> Ticket:
-        """Run a message that this process has kept. `settle_s`: see `Work`."""
-        self._lanes.refuse_if_closing()
-        return self._run(inbound, attended=attended, queue=queue, settle_s=settle_s)
-
-    async def let_go(self, inbound: Inbound, *, drop: bool = False) -> None:
-        """Leave a message that was kept to whoever comes; or to nobody, for it needs no turn."""
-        if drop:
-            await self._intake.drop((inbound,))
-        else:
-            await self._intake.put_back((inbound,))
-
-    async def adopt(
+    async def take_up(
         self, inbound: Inbound, *, attended: bool = True, model: str | None = None
     ) -> Ticket:
-        """Run a message that a dead process left in the inbox."""
-        self._lanes.refuse_if_closing()
-        return self._run(await self._intake.adopt(inbound), attended=attended, model=model)
+        """Carry out a message that waits in the inbox for its person's word.
 
-    def _run(self, inbound: Inbound, **how: Any) -> Ticket:
-        drafts, person = (draft_of(inbound),), inbound.person
-        how["reply_to"] = reply_to_of(inbound)
-        session_id = inbound.session_id or ""  # the intake has seen to it that there is one
-        return self._put(session_id, inbound=inbound, drafts=drafts, person=person, **how)
-
-    def go_on(
-        self,
-        session_id: str,
-        *,
-        person: str,
-        drafts: tuple[Draft, ...] = (),
-        undo: tuple[str, ...] = (),
-        attended: bool = True,
-        model: str | None = None,
-        reply_to: ReplyTo | None = None,
-    ) -> Ticket:
-        """Another attempt at what the thread ends with; or, with drafts, in place of turns."""
+        `InvalidInput` if a living process has it, it is answered, or an earlier one waits.
+        """
         self._lanes.refuse_if_closing()
-        if reply_to is not None:
-            reply_to = msgspec.structs.replace(reply_to, is_retry=True)
-        return self._put(
-            session_id,
-            drafts=drafts,
-            undo=undo,
-            person=person,
-            attended=attended,
-            model=model,
-            reply_to=reply_to,
+        handling = Handling(
+            queue="followup", model=model, attended=attended, is_placed=False, is_recovered=True
         )
+        ticket = await self.reception.take_up(inbound, handling, in_order=True)
+        if ticket is None:
+            raise InvalidInput("That message is not the next one that waits. Nothing was done.")
+        return ticket
 
-    def put(self, session_id: str, work: Work) -> None:
-        """Another attempt that was made ready before (`Heir`)."""
+    def retry(self, session_id: str, attempt: Attempt) -> Ticket:
+        """Another attempt at a turn of the session, when that is free. It is no message."""
         self._lanes.refuse_if_closing()
+        if attempt.reply_to is not None and attempt.after is None:
+            # Its answer may have been delivered a moment ago; one that was cut off has said none.
+            reply_to = msgspec.structs.replace(attempt.reply_to, is_retry=True)
+            attempt = msgspec.structs.replace(attempt, reply_to=reply_to)
+        work = work_of(attempt)
         self._lanes.get(session_id).put(work)
+        return Ticket(None, True, work.done)
+
+    @property
+    def takes_up(self) -> bool:
+        """Whether this process goes on with what dead ones left: it is a gateway."""
+        return self.heir is not None
 
     async def _adopt_left(self, inbound: Inbound) -> bool | None:
         return (
             None if self.heir is None or self._lanes.is_closing else await self.heir.adopt(inbound)
         )
 
-    async def _find_cut_off(self, turn: Turn) -> Work | None:
+    async def _find_cut_off(self, turn: Turn) -> Attempt | None:
         return None if self.heir is None else await self.heir.find_attempt(turn)
-
-    def _put(self, session_id: str, *, inbound: Inbound | None = None, **work: Any) -> Ticket:
-        done: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
-        self._lanes.get(session_id).put(Work(done=done, inbound=inbound, **work))
-        return Ticket(inbound, True, done)
 
     # --- out ----------------------------------------------------------------------------------
 
@@ -312,7 +258,7 @@ class Runtime:
     ) -> tuple[Inbound, ...]:
         """Take queued messages of this process, or those with these ids, out of lane and inbox.
 
-        `anywhere`: and what others have, or nobody.
+        `anywhere`: and those that other processes have, or none has.
         """
         taken = await self._lanes.take_back(session_id, only)
         if anywhere:
@@ -326,7 +272,7 @@ class Runtime:
         await self._lanes.put_back(session_id)
 
     async def hold_back(self, session_id: str) -> None:
-        """Begin nothing in the session until `let_go_on`; what waits is anybody's meanwhile."""
+        """Begin nothing in the session until `let_go_on`; other processes may take what waits."""
         await self._lanes.hold_back(session_id)
 
     def let_go_on(self, session_id: str, *, without_queue: bool = False) -> None:
@@ -358,13 +304,10 @@ class Runtime:
         self, approval_id: str, decision: Decision, *, by: str, scope: ApprovalScope = "once"
     ) -> Approval:
         """Answer an approval; the first answer stays."""
-        return await self._questions.decide(approval_id, decision, by=by, scope=scope)
-
-    def is_asking(self, approval_id: str) -> bool:
-        """Whether a turn of this process waits for the answer to an approval."""
-        return self._questions.is_asking(approval_id)
+        return await self.questions.decide(approval_id, decision, by=by, scope=scope)
 
     async def close(self) -> None:
         """Abort what runs, put back what has not begun, and finish what is being written."""
+        await self.reception.close()
         await self._lanes.close()
         await self._upkeep.close()

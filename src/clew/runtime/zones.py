@@ -15,7 +15,7 @@ class HostZone(tzinfo):
         """The offset at a wall time; at one that does not exist, that of before."""
         return None if dt is None else dt.replace(tzinfo=None).astimezone().utcoffset()
 
-    def dst(self, dt: datetime | None) -> timedelta | None:  # noqa: ARG002  # nobody asks
+    def dst(self, dt: datetime | None) -> timedelta | None:  # noqa: ARG002  # not known
         """Not known apart from the offset."""
         return None
 

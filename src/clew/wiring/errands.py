@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from clew.api.status import ChannelView, ErrandView
     from clew.ports import Channel
     from clew.runtime.cron import CronRunner
-    from clew.runtime.supervising import Keeper, Supervisor, Tell
+    from clew.runtime.supervisor import Keeper, Supervisor, Tell
 
 SHOWN: Final[dict[str, Literal["up", "down", "off"]]] = {
     "listening": "up",
@@ -75,9 +75,9 @@ async def run_errands(
     the others: it is started again.
     """
     from clew.runtime.cron import CronRunner, begin_run  # noqa: PLC0415  # only who serves pays
-    from clew.runtime.delivering import Deliverer  # noqa: PLC0415  # likewise
-    from clew.runtime.resumption import keep_up, take_up  # noqa: PLC0415  # likewise
-    from clew.runtime.supervising import Keeper, Supervisor  # noqa: PLC0415  # likewise
+    from clew.runtime.outbound.delivery import Deliverer  # noqa: PLC0415  # likewise
+    from clew.runtime.recovery.takeover import keep_up, take_up  # noqa: PLC0415  # likewise
+    from clew.runtime.supervisor import Keeper, Supervisor  # noqa: PLC0415  # likewise
 
     runtime, reception = house.runtime, house.reception
     keep = partial(Keeper, clock=runtime.clock, tell=tell)
@@ -86,7 +86,7 @@ async def run_errands(
     )
     jobs = CronRunner(
         house.jobs,
-        partial(begin_run, runtime, house.models, find_keyholder=reception.find_keyholder),
+        partial(begin_run, runtime, house.models),
         clock=runtime.clock,
         timezone=house.timezone,
     )
@@ -98,11 +98,11 @@ async def run_errands(
         keep("channels", supervisor.run, trouble="Channels are not listened to", may_end=True),
         keep(
             "others",
-            partial(keep_up, runtime, reception),
+            partial(keep_up, runtime),
             trouble="What another gateway leaves is not taken up",
         ),
     )
-    await take_up(runtime, reception)
+    await take_up(runtime)
     delivering, *listening = (asyncio.create_task(each.run(), name=each.now.name) for each in kept)
     errands = house.errands = Errands(supervisor, jobs, kept, frozenset(listening))
     try:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from clew.client.client import Client
     from clew.gateway.auth import Gate, Setup
     from clew.ports import Channel, Clock
-    from clew.runtime.supervising import Tell
+    from clew.runtime.supervisor import Tell
 
 
 @asynccontextmanager

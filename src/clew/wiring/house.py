@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from clew.core.session import Session
     from clew.ports import Agent, Clock, Context, Memory, Personalities, Store
     from clew.runtime.cron import CronFile
+    from clew.runtime.inbound.reception import Reception
     from clew.runtime.place.attachment import Attachments
-    from clew.runtime.reception import Reception
     from clew.runtime.runtime import Runtime
     from clew.transfer.message_html import Typesetter
     from clew.wiring.errands import Errands
@@ -94,8 +94,6 @@ class House:
         built = self.__dict__
         if self.attachments is not None:
             self.attachments.close()
-        if "reception" in built:
-            await self.reception.close()
         if "runtime" in built:
             await self.runtime.close()
         if "tools" in built:
@@ -184,9 +182,9 @@ class House:
         """The runtime, over the agent."""
         from clew.agent.compaction import ModelSummariser  # noqa: PLC0415  # see above
         from clew.agent.memory_flush import MemoryFlusher  # noqa: PLC0415  # see above
-        from clew.runtime.compacting import CompactingRules  # noqa: PLC0415  # see above
         from clew.runtime.hooks import Hooks  # noqa: PLC0415  # see above
         from clew.runtime.runtime import Runtime  # noqa: PLC0415  # see above
+        from clew.runtime.upkeep.compaction import CompactingRules  # noqa: PLC0415  # see above
 
         config = self.config
         return Runtime(
@@ -236,11 +234,11 @@ class House:
 
     @cached_property
     def reception(self) -> Reception:
-        """Where messages of channels, and those under a key, come in."""
-        from clew.runtime.ordering import Orders  # noqa: PLC0415  # see above
-        from clew.runtime.reception import SETTLE_S, Reception  # noqa: PLC0415  # see above
+        """Where messages of channels, and those under a key, come in: opened with the rules."""
+        from clew.runtime.inbound.commands import ChannelCommands  # noqa: PLC0415  # see above
+        from clew.runtime.inbound.reception import SETTLE_S  # noqa: PLC0415  # see above
 
-        orders = Orders(
+        commands = ChannelCommands(
             runtime=self.runtime,
             models=self.models,
             personalities=self.personalities,
@@ -250,7 +248,9 @@ class House:
             zone=self.zone,
         )
         pause = SETTLE_S if self._settle_s is None else self._settle_s
-        return Reception(self.runtime, self.rules, orders, settle_s=pause)
+        reception = self.runtime.reception
+        reception.open(self.rules, commands, settle_s=pause)
+        return reception
 
     @cached_property
     def jobs(self) -> CronFile:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
+from clew.api.chat import Accepted
 from clew.api.frames import DoneFrame, EventFrame, event_frame
 from clew.api.handlers.parts import Parts
+from clew.core.decision import read_decision
 from clew.core.delivery import Inbound
 from clew.core.signals import (
     ApprovalAsked,
@@ -27,7 +29,8 @@ from clew.core.signals import (
 )
 from clew.core.turn import Turn
 from clew.errors import Conflict, RecordNotFound
-from clew.runtime.watching import list_answers
+from clew.runtime.inbound.reception import Ticket, ticket_of
+from clew.runtime.watch import list_answers
 
 LOOK: Final = 1.0
 """Seconds without an event, after which one looks for oneself."""
@@ -37,26 +40,20 @@ TAIL: Final = 1_000
 """Newest messages among which those of a turn are looked for."""
 
 
-class Sent(NamedTuple):
-    """A message's row in the inbox, and the last number of its session before it.
-
-    `turn` is for one that this call has put in its lane.
-    """
-
-    row: Inbound
-    is_new: bool
-    head: int | None = None
-    turn: asyncio.Future[Turn] | None = None
+def describe_accepted(sent: Ticket) -> Accepted:
+    """What the caller is told about a message that was kept."""
+    row = sent.row
+    return Accepted(row.session_id or "", row.id, sent.is_new, row.turn_id)
 
 
 async def answer(
-    parts: Parts, sent: Sent, events: AsyncIterator[Event]
+    parts: Parts, sent: Ticket, events: AsyncIterator[Event]
 ) -> AsyncGenerator[EventFrame | DoneFrame]:
     """The events of the turn that answers it, and its end. `events` are all of the session's."""
     watch = _Watch(parts, sent)
     for text in await _list_told(parts, sent.row):
         yield watch.frame(Notice(text))
-    if "command" in sent.row.payload:
+    if read_decision(sent.row).command is not None:
         yield DoneFrame(sent.row.id)
         return
     if not sent.is_new:
@@ -67,7 +64,7 @@ async def answer(
             yield watch.frame(over)
             yield DoneFrame(sent.row.id, over.turn.id)
             return
-    async with contextlib.aclosing(_with_pauses(events, sent.turn)) as steps:
+    async with contextlib.aclosing(_with_pauses(events, _own_turn(sent))) as steps:
         async for event in steps:
             ended = await watch.look() if event is None else None
             if event is not None and await watch.is_about(event):
@@ -85,9 +82,10 @@ async def answer(
 
 async def _list_told(parts: Parts, row: Inbound) -> list[str]:
     """What was said without a turn: that a reset came before it, or what a command answers."""
-    if parts.reception is None or row.payload.keys().isdisjoint(("command", "opens")):
+    decision = read_decision(row)
+    if decision.command is None and decision.opens is None:
         return []
-    await parts.reception.answered(row)
+    await parts.runtime.reception.answered(row)
     told = []
     for what in ("notice", "reply"):
         with contextlib.suppress(RecordNotFound):
@@ -97,13 +95,13 @@ async def _list_told(parts: Parts, row: Inbound) -> list[str]:
 
 async def find_turn(parts: Parts, row: Inbound) -> Turn | None:
     """The turn that answers a message, running or over; None if none does yet, or ever."""
-    return await _Watch(parts, Sent(row, is_new=False)).find_turn()
+    return await _Watch(parts, ticket_of(row)).find_turn()
 
 
 class _Watch:
     """What is known of the turn that answers one message."""
 
-    def __init__(self, parts: Parts, sent: Sent) -> None:
+    def __init__(self, parts: Parts, sent: Ticket) -> None:
         self._store = parts.store
         self._runtime = parts.runtime
         self._sent = sent
@@ -174,7 +172,7 @@ class _Watch:
             return None
         if turn is not None:
             return TurnEnded(turn, await list_answers(self._store, turn.id))
-        done = self._sent.turn
+        done = _own_turn(self._sent)
         if done is not None and done.done():
             error = None if done.cancelled() else done.exception()
             raise error or Conflict(
@@ -207,6 +205,11 @@ class _Watch:
             self._turn_id = row.turn_id
             if row.status == "dropped":
                 raise Conflict("The message was taken back before its turn began.")
+
+
+def _own_turn(sent: Ticket) -> asyncio.Future[Turn] | None:
+    """The turn of a message that this call has put in its lane."""
+    return sent.turn if sent.is_new else None
 
 
 def _is_cut_off(turn: Turn) -> bool:

@@ -8,6 +8,7 @@ import msgspec
 
 from clew.api.chat import Accepted
 from clew.api.cron import ADD, LIST, REMOVE, RUN, AddJob, JobList, OneJob
+from clew.api.handlers.answers import describe_accepted
 from clew.api.handlers.parts import Caller, Parts, handles
 from clew.api.operation import NoParams
 from clew.core.cron import FIXED, ISOLATED, CronJob, check_name, check_schedule, next_due
@@ -48,13 +49,11 @@ async def run_job(parts: Parts, params: OneJob, caller: Caller) -> Accepted:
     file = _open(parts, caller)
     job = await asyncio.to_thread(file.get_job, params.name)
     now = parts.clock()
-    finds = {} if parts.reception is None else {"find_keyholder": parts.reception.find_keyholder}
-    ticket = await begin_run(parts.runtime, parts.models, job, f"{job.name}@now-{now}", **finds)
-    if ticket.inbound is None:
-        raise TypeError("a run has a row in the inbox")
+    if parts.reception is None:
+        raise InvalidInput("Jobs can't be run here.")
+    ticket = await begin_run(parts.runtime, parts.models, job, f"{job.name}@now-{now}")
     await asyncio.to_thread(file.note_run, job, ran_at=now)
-    row = ticket.inbound
-    return Accepted(row.session_id or "", row.id, ticket.is_new, row.turn_id)
+    return describe_accepted(ticket)
 
 
 def make_job(params: AddJob, now: int, timezone: str | None) -> CronJob:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from clew.api.handlers.parts import Caller, Parts, _may_see, get_visible, handles
 from clew.api.outbox import LIST, RETRY, ListOutbox, OutboxList, RetryOutbound
 from clew.core.delivery import Outbound
-from clew.errors import Conflict, RecordNotFound
-
-MOST: Final = 1_000
+from clew.errors import Conflict
 
 
 @handles(LIST)
@@ -28,15 +24,8 @@ async def list_outbox(parts: Parts, params: ListOutbox, caller: Caller) -> Outbo
 async def retry_outbound(parts: Parts, params: RetryOutbound, caller: Caller) -> Outbound:
     """Send again what did not arrive, or may not have. What has arrived is not sent twice."""
     caller.need_owner("send replies again")
-    row = await _find_outbound(parts, params.id)
+    row = await parts.store.get_outbound(params.id)
     if row.status not in ("failed", "uncertain"):
         raise Conflict(f"That reply is {row.status}: only failed and uncertain ones are repeated.")
     now = parts.clock()
     return await parts.store.settle_outbound(row.id, "pending", due_at=now)
-
-
-async def _find_outbound(parts: Parts, outbound_id: str) -> Outbound:
-    for row in await parts.store.list_outbound(limit=MOST):
-        if row.id == outbound_id:
-            return row
-    raise RecordNotFound("delivery", outbound_id)

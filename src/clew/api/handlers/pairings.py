@@ -6,7 +6,7 @@ from clew.api.handlers.parts import Caller, Parts, handles
 from clew.api.operation import NoParams
 from clew.api.pairings import DECIDE, LIST, DecidePairing, PairingList
 from clew.core.guests import Pairing
-from clew.runtime.pairing import approve_pairing, refuse_pairing
+from clew.runtime.inbound.pairing import approve_pairing, refuse_pairing
 
 
 @handles(LIST)

@@ -23,7 +23,7 @@ from clew.core.message import Message
 from clew.core.overview import SessionState
 from clew.core.session import OWNER, Session, may_see
 from clew.core.tokens import Scope, covers
-from clew.errors import ClewError, Forbidden, SessionNotFound
+from clew.errors import ClewError, Forbidden, ModelNotFound, SessionNotFound
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from clew.core.retention import Retention
     from clew.ports import Clock, Context, Memory, Models, Personalities, Store
     from clew.runtime.cron import CronFile
+    from clew.runtime.inbound.reception import Reception
     from clew.runtime.place.attachment import Attachments
-    from clew.runtime.reception import Reception
     from clew.runtime.runtime import Runtime
 
 Format: TypeAlias = Literal["md", "html", "jsonl"]
@@ -205,6 +205,15 @@ async def view_all(parts: Parts, sessions: Sequence[Session]) -> tuple[SessionVi
         for each in sessions
         if each.id in short_ids and each.id in states
     )
+
+
+def find_replacement(parts: Parts, session: Session, wanted: str | None = None) -> str | None:
+    """What answers in the place of a model that is no longer configured."""
+    try:
+        parts.models.get_model(session.model)
+    except ModelNotFound:
+        return parts.models.get_model(wanted).name
+    return None
 
 
 async def view(parts: Parts, session: Session) -> SessionView:

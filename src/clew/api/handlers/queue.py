@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Collection
 
 from clew.api.chat import Accepted
-from clew.api.handlers.parts import Caller, Parts, get_visible, handles
+from clew.api.handlers.parts import Caller, Parts, find_replacement, get_visible, handles
 from clew.api.queue import (
     DROP,
     GET,
@@ -53,8 +53,9 @@ async def wait_for_answer(parts: Parts, params: WaitForAnswer, caller: Caller) -
     """What came of a message, when its turn is over or the time is."""
     # Loaded when it is called: lists of sessions need nothing of it.
     from clew.api.frames import EventFrame  # noqa: PLC0415
-    from clew.api.handlers.answers import Sent, answer  # noqa: PLC0415
+    from clew.api.handlers.answers import answer  # noqa: PLC0415
     from clew.core.signals import Committed, TurnEnded  # noqa: PLC0415
+    from clew.runtime.inbound.reception import ticket_of  # noqa: PLC0415
 
     row = await parts.store.get_inbound(params.id)
     if row.session_id is None or not may_see(caller.person, row.person):
@@ -62,7 +63,7 @@ async def wait_for_answer(parts: Parts, params: WaitForAnswer, caller: Caller) -
     session = await get_visible(parts, row.session_id, caller)
     turn, said = None, None
     with parts.runtime.watch(session.id, session.head) as events, contextlib.suppress(TimeoutError):
-        frames = answer(parts, Sent(row, is_new=False), events)
+        frames = answer(parts, ticket_of(row), events)
         async with asyncio.timeout(params.seconds), contextlib.aclosing(frames):
             async for frame in frames:
                 match frame:
@@ -94,11 +95,15 @@ async def get_queued(parts: Parts, params: GetQueued, caller: Caller) -> Outcome
 
 @handles(RUN)
 async def run_queued(parts: Parts, params: RunQueued, caller: Caller) -> Accepted:
-    """Run a message that a dead process left; a turn runs without asking anybody again."""
-    caller.need_owner("run a message that waits")
+    """Run a message that waits for its person's word: its process has died."""
+    from clew.api.handlers.answers import describe_accepted  # noqa: PLC0415  # it loads the runtime
+
+    caller.need_owner("run messages that wait")
     row = await _get_row(parts, params.id, caller)
-    ticket = await parts.runtime.adopt(row, attended=params.attended, model=params.model)
-    return Accepted(row.session_id or "", row.id, ticket.is_new)
+    session = await get_visible(parts, row.session_id or "", caller)
+    model = find_replacement(parts, session, params.model)
+    ticket = await parts.runtime.take_up(row, attended=params.attended, model=model)
+    return describe_accepted(ticket)
 
 
 async def _get_row(parts: Parts, inbound_id: str, caller: Caller) -> Inbound:

@@ -228,7 +228,7 @@ async def _list_newest(
 @handles(MESSAGES)
 async def get_messages(parts: Parts, params: GetMessages, caller: Caller) -> MessagePage:
     """A page of a session's messages."""
-    from clew.runtime.unfinished import list_unfinished  # noqa: PLC0415  # see above
+    from clew.runtime.recovery.recovery import list_unfinished  # noqa: PLC0415  # see above
 
     session = await get_visible(parts, params.id, caller)
     messages = await parts.store.get_messages(
@@ -335,7 +335,7 @@ async def prune_sessions(parts: Parts, params: PruneSessions, caller: Caller) ->
 @handles(LINK)
 async def link_key(parts: Parts, params: LinkKey, caller: Caller) -> Linked:
     """Where a key leads from now on; with no session it leads nowhere."""
-    from clew.runtime.linking import link  # noqa: PLC0415  # see above
+    from clew.runtime.inbound.links import link  # noqa: PLC0415  # see above
 
     caller.need_owner("let a key lead to another session")
     key = complete_key(check_key(params.key))

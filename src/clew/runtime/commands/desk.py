@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-import secrets
 from datetime import tzinfo
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
+from clew.core.arrivals import Incoming, Sender
 from clew.core.commands import Issuer
-from clew.core.delivery import Inbound, NewInbound
+from clew.core.delivery import Inbound
+from clew.core.message import Draft
 from clew.core.models import ModelInfo
 from clew.core.personality import Personality
 from clew.core.queue_modes import QueueMode, read_mode
 from clew.core.replies import ReplyTo
+from clew.core.routing import Arrival
 from clew.core.session import MAX_TITLE, Session, SessionEdit
 from clew.errors import InvalidInput, PersonalityNotFound
 from clew.ports import Context, Memory, Models, Personalities, Store
-from clew.runtime.noting import note
+from clew.runtime.inbound.reception import Ticket
+from clew.runtime.lane.queue import Attempt
+from clew.runtime.metadata import note
 from clew.runtime.place.begin import Surface, begin
 from clew.runtime.place.switch import Switch, Switched, branching, switch
-from clew.runtime.runtime import Runtime, Ticket
+from clew.runtime.runtime import Runtime
 
 KEPT = ("model", "provider", "personality", "thinking", "service_tier")
 """What a new session takes over from the one that a person comes from."""
@@ -149,36 +153,34 @@ class Desk(msgspec.Struct, kw_only=True):
         self.check_may_change()
         if self.current is None:
             self.current = await begin(self.at, self.wanted, previous_id=self.previous_id)
-        return await self.runtime.accept(
-            NewInbound(
-                id=secrets.token_hex(8),
-                channel=self.at.platform,
-                key=self.at.key,
-                session_id=self.current.id,
-                person=self.person,
-                payload={"text": text},
-            ),
+        message = Incoming(
+            arrival=Arrival(channel=self.at.platform),
+            sender=Sender(self.person),
+            text=text,
+            session=self.current.id,
+            key=self.at.key,
+            person=self.person,
             attended=self.attended,
-            model=self.model_name,
-            queue=self.queue_mode,
         )
+        return await self.runtime.accept(message, queue=self.queue_mode, model=self.model_name)
 
     async def adopt(self, inbound: Inbound) -> Ticket:
         """Run a message that a dead process left, in this session."""
         self.check_may_change()
-        return await self.runtime.adopt(inbound, attended=self.attended, model=self.model_name)
+        return await self.runtime.take_up(inbound, attended=self.attended, model=self.model_name)
 
-    def go_on(self, **how: Any) -> Ticket:
-        """Another attempt at what the thread ends with; see `Runtime.go_on`."""
+    def retry(self, *, drafts: tuple[Draft, ...] = (), undo: tuple[str, ...] = ()) -> Ticket:
+        """Another attempt at what the thread ends with; see `Attempt`."""
         self.check_may_change()
-        return self.runtime.go_on(
-            self.session.id,
+        attempt = Attempt(
             person=self.person,
+            drafts=drafts,
+            undo=undo,
             attended=self.attended,
             model=self.model_name,
             reply_to=self.reply_to,
-            **how,
         )
+        return self.runtime.retry(self.session.id, attempt)
 
     # --- to another session ---------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from clew.core.session import SessionEdit, SessionFilter
 from clew.core.text import strip_controls
 from clew.errors import InvalidInput
 from clew.runtime.commands.desk import Desk, Reply
-from clew.runtime.linking import offer_link, redeem_link
+from clew.runtime.inbound.links import offer_link, redeem_link
 from clew.runtime.place.resume import get_resumed, look_up
 
 HITS = 10

@@ -9,7 +9,7 @@ from clew.core.session import Session
 from clew.core.turn import HEARTBEAT_MS, Attachment
 from clew.errors import ClewError
 from clew.ports import Store
-from clew.runtime.commits import unbroken
+from clew.runtime.cancellation import unbroken
 
 
 class Attachments:

@@ -19,11 +19,11 @@ from clew.core.placing import RETURNED
 from clew.core.session import Session, SessionEdit
 from clew.core.turn import Attachment
 from clew.errors import ClewError, ModelNotFound, SwitchRefused
-from clew.runtime.commits import unbroken
-from clew.runtime.noting import note
+from clew.runtime.cancellation import unbroken
+from clew.runtime.metadata import note
 from clew.runtime.place.begin import Surface
 from clew.runtime.place.directories import fork_here
-from clew.runtime.recovery import Recovered, recover
+from clew.runtime.recovery.recovery import Recovered, recover
 from clew.runtime.runtime import Runtime
 
 Reason = Literal["startup", "resume", "new", "fork"]

@@ -1,0 +1,92 @@
+"""Messages that answer a question of a turn, as the commands that do so.
+
+The question is named in the command before that is kept: whenever it is carried out, and however
+often it is delivered, it is the answer to that question or to none. What counts as an answer is
+decided in `core.approvals`; giving it is done by the commands `/approve` and `/deny`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Final
+
+import msgspec
+
+from clew.core.approvals import (
+    NOTHING,
+    Answer,
+    Asked,
+    asked_id,
+    find_question,
+    order_of,
+    read_answer,
+    read_wish,
+)
+from clew.core.arrivals import Incoming
+from clew.core.commands import parse
+from clew.core.delivery import Outbound
+from clew.core.session import Session
+from clew.errors import RecordNotFound
+from clew.ports import Clock, Store
+from clew.runtime.lane.questions import Questions, list_waiting
+
+AGAIN_MS: Final = 1_500
+"""Who says a word twice so fast, as by a second tap, has not read the question between the two."""
+
+
+class Answers(msgspec.Struct, frozen=True):
+    """Reads messages of a conversation as answers to what was asked there."""
+
+    asking: Questions
+    clock: Clock
+    answered: dict[tuple[str, str, str], tuple[str, int]] = {}
+    """The question that was last answered by a word, and when, for each place of the owner's."""
+
+    async def read(
+        self, incoming: Incoming, person: str, session: Session | None, line: str | None
+    ) -> str | None:
+        """The command line that a message is; `line` is what it is without any question."""
+        if line is not None:
+            return await self._name_question(line, session)
+        answer = read_answer(incoming, person)
+        if answer is None or session is None:
+            return None
+        question = find_question(incoming, await self._list_asked(session))
+        if question is None or incoming.reply_to is None:
+            return None
+        place, now = incoming.reply_to.place, self.clock()
+        before, at = self.answered.get(place, (question, now))
+        if answer.decision == "yes" and before != question and now - at < AGAIN_MS:
+            return None
+        self.answered[place] = (question, now)
+        return order_of(answer, question)
+
+    async def _list_asked(self, session: Session) -> tuple[Asked, ...]:
+        """The questions of this process: only its turns can have put one on a channel.
+
+        What a dead process asked looks open in the store until its lease has run out.
+        """
+        asking, store = self.asking, self.asking.store
+        found = await store.list_approvals(session.id)
+        waiting = [each.id for each in found if asking.is_asking(each.id)]
+        return tuple([Asked(each, await _find_sent(store, each)) for each in waiting])
+
+    async def _name_question(self, line: str, session: Session | None) -> str:
+        """A command line, with the question named in it if it is an answer that names none."""
+        name, rest = parse(line, is_path=lambda _: False) or ("", "")
+        wish = read_wish(rest)
+        if name not in ("approve", "deny") or wish is None or wish[1] is not None:
+            return line
+        if name == "deny" and rest:
+            return line  # it is told what is wrong with it
+        waiting = () if session is None else await list_waiting(self.asking, session.id)
+        question = waiting[0].id if waiting else NOTHING
+        answer = Answer("no") if name == "deny" else Answer("yes", wish[0])
+        return order_of(answer, question)
+
+
+async def _find_sent(store: Store, approval_id: str) -> Outbound | None:
+    """The delivery that put a question to its owner, if it was put on a channel."""
+    with contextlib.suppress(RecordNotFound):
+        return await store.get_outbound(asked_id(approval_id))
+    return None

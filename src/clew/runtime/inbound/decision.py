@@ -1,0 +1,272 @@
+"""What is to be done about a message on a channel, as the inbox row that says so.
+
+Who says it, which session it is for, whether that one begins with it, and whether it is a command:
+all of it is decided by the pure rules of `core`, of which `clew explain` asks the same. Nothing is
+changed here but that files are kept. `inbound.reception` keeps the row and carries it out.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from functools import partial
+from typing import NamedTuple
+
+import msgspec
+
+from clew.core.arrivals import Incoming
+from clew.core.channelkeys import normalise_word
+from clew.core.commands import find_command, may_command, parse, read_order
+from clew.core.decision import Decision, encode_decision
+from clew.core.delivery import NewInbound
+from clew.core.guests import Admission, Pairing, admit
+from clew.core.ids import new_id
+from clew.core.keys import Place
+from clew.core.people import Role, is_owner, person_of
+from clew.core.placing import (
+    Placement,
+    ReceptionRules,
+    begin_session,
+    explicit_key,
+    find_keyholder,
+    is_platforms,
+    place,
+)
+from clew.core.replies import ReplyTo, read_reply_to
+from clew.core.routing import Peer, Route, route
+from clew.core.session import OWNER, Session, may_see
+from clew.core.tokens import covers
+from clew.core.triggers import Triggered, read_trigger
+from clew.errors import Forbidden
+from clew.ports import Clock, Store
+from clew.runtime.inbound.approvals import Answers
+from clew.runtime.inbound.inbox import keep_files
+
+
+class Known(NamedTuple):
+    """A message, where it leads, who says it, and whether they may talk."""
+
+    message: Incoming
+    route: Route
+    person: str
+    admission: Admission
+
+    @property
+    def is_let_in(self) -> bool:
+        """Whether it is answered at all."""
+        return self.admission in ("known", "open")
+
+    def may(self, name: str) -> bool:
+        """Whether a command is for them; else it is plain text."""
+        if not self._reaches(name):
+            return False
+        role: Role = "guest" if self.admission == "known" else "stranger"
+        peer = self.message.arrival.peer
+        is_direct = peer is None or peer.kind == "dm"
+        return may_command("owner" if self.person == OWNER else role, name, is_direct=is_direct)
+
+    def _reaches(self, name: str) -> bool:
+        """Whether their credential does, if they came with one."""
+        scope, key, command = self.message.scope, self.message.key, find_command(name)
+        if scope is None or command is None:
+            return True
+        # It lets others read another session, as /link does.
+        leads_others = name == "resume" and key is not None and is_platforms(key)
+        return covers(scope, "write" if leads_others else command.scope)
+
+    def is_mistyped(self, name: str) -> bool:
+        """Whether it is a command that there is not, of which the owner is told."""
+        return self.person == OWNER and find_command(name) is None
+
+
+class Decider:
+    """Decides what to do about messages. `at` is the directory that new sessions work in."""
+
+    def __init__(
+        self, store: Store, rules: ReceptionRules, *, at: Place, clock: Clock, answers: Answers
+    ) -> None:
+        self._store = store
+        self._rules = rules
+        self._at = at
+        self._clock = clock
+        self._answers = answers
+
+    async def meet(self, incoming: Incoming) -> Known:
+        """Whose it is, its key, and whether it is answered."""
+        incoming, found = self._find_route(incoming)
+        arrival = incoming.arrival
+        person = incoming.person or person_of(
+            arrival.channel, incoming.sender.id, owner=arrival.is_owner, linked=found.linked
+        )
+        return Known(incoming, found, person, await self._admit(incoming, person))
+
+    async def _admit(self, incoming: Incoming, person: str) -> Admission:
+        if person == OWNER or incoming.person is not None:
+            return "known"  # the owner has given them a credential
+        if incoming.key is not None:
+            return "open"  # a hook has a secret of its own
+        return admit(self._rules.guests, incoming, await self._find_pairing(incoming, person))
+
+    async def _find_pairing(self, incoming: Incoming, person: str) -> Pairing | None:
+        """What was decided about a person, by any name of theirs: a refusal of one is one of all.
+
+        A link gives them a second name, in a group too, where it does not lead to their session.
+        """
+        arrival, sender = incoming.arrival, incoming.sender.id
+        direct = msgspec.structs.replace(arrival, peer=Peer("dm", sender))
+        own = partial(person_of, arrival.channel, sender, owner=False)
+        names = {person, own(), own(linked=route(self._rules.routing, direct).linked)}
+        found = [await self._store.find_pairing(each) for each in sorted(names)]
+        known = {each.status: each for each in found if each is not None}
+        return known.get("refused") or known.get("paired") or known.get("waiting")
+
+    def _find_route(self, incoming: Incoming) -> tuple[Incoming, Route]:
+        """What has a key of its own knows whom it speaks for."""
+        arrival = incoming.arrival
+        owner = is_owner(self._rules.owners, arrival.channel, incoming.sender.id)
+        if incoming.key is not None:
+            owner = arrival.is_owner
+        if incoming.person is not None:
+            owner = incoming.person == OWNER
+        arrival = msgspec.structs.replace(arrival, is_owner=owner)
+        known = msgspec.structs.replace(incoming, arrival=arrival)
+        return known, route(self._rules.routing, arrival)
+
+    async def decide(self, known: Known) -> NewInbound:
+        """The inbox row of a message: with it everything is decided."""
+        incoming, found, person, _ = known
+        key, own_key, session = await self._find(incoming, found)
+        placed, line = await self._place(known, key, session)
+        decision = await self._decide_content(incoming, placed, session, person)
+        session_id = session.id if session is not None and not placed.begins else new_id()
+        if placed.begins:
+            new = begin_session(
+                incoming, found, key, placed, session, session_id=session_id, person=person,
+                at=self._at,
+                keyholder=find_keyholder(self._rules, key) if incoming.key is not None else None,
+            )  # fmt: skip
+            decision = msgspec.structs.replace(
+                decision,
+                opens=new,
+                pinned=placed.reason is not None and session is not None and session.pinned,
+                may_resume=known.may("resume"),
+            )
+        if line is not None:
+            decision = msgspec.structs.replace(decision, command=line, own_key=own_key)
+        return NewInbound(
+            id=secrets.token_hex(8),
+            channel=normalise_word(incoming.arrival.channel) or "unknown",
+            # A person's name stays as it is: two of them must never be taken for one.
+            account=found.account if incoming.person is None else incoming.person,
+            external_id=incoming.external_id,
+            key=key,
+            session_id=session_id,
+            person=person,
+            payload=encode_decision(decision),
+        )
+
+    async def _find(self, incoming: Incoming, found: Route) -> tuple[str, str, Session | None]:
+        """The key that leads to the session, the conversation's own one, and the session."""
+        if incoming.key is not None:
+            session = await self._store.find_route(incoming.key)
+            _check_may(incoming, session)
+            return incoming.key, incoming.key, session
+        own_key = explicit_key(found, incoming)
+        if own_key is not None:
+            linked = await self._store.find_route(own_key)
+            if linked is not None:
+                return own_key, own_key, linked
+        session = await self._store.find_route(found.key)
+        return found.key, own_key or found.key, session
+
+    async def _place(
+        self, known: Known, key: str, session: Session | None
+    ) -> tuple[Placement, str | None]:
+        """Where it goes, and the command line that it is."""
+        incoming = known.message
+        trigger, line = self._read(known)
+        if not trigger.triggered:
+            line = await self._answers.read(incoming, known.person, session, line)
+        if line is not None:
+            return Placement(text=incoming.text, begins=session is None), line
+        now = self._clock()
+        return place(self._rules, incoming, key, session, trigger, now=now), None
+
+    def _read(self, known: Known) -> tuple[Triggered, str | None]:
+        """Whether it begins a new conversation, or is a command line."""
+        incoming = known.message
+        if not incoming.from_person:
+            return Triggered(triggered=False, remainder=incoming.text), None
+        trigger = read_trigger(
+            incoming.text,
+            extra=self._rules.triggers,
+            mention=incoming.mention,
+            may_command=known.may("new"),
+            models=self._rules.models if known.person == OWNER else None,
+        )
+        line = None if trigger.triggered else read_order(incoming.text, incoming.mention)
+        name = "" if line is None else name_of(line)
+        is_order = bool(name) and (known.may(name) or known.is_mistyped(name))
+        return trigger, line if is_order else None
+
+    async def _decide_content(
+        self, incoming: Incoming, placed: Placement, session: Session | None, person: str
+    ) -> Decision:
+        """What is kept of a message beside where it goes."""
+        reply_to = incoming.reply_to
+        if reply_to is None and session is not None:
+            reply_to = read_reply_to(session.last_route)
+        if reply_to is not None:
+            reply_to = msgspec.structs.replace(reply_to, person=person)
+        return await _decide_as_said(self._store, incoming, placed.text, reply_to)
+
+
+async def decide_for_session(store: Store, message: Incoming, session_id: str) -> NewInbound:
+    """The inbox row of a message that names its session: it is said there as it is."""
+    decision = await _decide_as_said(store, message, message.text, message.reply_to)
+    return NewInbound(
+        id=secrets.token_hex(8),
+        channel=message.arrival.channel,
+        account=message.arrival.account,
+        external_id=message.external_id,
+        key=message.key or "",
+        session_id=session_id,
+        person=message.person or OWNER,
+        payload=encode_decision(decision),
+    )
+
+
+async def _decide_as_said(
+    store: Store, message: Incoming, text: str, reply_to: ReplyTo | None
+) -> Decision:
+    return Decision(
+        text=text,
+        parts=await keep_files(store, message.attachments),
+        reply_to=reply_to,
+        from_person=message.from_person,
+        attended=message.attended,
+        platform=message.platform,
+    )
+
+
+def _check_may(incoming: Incoming, session: Session | None) -> None:
+    """Whether a person may speak under that key. What they may not see is as if it were not."""
+    person = incoming.person
+    if person is None or person == OWNER:
+        return
+    if session is None or not may_see(person, session.person):
+        raise Forbidden(
+            "No session of yours has that key, and only the owner of this clew may begin one under "
+            "a key. Nothing was changed."
+        )
+
+
+def read_line(line: str) -> tuple[str, str] | None:
+    """The name of a command and what follows it; None for a path of this machine."""
+    return parse(line, is_path=os.path.exists)
+
+
+def name_of(line: str) -> str:
+    """The name of a command line; empty for a path."""
+    parsed = read_line(line)
+    return "" if parsed is None else parsed[0]

@@ -1,0 +1,64 @@
+"""What every lane and every turn of a runtime works with: one bag of parts, made by the runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+
+from clew.core.session import Session
+from clew.core.turn import HEARTBEAT_MS, LEASE_MS, Lease, Turn
+from clew.ports import Agent, Clock, Store
+from clew.runtime.lane.questions import Questions
+from clew.runtime.outbound.replies import Replies
+from clew.runtime.watch import Bus
+
+if TYPE_CHECKING:  # they work with these parts
+    from clew.core.delivery import Inbound
+    from clew.runtime.lane.queue import Attempt
+    from clew.runtime.lane.turn import RunningTurn
+
+
+class AroundTurns(Protocol):
+    """What is done before and after every turn (`upkeep.after_turn`)."""
+
+    async def prepare(self, lease: Lease, coming: int) -> None:
+        """Before a turn: make room for so many tokens that are said in it."""
+        ...
+
+    async def turn_started(self, session: Session, turn_id: str) -> None:
+        """A turn has begun."""
+        ...
+
+    async def rescue(self, turn: RunningTurn) -> bool:
+        """Make room for a turn whose thread is too long for its model; False if there is none."""
+        ...
+
+    async def turn_ended(self, session: Session, turn: Turn) -> None:
+        """A turn has its end."""
+        ...
+
+
+class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
+    """Store, agent, clock and what else lanes and turns need.
+
+    `adopt`: put a message that no living process has into its lane; False if another process was
+    quicker, None if this process takes nothing up. `find_cut_off`: what goes on with the
+    newest turn of a session, which was cut off; None to leave it. `remember`: keep a rule that the
+    owner has allowed for good. `spawn`: let a sub-agent do a task; its answer.
+    """
+
+    store: Store
+    agent: Agent
+    bus: Bus
+    clock: Clock
+    questions: Questions
+    replies: Replies
+    around_turns: AroundTurns
+    adopt: Callable[[Inbound], Awaitable[bool | None]]
+    find_cut_off: Callable[[Turn], Awaitable[Attempt | None]]
+    remember: Callable[[str], Awaitable[None]]
+    spawn: Callable[[RunningTurn, str, str | None], Awaitable[str]]
+    lease_ms: int = LEASE_MS
+    renew_ms: int = HEARTBEAT_MS

@@ -1,0 +1,68 @@
+"""Approvals that wait for an answer, which may be given here or in another process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from clew.core.turn import Approval, ApprovalScope, Decision
+from clew.ports import Clock, Store
+
+LOOK = 0.5
+"""Seconds between two looks for an answer that another process gave."""
+
+
+async def list_waiting(asking: Questions, session_id: str) -> tuple[Approval, ...]:
+    """The questions of a session that a living process waits for, oldest first."""
+    found = await asking.store.list_approvals(session_id)
+    own = tuple(each for each in found if asking.is_asking(each.id))
+    if own or not found:
+        return own
+    state = (await asking.store.list_states([session_id])).get(session_id)
+    return found if state is not None and state.waiting else ()
+
+
+class Questions:
+    """The open questions of this process."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self.store = store
+        self._clock = clock
+        self._answered: dict[str, asyncio.Event] = {}
+
+    @contextmanager
+    def expecting(self, approval_id: str) -> Iterator[None]:
+        """A turn of this process will wait for that answer, or does, inside the block."""
+        self._answered[approval_id] = asyncio.Event()
+        try:
+            yield
+        finally:
+            del self._answered[approval_id]
+
+    def is_asking(self, approval_id: str) -> bool:
+        """Whether a turn of this process waits for that answer."""
+        return approval_id in self._answered and not self._answered[approval_id].is_set()
+
+    async def decide(
+        self, approval_id: str, decision: Decision, *, by: str, scope: ApprovalScope = "once"
+    ) -> Approval:
+        """Answer; the first answer stays. Returns what holds."""
+        decided = await self.store.decide_approval(approval_id, decision, by=by, scope=scope)
+        if approval_id in self._answered:
+            self._answered[approval_id].set()
+        return decided
+
+    async def wait(self, approval: Approval) -> Approval:
+        """Wait until an expected question is answered, or the time for it is over."""
+        answered = self._answered[approval.id]
+        while not answered.is_set() and self._clock() < approval.expires_at:
+            try:
+                async with asyncio.timeout(LOOK):
+                    await answered.wait()
+            except TimeoutError:
+                waiting = await self.store.list_approvals(approval.session_id)
+                if all(each.id != approval.id for each in waiting):
+                    break
+        # The first answer stays: where there is one, this only reads it.
+        return await self.store.decide_approval(approval.id, "no", by="expired")

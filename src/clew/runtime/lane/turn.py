@@ -1,0 +1,287 @@
+"""A turn while it runs: what it records, what it shows, and whom it asks.
+
+The way of a message through here is: commit, then show. Every record carries the epoch of the
+lease, so a turn whose session was taken over can't write. How long the turn may run, and in which
+order turns run, is decided by the lane.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from clew.core.changes import (
+    AddMessage,
+    AddUsage,
+    Change,
+    EndTurn,
+    Recorded,
+    ResumeTurn,
+    WaitForApproval,
+)
+from clew.core.message import Message, ToolCall, number
+from clew.core.replies import ReplyTo
+from clew.core.session import OWNER, Session, SessionEdit
+from clew.core.signals import (
+    ApprovalAsked,
+    ApprovalDecided,
+    Committed,
+    Retrying,
+    Signal,
+    TextDelta,
+)
+from clew.core.turn import Approval, Lease, Turn
+from clew.core.usage import ESTIMATED, Usage
+from clew.errors import ClewError, StaleLease
+from clew.runtime.cancellation import unbroken
+from clew.runtime.lane.parts import RuntimeParts
+from clew.runtime.metadata import Change as Noting
+from clew.runtime.metadata import note
+
+APPROVAL_MS = 600_000
+"""Ten minutes; after that the answer is no."""
+
+
+def new_turn_id() -> str:
+    """Sixteen hexadecimal characters: unique in a store, and short on disk."""
+    return secrets.token_hex(8)
+
+
+class Asker(Protocol):
+    """What can ask the owner: the turn itself, or the one that spawned it."""
+
+    async def ask(self, call: ToolCall, request: dict[str, Any]) -> Approval:
+        """See `ports.LiveTurn.ask`."""
+        ...
+
+
+class RunningTurn:
+    """`ports.LiveTurn` over a store and a bus."""
+
+    def __init__(
+        self,
+        parts: RuntimeParts,
+        session: Session,
+        lease: Lease,
+        turn_id: str,
+        *,
+        person: str,
+        attended: bool = True,
+        asker: Asker | None = None,
+        steer: Callable[[RunningTurn], Awaitable[bool]] | None = None,
+    ) -> None:
+        self._parts = parts
+        self._session = session
+        self._lease = lease
+        self._id = turn_id
+        self._person = person
+        # Only the owner answers for tools, and what a guest asks for is not the owner's wish.
+        self._attended = attended and person == OWNER
+        self._asker = asker
+        self._steer = steer
+        self._began_at = parts.clock()
+        self._one_question = asyncio.Lock()
+        self._open = True
+        self._head = session.head
+        self.partial = ""
+        """What was streamed since the last assistant message."""
+        self.reply_to: ReplyTo | None = None
+        """Where its answer goes, beside the thread."""
+        self.answers: tuple[str, ...] = ()
+        """The messages of the inbox that it has taken."""
+
+    @property
+    def id(self) -> str:
+        """See `ports.LiveTurn`."""
+        return self._id
+
+    @property
+    def session(self) -> Session:
+        """See `ports.LiveTurn`."""
+        return self._session
+
+    @property
+    def person(self) -> str:
+        """See `ports.LiveTurn`."""
+        return self._person
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can still record."""
+        return self._open
+
+    async def get_thread(self, limit: int) -> tuple[Message, ...]:
+        """See `ports.LiveTurn`."""
+        return await self._parts.store.get_messages(self._session.id, limit)
+
+    async def record(self, *changes: Change) -> Recorded:
+        """See `ports.LiveTurn`."""
+        return await unbroken(self._record(changes))
+
+    async def finish(self, *changes: Change) -> Recorded:
+        """See `ports.LiveTurn`."""
+        return await self.end(*changes, EndTurn(turn_id=self._id, status="done"))
+
+    async def end(self, *changes: Change) -> Recorded:
+        """A record after which there is none."""
+        return await unbroken(self._record(changes, last=True))
+
+    async def _record(self, changes: tuple[Change, ...], *, last: bool = False) -> Recorded:
+        if not self._open:
+            raise StaleLease(self._session.id, self._lease.epoch, self._lease.epoch)
+        replies = self._parts.replies
+        if self.reply_to is not None:
+            changes = await replies.answer(
+                self.reply_to,
+                self._session.id,
+                self._head,
+                changes,
+                asks=self._attended,
+            )
+        recorded = await self._parts.store.record(self._session.id, self._lease.epoch, *changes)
+        self._head = recorded.head
+        replies.ring(changes)
+        if last:
+            self._open = False
+        self._show(changes, recorded)
+        if _is_estimate(changes) and not self._session.metadata.get(ESTIMATED):
+            with contextlib.suppress(ClewError):  # what counts is recorded
+                await self._note(lambda before: before | {ESTIMATED: True})
+        return recorded
+
+    async def _note(self, change: Noting) -> None:
+        noted = await note(self._parts.store, self._session.id, change)
+        self._session = msgspec.structs.replace(self._session, metadata=noted.metadata)
+
+    async def take_steering(self) -> bool:
+        """See `ports.LiveTurn`."""
+        return self._steer is not None and await self._steer(self)
+
+    def as_cut_off(self, error: str) -> Turn:
+        """The turn as who watches has to take it, if the store could not even keep its end.
+
+        In the store it is unfinished until a process finds that none runs it.
+        """
+        return Turn(
+            self._id,
+            self._session.id,
+            "interrupted",
+            reply_to=None,
+            model=self._session.model,
+            usage=Usage(),
+            error=error,
+            partial=self.partial or None,
+            started_at=self._began_at,
+            ended_at=self._parts.clock(),
+        )
+
+    def close(self) -> None:
+        """Refuse what a tool that was too slow to stop may still want to write."""
+        self._open = False
+
+    def _show(self, changes: tuple[Change, ...], recorded: Recorded) -> None:
+        added = [change for change in changes if isinstance(change, AddMessage)]
+        for change, seq, row_id in zip(added, recorded.seqs, recorded.ids, strict=True):
+            if change.draft.role == "assistant":
+                self.partial = ""
+            message = number(
+                change.draft,
+                row_id=row_id,
+                session_id=self._session.id,
+                seq=seq,
+                turn_id=change.turn_id,
+                at=recorded.at,
+            )
+            self._parts.bus.publish(self._session.id, Committed(message))
+
+    def signal(self, signal: Signal) -> None:
+        """See `ports.LiveTurn`."""
+        if isinstance(signal, TextDelta):
+            self.partial += signal.text
+        elif isinstance(signal, Retrying):
+            self.partial = ""  # the next attempt begins anew
+        self._parts.bus.publish(self._session.id, signal)
+
+    async def ask(self, call: ToolCall, request: dict[str, Any]) -> Approval:
+        """See `ports.LiveTurn`. One question at a time; unattended, the answer is no."""
+        if self._asker is not None:
+            return await self._asker.ask(call, request)
+        async with self._one_question:
+            approval = Approval(
+                secrets.token_hex(8),
+                self._session.id,
+                self._id,
+                call.id,
+                call.name,
+                request,
+                asked_at=self._parts.clock(),
+                expires_at=self._parts.clock() + APPROVAL_MS,
+            )
+            expecting = self._parts.questions.expecting
+            try:
+                # Before it is recorded: the owner may answer on a channel at once.
+                with expecting(approval.id) if self._attended else contextlib.nullcontext():
+                    decided = await self._get_answer(approval)
+            except asyncio.CancelledError:
+                # The turn does not wait for the answer any more, so the question is withdrawn.
+                with contextlib.suppress(ClewError):
+                    answer = self._parts.questions.decide(approval.id, "no", by="stopped")
+                    self.signal(ApprovalDecided(await unbroken(answer)))
+                raise
+            self.signal(ApprovalDecided(decided))
+            return decided
+
+    async def _get_answer(self, approval: Approval) -> Approval:
+        recorded = await self.record(
+            WaitForApproval(
+                approval_id=approval.id,
+                turn_id=self._id,
+                tool_call_id=approval.tool_call_id,
+                tool_name=approval.tool_name,
+                request=approval.request,
+                expires_at=approval.expires_at,
+            )
+        )
+        if self._attended:
+            approval = msgspec.structs.replace(approval, asked_at=recorded.at)
+            self.signal(ApprovalAsked(approval))
+            decided = await self._parts.questions.wait(approval)
+        else:
+            decided = await self._parts.questions.decide(approval.id, "no", by="nobody")
+        await self.record(ResumeTurn(self._id))
+        return decided
+
+    async def set_mode(self, mode: str) -> None:
+        """See `ports.LiveTurn`."""
+        self._session = await self._parts.store.edit_session(
+            self._session.id, SessionEdit(mode=mode)
+        )
+
+    async def allow(self, rule: str, *, always: bool) -> None:
+        """See `ports.LiveTurn`."""
+        if always:
+            await self._parts.remember(rule)
+        if isinstance(self._asker, RunningTurn):
+            # The person answered for the conversation they are in, not for this part of it.
+            await self._asker.allow(rule, always=False)
+        await self._note(lambda before: before | {"allow": _add(rule, before.get("allow", ()))})
+
+    async def spawn(self, task: str, *, personality: str | None = None) -> str:
+        """See `ports.LiveTurn`."""
+        return await self._parts.spawn(self, task, personality)
+
+
+def _add(rule: str, known: Sequence[str]) -> list[str]:
+    return [*known] if rule in known else [*known, rule]
+
+
+def _is_estimate(changes: tuple[Change, ...]) -> bool:
+    """Whether there is an answer among them that is paid for and has no count of its provider."""
+    paid = any(isinstance(each, AddUsage) and each.usage.api_calls for each in changes)
+    answers = (each.draft for each in changes if isinstance(each, AddMessage))
+    return paid and any(each.role == "assistant" and each.usage is None for each in answers)

@@ -1,0 +1,1 @@
+"""From an answer to its person: `replies` are committed with it, `delivery` sends them."""

@@ -1,0 +1,281 @@
+"""Delivery: replies from the outbox to their channels, in order under each key, each at most once.
+
+A reply is claimed, sent and settled. What certainly did not arrive is tried again; what may have
+arrived is `uncertain`, for people to see, and is never sent again by itself unless the channel
+knows a second delivery by its id. How a message is sent is known to the channel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import Coroutine, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from clew.core.delivery import Outbound
+from clew.core.replies import Parcel, account_of
+from clew.core.signals import Notice
+from clew.errors import ClewError, NotFound, ReplyDelayed, ReplyRefused, StoreClosed
+from clew.ports import Channel, Clock, Store
+from clew.runtime.cancellation import whole
+from clew.runtime.watch import Bus
+
+AT_ONCE: Final = 8
+"""Replies of one channel that are on their way at the same time; under one key it is one."""
+
+FIRST_PAUSE: Final = 1_000
+LONGEST_PAUSE: Final = 600_000
+GIVE_UP: Final = 86_400_000
+"""Milliseconds: between two attempts, doubling, at most; and until a reply has failed for good."""
+
+LAG: Final = 60_000
+"""Milliseconds that the clock of a store may be behind this one."""
+
+STOPPED: Final = "clew was stopped while it was being sent"
+DOUBTFUL: Final = "A reply to {} may not have arrived: {}. Look there before you send it again."
+
+
+class DeliverySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """In seconds: for one message, between two looks, for what is on its way at the end."""
+
+    patience: float = 60.0
+    poll: float = 1.0
+    inspect: float = 30.0
+    grace: float = 5.0
+
+
+class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a row's receipt says: how much of the reply has arrived, and the channel's words."""
+
+    characters: int = 0
+    parts: tuple[dict[str, Any], ...] = ()
+
+
+class Deliverer:
+    """Sends what is due. `run` it as a task, and end it with `close`."""
+
+    def __init__(
+        self,
+        store: Store,
+        channels: Sequence[Channel],
+        *,
+        clock: Clock,
+        bell: asyncio.Event,
+        bus: Bus | None = None,
+        settings: DeliverySettings | None = None,
+    ) -> None:
+        self._store = store
+        self._channels = {(each.name, each.account): each for each in channels}
+        self._clock = clock
+        self._bell = bell
+        self._bus = bus
+        self._settings = settings or DeliverySettings()
+        self._claimant = f"{store.identity}#delivery-{secrets.token_hex(4)}"
+        self._flying: dict[asyncio.Task[None], str] = {}
+        self._due: dict[str, int] = {}
+        self._closing = False
+        self._bug: BaseException | None = None
+
+    # --- the loop -------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Deliver until `close`. A store that is busy is asked again.
+
+        What else goes wrong with a reply is raised; another `run` goes on with the others.
+        """
+        inspected: float | None = None
+        loop = asyncio.get_running_loop()
+        while not self._closing:
+            self._bell.clear()
+            if self._bug is not None:
+                bug, self._bug = self._bug, None
+                raise bug
+            pulse: int | None = None
+            try:
+                if inspected is None or loop.time() - inspected >= self._settings.inspect:
+                    await self.doubt_the_dead()
+                    inspected = loop.time()
+                await self._begin_due()
+                pulse = await self._store.pulse()
+            except StoreClosed:
+                return
+            except ClewError:
+                await asyncio.sleep(self._settings.poll)
+            await self._wait(pulse, until=(inspected or 0) + self._settings.inspect)
+
+    async def _begin_due(self) -> None:
+        now = self._clock()
+        self._due = {row: at for row, at in self._due.items() if now - at < LAG}
+        for name in dict.fromkeys(name for name, _ in self._channels):
+            free = AT_ONCE - sum(each == name for each in self._flying.values())
+            if free <= 0 or self._closing:
+                continue
+            claiming = self._store.claim_outbound(self._claimant, channels=[name], limit=free)
+            for row in await whole(claiming):
+                task = asyncio.create_task(self._carry(row), name=f"delivery {row.id}")
+                self._flying[task] = name
+                self._due.pop(row.id, None)
+                task.add_done_callback(self._landed)
+
+    def _landed(self, task: asyncio.Task[None]) -> None:
+        self._flying.pop(task, None)
+        if not task.cancelled():
+            self._bug = task.exception() or self._bug
+        self._bell.set()
+
+    async def _wait(self, pulse: int | None, *, until: float) -> None:
+        """Wait for the bell, for something that is due, or for another process that writes."""
+        loop = asyncio.get_running_loop()
+        while not self._closing and loop.time() < until:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._pause()):
+                    await self._bell.wait()
+                return
+            if any(at <= self._clock() for at in self._due.values()):
+                return  # the store's clock may be late: then it is asked again
+            with contextlib.suppress(ClewError):
+                if pulse is None or await self._store.pulse() != pulse:
+                    return
+
+    def _pause(self) -> float:
+        now = self._clock()
+        soonest = min((at for at in self._due.values() if at > now), default=None)
+        poll = self._settings.poll
+        return poll if soonest is None else min(poll, (soonest - now) / 1000)
+
+    async def close(self) -> None:
+        """Begin nothing more, and let what is on its way arrive; what does not is uncertain."""
+        self._closing = True
+        self._bell.set()
+        flying = set(self._flying)
+        if flying:
+            _, late = await asyncio.wait(flying, timeout=self._settings.grace)
+            for task in late:
+                task.cancel()
+            await asyncio.wait(flying)
+
+    # --- after a crash --------------------------------------------------------------------------
+
+    async def doubt_the_dead(self) -> tuple[Outbound, ...]:
+        """What a process was sending when it died may have arrived or not. Returns those."""
+        rows = await self._store.list_outbound(status="sending", limit=1_000)
+        claimants = dict.fromkeys(row.claimant for row in rows if row.claimant is not None)
+        doubtful: list[Outbound] = []
+        for claimant in claimants:
+            if claimant != self._claimant and not await self._store.is_living(claimant):
+                doubtful += await self._store.doubt_outbound(claimant)
+        for row in doubtful:
+            await self._settle_doubt(row, STOPPED)
+        return tuple(doubtful)
+
+    # --- one reply ------------------------------------------------------------------------------
+
+    async def _carry(self, row: Outbound) -> None:
+        try:
+            await self._deliver(row)
+        except Exception as error:
+            # A bug, of the channel's or of ours: without this the row would stay as it is for ever.
+            await self._settle(row, "uncertain", error=f"{type(error).__name__}: {error}")
+            raise
+
+    async def _deliver(self, row: Outbound) -> None:
+        """Send what is next of a reply, and write down what came of it."""
+        progress = read_progress(row)
+        channel = self._channels.get((row.channel, account_of(row)))
+        if channel is None:
+            why = f"{row.channel} has no account {account_of(row)} here"
+            await self._try_later(row, ReplyDelayed(why))
+            return
+        rest = row.content[progress.characters :]
+        if not rest.strip():
+            await self._settle(row, "sent")
+            return
+        try:
+            text = next(each for each in channel.split(rest) if each)
+        except Exception as error:  # noqa: BLE001  # a channel's library may raise anything
+            await self._settle(row, "failed", error=f"It can't be cut into messages: {error!r}")
+            return
+        parcel = Parcel(
+            outbound=row,
+            text=text,
+            part=len(progress.parts) + 1,
+            is_last=not rest[len(text) :].strip(),
+        )
+        await whole(await self._attempt(channel, parcel, progress))
+
+    async def _attempt(
+        self, channel: Channel, parcel: Parcel, progress: Progress
+    ) -> Coroutine[Any, Any, None]:
+        """Send a message; returns what is to be written down, in spite of a cancellation."""
+        row = parcel.outbound
+        try:
+            async with asyncio.timeout(self._settings.patience):
+                said = await self._send(channel, parcel)
+        except ReplyRefused as error:
+            return self._settle(row, "failed", error=str(error))
+        except ReplyDelayed as error:
+            return self._try_later(row, error)
+        except TimeoutError:
+            return self._settle_doubt(row, f"no answer in {self._settings.patience:g} seconds")
+        except asyncio.CancelledError:
+            return self._settle_doubt(row, STOPPED)
+        except Exception as error:  # noqa: BLE001  # a channel's library may raise anything
+            return self._settle_doubt(row, f"{type(error).__name__}: {error}")
+        return self._note_progress(parcel, progress, said)
+
+    async def _send(self, channel: Channel, parcel: Parcel) -> dict[str, Any]:
+        if not parcel.text.strip():
+            return {}  # no platform takes a message of blanks
+        return await channel.send(parcel)
+
+    async def _note_progress(self, parcel: Parcel, before: Progress, said: dict[str, Any]) -> None:
+        """One part more has arrived: if the process dies now, it is not sent again."""
+        now = Progress(before.characters + len(parcel.text), (*before.parts, said))
+        status: Any = "sent" if parcel.is_last else "pending"
+        await self._settle(parcel.outbound, status, receipt=msgspec.to_builtins(now))
+
+    async def _try_later(self, row: Outbound, error: ReplyDelayed) -> None:
+        now = self._clock()
+        if now - row.created_at >= GIVE_UP:
+            await self._settle(row, "failed", error=f"{error} (tried for a day)")
+            return
+        failures = max(1, row.attempts - len(read_progress(row).parts))
+        pause = min(FIRST_PAUSE << min(failures - 1, 20), LONGEST_PAUSE)
+        if error.after is not None:
+            pause = max(int(error.after * 1000), 0)
+        self._due[row.id] = now + pause
+        await self._settle(row, "pending", error=str(error), due_at=now + pause)
+
+    async def _settle_doubt(self, row: Outbound, why: str) -> None:
+        channel = self._channels.get((row.channel, account_of(row)))
+        if channel is not None and channel.may_repeat(row):
+            await self._try_later(row, ReplyDelayed(why))
+            return
+        await self._settle(row, "uncertain", error=why)
+        if self._bus is not None and row.session_id is not None:
+            self._bus.publish(row.session_id, Notice(DOUBTFUL.format(row.channel, why)))
+
+    async def _settle(self, row: Outbound, status: Any, **what: Any) -> None:
+        """Write it down, however long the store is busy: only this process knows it."""
+        while True:
+            try:
+                await self._store.settle_outbound(row.id, status, **what)
+            except (StoreClosed, NotFound):
+                return  # with its session, it is gone for good
+            except ClewError:
+                if self._closing:
+                    return  # the next start finds it half sent, and says so
+                await asyncio.sleep(self._settings.poll)
+            else:
+                return
+
+
+def read_progress(row: Outbound) -> Progress:
+    """How much of a reply has arrived."""
+    try:
+        return msgspec.convert(row.receipt or {}, Progress)
+    except msgspec.ValidationError:
+        return Progress()

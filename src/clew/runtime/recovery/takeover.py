@@ -1,0 +1,172 @@
+"""What a gateway takes up, when it starts and from then on: what a dead one had accepted, or was
+answering.
+
+Only what came from channels and the API: a terminal's messages wait for their person. First the
+answers that were cut off go on, then the messages that no turn has, in order. Doing it twice, or
+dying while doing it, is as doing it once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+import msgspec
+
+from clew.core.delivery import Inbound, NewOutbound
+from clew.core.replies import ReplyTo, read_reply_to
+from clew.core.session import OWNER, Session
+from clew.core.turn import Turn
+from clew.errors import ClewError, SessionNotFound
+from clew.ports import Store
+from clew.runtime.inbound.inbox import MANY
+from clew.runtime.lane.order import PERSONS
+from clew.runtime.lane.queue import Attempt
+from clew.runtime.place.directories import walk_sessions
+from clew.runtime.runtime import Runtime
+
+RECENT_MS: Final = 24 * 3_600_000
+"""Answers that were cut off longer ago than this are not given any more."""
+EVERY: Final = 15.0
+"""Seconds between two looks for what other gateways left."""
+LATELY_MS: Final = 3_600_000
+"""Sessions that are looked at then; a gateway that starts looks at more of them."""
+ATTEMPTS: Final = 10
+"""Times that an answer is cut off before it is left alone: it may be what ends the process."""
+GIVEN_UP: Final = (
+    f"I was cut off {ATTEMPTS} times while I was answering, and leave it at that. "
+    "/retry tries again."
+)
+_AT_ONCE: Final = 200
+
+
+class TakenUp(msgspec.Struct, frozen=True):
+    """Sessions whose answers go on, and messages that were run."""
+
+    continued: tuple[str, ...] = ()
+    adopted: tuple[str, ...] = ()
+
+
+async def take_up(runtime: Runtime, *, active_ms: int = RECENT_MS) -> TakenUp:
+    """Go on where another process was ended. Returns when all of it is on its way.
+
+    From now on whatever another process leaves in a session is gone on with before anything new
+    begins there. `active_ms`: sessions that were idle for longer are not looked at.
+    """
+    heir = Successor(runtime)
+    runtime.heir = heir
+    continued = [
+        session.id
+        async for session in _find_cut_off(runtime.store, runtime.clock() - active_ms)
+        if await heir.go_on(session)
+    ]
+    adopted = [row.id for row in await _list_left(runtime.store) if await heir.adopt(row)]
+    return TakenUp(tuple(continued), tuple(adopted))
+
+
+async def keep_up(runtime: Runtime, *, every: float = EVERY, active_ms: int = LATELY_MS) -> None:
+    """Take up what other gateways leave, for as long as this one is there."""
+    while True:
+        await asyncio.sleep(every)
+        with contextlib.suppress(ClewError):  # the store is busy, or away for a moment
+            await take_up(runtime, active_ms=active_ms)
+
+
+# --- answers ------------------------------------------------------------------------------------
+async def _find_cut_off(store: Store, since: int) -> AsyncIterator[Session]:
+    """Sessions whose newest turn was cut off."""
+    where = {"active_since": since, "archived": None}
+    page: list[Session] = []
+    async for session in walk_sessions(store, where, viewer=OWNER):
+        page.append(session)
+        if len(page) == _AT_ONCE:
+            for each in await _look_at(store, page):
+                yield each
+            page = []
+    for each in await _look_at(store, page):
+        yield each
+
+
+async def _look_at(store: Store, page: Sequence[Session]) -> list[Session]:
+    states = await store.list_states([each.id for each in page])
+    return [each for each in page if each.id in states and states[each.id].interrupted]
+
+
+class Successor:
+    """`runtime.Heir`: what goes on with what others left, with the rights of who asked for it."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._store = runtime.store
+
+    async def go_on(self, session: Session) -> bool:
+        """Answer what the thread ends with, if its answer was cut off."""
+        await self._store.interrupt_turns(session.id)
+        for turn in await self._store.list_turns(session.id, limit=1):
+            attempt = await self.find_attempt(turn)
+            if attempt is not None:
+                self._runtime.retry(session.id, attempt)
+                return True
+        return False
+
+    async def find_attempt(self, turn: Turn) -> Attempt | None:
+        """See `runtime.Heir`."""
+        reply_to = read_reply_to(turn.reply_to)
+        if turn.status != "interrupted" or turn.undone_at is not None or reply_to is None:
+            return None
+        if self._runtime.clock() - (turn.ended_at or turn.started_at) > RECENT_MS:
+            return None
+        session = await self._store.get_session(turn.session_id)
+        turns = await self._store.list_turns(session.id, limit=ATTEMPTS)
+        if len(turns) == ATTEMPTS and all(each.status == "interrupted" for each in turns):
+            await _give_up(self._runtime, session, turn, reply_to)
+            return None
+        person = reply_to.person or _asker_of(session, reply_to)
+        return Attempt(
+            after=turn.id,
+            person=person,
+            attended=person == OWNER and reply_to.attended,
+            # It was cut off before it said anything: its answer is not said already.
+            reply_to=msgspec.structs.replace(reply_to, is_retry=False),
+        )
+
+    async def adopt(self, inbound: Inbound) -> bool:
+        """See `runtime.Heir`."""
+        waiting = self._runtime.list_queued(inbound.session_id or "")
+        if any(each.id == inbound.id for each in waiting):
+            return False  # it is in its lane, and only held back for a moment
+        try:
+            return await self._runtime.reception.take_up(inbound) is not None
+        except SessionNotFound:
+            return False  # it was purged meanwhile, and what was said in it too
+
+
+async def _give_up(runtime: Runtime, session: Session, turn: Turn, reply_to: ReplyTo) -> None:
+    if reply_to.is_fetched:
+        return  # who comes for it sees that it was cut off
+    new = NewOutbound(
+        id=f"{turn.id}-given-up",
+        key=reply_to.key,
+        channel=reply_to.channel,
+        address=reply_to.address | {"account": reply_to.account},
+        content=GIVEN_UP,
+        turn_id=turn.id,
+    )
+    await runtime.store.add_outbound(session.id, new)
+    runtime.replies.bell.set()
+
+
+def _asker_of(session: Session, reply_to: ReplyTo) -> str:
+    """The person of a turn that names none: that of a direct conversation, else a stranger."""
+    return session.person if session.kind in ("main", "dm") else f"{reply_to.channel}:unknown"
+
+
+# --- messages -----------------------------------------------------------------------------------
+async def _list_left(store: Store) -> list[Inbound]:
+    """Messages that no living process has, oldest first."""
+    rows = [row for row in await store.list_inbound(limit=MANY) if row.channel not in PERSONS]
+    claimants = dict.fromkeys(row.claimant for row in rows if row.claimant is not None)
+    dead = {each for each in claimants if not await store.is_living(each)}
+    return [row for row in rows if row.claimant is None or row.claimant in dead]

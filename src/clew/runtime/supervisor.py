@@ -1,0 +1,177 @@
+"""What goes on beside the turns: whatever of it fails is started again, and takes nothing down.
+
+A `Keeper` keeps one thing going, and says in words for people what happened to it. A `Supervisor`
+does so for channels while they listen: what comes in goes to `receive`; what goes out is sent by
+`outbound.delivery`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import PurePath
+from typing import Any, Final, Literal
+
+import msgspec
+
+from clew.ports import Channel, Clock, Receive
+
+FIRST_PAUSE: Final = 1.0
+LONGEST_PAUSE: Final = 300.0
+STEADY: Final = 60.0
+"""Seconds: between two starts, doubling, at most; and after which something counts as well."""
+
+Tell = Callable[[str], object]
+"""Tell the owner something, as on the screen of `clew serve`."""
+
+
+class Keeping(msgspec.Struct, frozen=True):
+    """How something is doing, for people to see. `error` is why it waits."""
+
+    name: str
+    state: Literal["running", "waiting", "stopped"]
+    since: int
+    failures: int = 0
+    error: str | None = None
+
+
+def describe_failure(error: BaseException) -> str:
+    """What went wrong, in a line. Several at once are told by the first."""
+    error = _first(error)
+    said = " ".join(str(error).split())
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def describe_bug(error: BaseException) -> str:
+    """The same with where in the code it was, for who mends it."""
+    frames = traceback.extract_tb(_first(error).__traceback__)
+    where = f" ({PurePath(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return f"{describe_failure(error)}{where}"
+
+
+def _first(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+class Keeper:
+    """Keeps one thing going. `run` it as a task; cancel it to stop.
+
+    `trouble` is what it means for people that it does not. What returns has to be started again
+    like what fails, unless it `may_end`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        start: Callable[[], Coroutine[Any, Any, None]],
+        *,
+        trouble: str,
+        clock: Clock,
+        tell: Tell = lambda _words: None,
+        describe: Callable[[BaseException], str] = describe_bug,
+        first_pause: float = FIRST_PAUSE,
+        may_end: bool = False,
+    ) -> None:
+        self._start = start
+        self._trouble = trouble
+        self._describe = describe
+        self._clock = clock
+        self._tell = tell
+        self._first_pause = first_pause
+        self._may_end = may_end
+        self.now = Keeping(name, "stopped", clock())
+
+    async def run(self) -> None:
+        """Start it again and again until cancelled."""
+        failures = 0
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                self._note("running", failures)
+                began = loop.time()
+                error = await self._go()
+                if error is None:
+                    return
+                failures = 1 if loop.time() - began > STEADY else failures + 1
+                pause = min(self._first_pause * 2.0 ** min(failures - 1, 20), LONGEST_PAUSE)
+                self._note("waiting", failures, error)
+                self._tell(f"{self._trouble}: {error}. Trying again in {pause:.3g} s.")
+                await asyncio.sleep(pause)
+        finally:
+            self._note("stopped", failures)
+
+    async def _go(self) -> str | None:
+        """Why it does not go on; None if it is over."""
+        try:
+            await self._start()
+        except Exception as error:  # noqa: BLE001  # a library, or a bug of ours: others go on
+            return self._describe(error)
+        return None if self._may_end else "it stopped by itself"
+
+    def _note(
+        self,
+        state: Literal["running", "waiting", "stopped"],
+        failures: int,
+        error: str | None = None,
+    ) -> None:
+        self.now = Keeping(self.now.name, state, self._clock(), failures, error)
+
+
+class ChannelState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a channel is doing, for people to see."""
+
+    name: str
+    account: str
+    state: Literal["listening", "waiting", "stopped"]
+    since: int
+    failures: int = 0
+    error: str | None = None
+
+
+class Supervisor:
+    """Keeps channels listening. `run` it as a task; cancel it to stop."""
+
+    def __init__(
+        self,
+        channels: Sequence[Channel],
+        receive: Receive,
+        *,
+        clock: Clock,
+        tell: Tell = lambda _words: None,
+        first_pause: float = FIRST_PAUSE,
+    ) -> None:
+        def keep(channel: Channel) -> Keeper:
+            return Keeper(
+                channel.name,
+                lambda: channel.run(receive),
+                trouble=f"{channel.name} ({channel.account}) does not listen",
+                clock=clock,
+                tell=tell,
+                describe=describe_failure,
+                first_pause=first_pause,
+            )
+
+        self._kept = [(each, keep(each)) for each in channels]
+
+    def list_states(self) -> tuple[ChannelState, ...]:
+        """How each channel is doing, in their order."""
+        return tuple(
+            ChannelState(
+                channel.name,
+                channel.account,
+                "listening" if keeper.now.state == "running" else keeper.now.state,
+                keeper.now.since,
+                keeper.now.failures,
+                keeper.now.error,
+            )
+            for channel, keeper in self._kept
+        )
+
+    async def run(self) -> None:
+        """Listen on all of them until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for channel, keeper in self._kept:
+                tasks.create_task(keeper.run(), name=f"channel {channel.name}")

@@ -1,0 +1,299 @@
+"""Compaction in time: between turns, under the session's lease, and in one commit or not at all.
+
+Whether it is due, what stays and what a summary is made of is decided in `core.compaction`; who
+writes it is behind the two ports here. Whatever goes wrong on the way, a kill included, the session
+is as it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import secrets
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
+
+import msgspec
+
+from clew.core.changes import AddCompaction, AddUsage, UndoCompaction
+from clew.core.compaction import (
+    NOTHING,
+    UNKNOWN_WINDOW,
+    Compacted,
+    Digest,
+    Plan,
+    count_after,
+    estimate_summary,
+    is_due,
+    is_pressing,
+    last_input,
+    plan,
+    show,
+    wants_flush,
+)
+from clew.core.estimate import estimate_thread
+from clew.core.message import Message
+from clew.core.models import ModelInfo
+from clew.core.names import format_count
+from clew.core.notes import Compaction
+from clew.core.pruning import Pruning, prune
+from clew.core.session import Session
+from clew.core.signals import Notice, Signal
+from clew.core.turn import HEARTBEAT_MS, LEASE_MS, Lease
+from clew.core.usage import Usage
+from clew.errors import ClewError, InvalidInput, StaleLease
+from clew.ports import LiveTurn, Store
+from clew.runtime.cancellation import unbroken, whole
+from clew.runtime.lane.lease import hold
+from clew.runtime.upkeep.usage import Record, Tab
+from clew.runtime.watch import Bus
+
+MOST_MESSAGES = 5_000
+"""Messages that one compaction looks at; of an imported thread without any, the newest."""
+
+RECENT = 20
+"""Messages among which the last answer's count is looked for."""
+
+log = logging.getLogger(__name__)
+
+
+class Summariser(Protocol):
+    """Who writes summaries."""
+
+    def get_model(self, session: Session) -> ModelInfo:
+        """The model that the session's next turn uses."""
+        ...
+
+    async def summarise(
+        self,
+        session: Session,
+        messages: Sequence[Message],
+        *,
+        previous: str | None,
+        instructions: str | None,
+        signal: Callable[[Signal], None],
+        spend: Callable[[Usage], None],
+    ) -> Digest:
+        """A summary of the messages that takes in the previous one; `TurnFailed` like a turn.
+
+        `spend` is told what every answer took, those of a summary that fails included.
+        """
+        ...
+
+
+class Flusher(Protocol):
+    """Who lets the model write its memory before a thread is compacted."""
+
+    async def flush(
+        self, session: Session, thread: Sequence[Message], *, spend: Callable[[Usage], None]
+    ) -> None:
+        """A silent turn over this thread, if there is a point in it."""
+        ...
+
+
+class CompactingRules(msgspec.Struct, frozen=True, kw_only=True):
+    """What the configuration says about it."""
+
+    auto: bool = True
+    flush: bool = True
+    context_messages: int = 200
+    pruning: Pruning = Pruning()
+
+
+class Compactor:
+    """Compacts sessions, and takes that back."""
+
+    def __init__(
+        self,
+        store: Store,
+        bus: Bus,
+        summariser: Summariser,
+        *,
+        flusher: Flusher | None = None,
+        rules: CompactingRules | None = None,
+        tab: Tab | None = None,
+        lease_ms: int = LEASE_MS,
+        renew_ms: int = HEARTBEAT_MS,
+    ) -> None:
+        self._store = store
+        self._bus = bus
+        self._summariser = summariser
+        self._flusher = flusher
+        self._rules = rules or CompactingRules()
+        self._tab = tab or Tab(store)
+        self._hold = partial(hold, store, purpose="compact", lease_ms=lease_ms, renew_ms=renew_ms)
+        self._flushed: dict[str, int] = {}
+
+    # --- when a person asks ---------------------------------------------------------------------
+
+    async def compact(self, session_id: str, *, instructions: str | None = None) -> Compacted:
+        """Compact a session now. `LeaseHeld` while a turn runs, `InvalidInput` if it is short."""
+        async with self._hold(session_id) as lease:
+            made = await self.compact_under(lease, instructions=instructions)
+        if made is None:
+            raise InvalidInput(NOTHING)
+        return made
+
+    async def uncompact(self, session_id: str) -> Compaction:
+        """Take the latest compaction back; returns it. The one before it, if any, counts again."""
+        async with self._hold(session_id) as lease:
+            found = await self._store.find_compaction(session_id)
+            if found is None:
+                raise InvalidInput("There is no compaction to take back in this session.")
+            session = await self._store.get_session(session_id)
+            gone = (found.tokens_before or 0) - (found.tokens_after or 0)
+            tokens = max(0, (session.context_tokens or 0) + gone)
+            changes = (
+                UndoCompaction(found.id),
+                AddUsage(usage=Usage(), context_tokens=tokens),
+            )
+            await unbroken(self._store.record(session_id, lease.epoch, *changes))
+        return found
+
+    # --- around the turns -----------------------------------------------------------------------
+
+    async def compact_under(
+        self, lease: Lease, *, instructions: str | None = None
+    ) -> Compacted | None:
+        """Compact under a lease that the caller holds; None if there is too little to summarise."""
+        session = await self._store.get_session(lease.session_id)
+        record = partial(self._store.record, session.id, lease.epoch)
+        return await self._compact(session, record, instructions=instructions)
+
+    async def is_due(self, session: Session, *, coming: int = 0) -> bool:
+        """Whether the session should be compacted before its next turn, by itself.
+
+        `coming` are the tokens of what was said meanwhile. Most of the time the session row alone
+        has the answer.
+        """
+        size = self._summariser.get_model(session).context_window
+        used = session.context_tokens
+        if not self._rules.auto or not (is_due((used or 0) + coming, size)):
+            return False
+        if is_pressing(used, coming, size):
+            return True
+        made = await self._store.list_compactions(session.id)
+        held = bool(made) and made[-1].undone_at is not None
+        recent = await self._store.get_messages(session.id, RECENT)
+        current = await self._store.find_compaction(session.id)
+        return is_due(last_input(recent, current) or used, size, held=held)
+
+    async def prepare(self, lease: Lease, *, coming: int = 0) -> None:
+        """Compact before a turn or after it, if it is due. That it failed is told, not raised."""
+        session = await self._store.get_session(lease.session_id)
+        try:
+            if await self.is_due(session, coming=coming):
+                await self.compact_under(lease)
+        except StaleLease:
+            raise
+        except ClewError as error:
+            self._say(session.id, f"Compacting failed; the conversation stays as it is. {error}")
+
+    async def rescue(self, turn: LiveTurn) -> bool:
+        """Make room for a turn whose thread was too long for the model; False if that can't be."""
+        if not self._rules.auto:
+            return False
+        fresh = await self._store.get_session(turn.session.id)
+        session = msgspec.structs.replace(fresh, model=turn.session.model)
+        try:
+            return await self._compact(session, turn.record, turn_id=turn.id) is not None
+        except StaleLease:
+            raise
+        except ClewError as error:
+            self._say(session.id, f"Compacting failed; the conversation stays as it is. {error}")
+            return False
+
+    # --- one compaction -------------------------------------------------------------------------
+
+    async def _compact(
+        self,
+        session: Session,
+        record: Record,
+        *,
+        instructions: str | None = None,
+        turn_id: str | None = None,
+    ) -> Compacted | None:
+        previous = await self._store.find_compaction(session.id)
+        after = None if previous is None else previous.keep_from - 1
+        rows = await self._store.get_messages(session.id, MOST_MESSAGES, after=after)
+        size = self._get_window(session, refused=rows if turn_id is not None else ())
+        found = plan(rows, size)
+        if found is None:
+            return None
+        self._say(session.id, "Compacting the conversation …")
+        seen = prune(
+            show(rows, previous, self._rules.context_messages),
+            window=size,
+            rules=self._rules.pruning,
+        )
+        settle = partial(self._tab.settle, session.id, record, turn_id=turn_id)
+        try:
+            await self._flush(session, seen, size)
+            digest = await self._summariser.summarise(
+                session,
+                found.old,
+                previous=None if previous is None else previous.summary,
+                instructions=instructions or None,
+                signal=partial(self._bus.publish, session.id),
+                spend=partial(self._tab.add, session.id),
+            )
+            made = _measure(found, digest, seen, session.context_tokens)
+            # The one commit. Who stops it now gets what they would get a moment later.
+            await whole(settle(_change(made, found, digest)))
+        except BaseException:
+            # Nothing has changed but what was spent. If that can't be told now, it is still owed.
+            with contextlib.suppress(ClewError):
+                await settle()
+            raise
+        sizes = f"{format_count(made.tokens_before)} → ~{format_count(made.tokens_after)} tokens"
+        self._say(session.id, f"Compacted: {sizes}. /uncompact takes it back.")
+        return made
+
+    def _get_window(self, session: Session, *, refused: Sequence[Message]) -> int | None:
+        """What the model can read; less than what its provider has just refused."""
+        size = self._summariser.get_model(session).context_window
+        return min(size or UNKNOWN_WINDOW, estimate_thread(refused)) if refused else size
+
+    async def _flush(self, session: Session, seen: Sequence[Message], size: int | None) -> None:
+        """Let the memory be written, once for each compaction; nothing of it can stop this."""
+        if self._flusher is None or not self._rules.flush:
+            return
+        if self._flushed.get(session.id) == session.compactions:
+            return
+        if not wants_flush(session.context_tokens, size):
+            return
+        self._flushed[session.id] = session.compactions
+        try:
+            await self._flusher.flush(session, seen, spend=partial(self._tab.add, session.id))
+        except Exception:  # the border of a turn, if a silent one
+            log.exception("The memory could not be written before a compaction")
+
+    def _say(self, session_id: str, text: str) -> None:
+        self._bus.publish(session_id, Notice(text))
+
+
+def _measure(
+    found: Plan, digest: Digest, seen: Sequence[Message], counted: int | None
+) -> Compacted:
+    estimated = estimate_thread(seen)
+    before = counted or estimated
+    shown = estimate_summary(digest.summary) + estimate_thread(found.kept)
+    return Compacted(
+        compaction_id=secrets.token_hex(8),
+        summarised=len(found.old),
+        kept=len(found.kept),
+        tokens_before=before,
+        tokens_after=count_after(before, estimated, shown),
+    )
+
+
+def _change(made: Compacted, found: Plan, digest: Digest) -> AddCompaction:
+    return AddCompaction(
+        compaction_id=made.compaction_id,
+        keep_from=found.keep_from,
+        summary=digest.summary,
+        short_summary=digest.short,
+        tokens_before=made.tokens_before,
+        tokens_after=made.tokens_after,
+    )
