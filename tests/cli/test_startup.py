@@ -50,7 +50,7 @@ def imported(tmp_path: Path) -> list[str]:
     )
     assert listed.returncode == 0, listed.stderr
     modules: list[str] = json.loads(listed.stderr.splitlines()[-1])
-    assert "clew.cli.listing" in modules
+    assert "clew.cli.sessions" in modules
     return modules
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
-from functools import cached_property
+from functools import cache, cached_property
+from importlib import import_module
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -17,14 +20,11 @@ from clew.api.chat import SendChat, Upload
 from clew.api.frames import StreamFrame
 from clew.api.operation import Operation, P, Params, R
 from clew.api.seats import Crumb, Standing, Wanted
-from clew.api.status import StatusReport
 from clew.api.table import OPERATIONS
 from clew.api.transport import Live
-from clew.api.usage import UsageReport
+from clew.client import client as client_module
 from clew.client import sessions
 from clew.client.client import Client
-from clew.core.stats import StoreStats
-from clew.core.usage import UsageBy
 from clew.errors import InvalidInput
 from clew.store import open_store
 from tests.client.conftest import Place
@@ -37,18 +37,14 @@ SAMPLES: dict[Any, Any] = {
     int: 11,
     bytes: b"x",
     bool: True,
-    Standing: Standing(cwd="/a", project="/a"),
+    Standing: Standing(
+        cwd="/a/b", project="/a", basename="a", device=1, inode=2, born=3, scope="git"
+    ),
     Wanted: Wanted(title="a"),
-    Crumb: Crumb(cwd="/a"),
+    Crumb: Crumb(cwd="/a", session=ID, fresh=True, at=4),
     Upload: Upload(media_type="image/png", data=b"x"),
 }
-LAZY = {
-    "StatusReport": StatusReport,
-    "StoreStats": StoreStats,
-    "UsageBy": UsageBy,
-    "UsageReport": UsageReport,
-}
-"""Names that `client.client` imports for a type checker only."""
+GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "sdk.md").read_text("utf-8")
 SET_BY_THE_TRANSPORT = {"chat.send": {"stream"}}
 
 
@@ -105,9 +101,22 @@ def sample(kind: Any, default: Any) -> Any:
     return [ID] if get_origin(kind) is not None else SAMPLES[kind]
 
 
+@cache
+def list_lazy_names() -> dict[str, Any]:
+    """The names that `client.client` imports for a type checker only."""
+    tree = ast.parse(inspect.getsource(client_module))
+    lazy = next(each for each in tree.body if isinstance(each, ast.If))
+    return {
+        name.name: getattr(import_module(each.module or ""), name.name)
+        for each in lazy.body
+        if isinstance(each, ast.ImportFrom)
+        for name in each.names
+    }
+
+
 async def record(method: Callable[..., Any]) -> Recorded:
     """What a method asks for if it is given everything that it takes."""
-    hints = get_type_hints(method, localns=LAZY)
+    hints = get_type_hints(method, localns=list_lazy_names())
     given = {
         name: sample(hints[name], None if each.default is each.empty else each.default)
         for name, each in inspect.signature(method).parameters.items()
@@ -146,6 +155,21 @@ async def test_every_operation_has_a_method_that_takes_all_its_parameters(
         operation.name, set()
     )
     assert wanted <= methods[operation.name]
+
+
+def test_the_guide_names_every_method() -> None:
+    client = Client(transport=RecordingTransport())
+    for noun, found in vars(Client).items():
+        if noun.startswith("_") or noun in NOT_NOUNS:
+            continue
+        if not isinstance(found, cached_property):
+            assert f"`client.{noun}()`" in GUIDE
+            continue
+        row = re.search(rf"^\| `client\.{noun}` \|(.*)$", GUIDE, re.MULTILINE)
+        assert row is not None, f"docs/guides/sdk.md has no row for client.{noun}"
+        named = set(re.findall(r"`(\w+)`", row[1]))
+        methods = {each for each in vars(type(getattr(client, noun))) if not each.startswith("_")}
+        assert named == {each for each in methods if not each.startswith("iter_")}
 
 
 async def test_no_method_calls_what_is_not_in_the_table(methods: dict[str, set[str]]) -> None:

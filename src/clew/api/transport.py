@@ -1,4 +1,4 @@
-"""How a `Client` reaches the operations: the one seam between in-process and HTTP."""
+"""How a `Client` reaches the operations: in process (`api.local`) or over HTTP (`client.http`)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Live(Protocol):
         ...
 
     async def unsubscribe(self, session: str | None = None) -> None:
-        """Follow it no longer."""
+        """Stop following."""
         ...
 
     def when_lost(self, tell: Callable[[], None]) -> None:
-        """Call this when the connection breaks. It comes back by itself, with a `state`."""
+        """Have this called when the connection breaks. It reconnects by itself, with a `state`."""
         ...
 
     def __aiter__(self) -> AsyncIterator[LiveFrame]: ...
@@ -37,17 +37,17 @@ class Transport(Protocol):
     """Calls, streams and live events. Errors are those of `clew.errors`, wherever they arose."""
 
     async def call(self, operation: Operation[P, R], params: P) -> R:
-        """The answer, of the type that the table names."""
+        """Call an operation; the answer has the type of the operation's row."""
         ...
 
     def stream(self, params: SendChat) -> AsyncGenerator[StreamFrame]:
-        """What comes of a message; close it when you leave."""
+        """Send a message; its frames until it is answered. Close the generator if you leave."""
         ...
 
     def live(self) -> AbstractAsyncContextManager[Live]:
-        """Live events."""
+        """Open live events."""
         ...
 
     async def close(self) -> None:
-        """Let go."""
+        """Close connections."""
         ...

@@ -34,8 +34,8 @@ COMMANDS: Final = {
         "ask": Entry("clew.cli.ask:ask_command", "One question, one answer, for scripts."),
     },
     "Look": {
-        "list": Entry("clew.cli.listing:list_command", "The newest sessions."),
-        "sessions": Entry("clew.cli.listing:sessions_command", "Every session."),
+        "list": Entry("clew.cli.sessions:list_command", "The newest sessions."),
+        "sessions": Entry("clew.cli.sessions:sessions_command", "Every session."),
         "show": Entry("clew.cli.show:show_command", "The transcript of a session."),
         "search": Entry("clew.cli.search:search_command", "Find words in all messages."),
         "stats": Entry("clew.cli.stats:stats_command", "Numbers about the store."),
@@ -67,8 +67,8 @@ COMMANDS: Final = {
     "Keep": {
         "export": Entry("clew.cli.transfer:export_command", "Write a session to a file."),
         "import": Entry("clew.cli.transfer:import_command", "Read sessions from a file."),
-        "backup": Entry("clew.cli.backup:backup_command", "Copy the whole store, verified."),
-        "restore": Entry("clew.cli.backup:restore_command", "Put a backup in place."),
+        "backup": Entry("clew.cli.store:backup_command", "Copy the whole store, verified."),
+        "restore": Entry("clew.cli.store:restore_command", "Put a backup in place."),
         "store": Entry("clew.cli.store:store_group", "Move everything to another store."),
         "doctor": Entry("clew.cli.doctor:doctor_command", "Check that everything is sound."),
     },
@@ -82,7 +82,7 @@ COMMANDS: Final = {
             "clew.cli.gateway:gateway_group", "Call an operation of a running gateway."
         ),
         "cron": Entry("clew.cli.cron:cron_group", "Jobs that the gateway runs on a schedule."),
-        "node": Entry("clew.cli.node:node_group", "Call a gateway from another machine."),
+        "node": Entry("clew.cli.gateway:node_group", "Call a gateway from another machine."),
     },
     "Set up": {
         "memory": Entry("clew.cli.memory:memory_group", "What the agent remembers, in two files."),
@@ -91,7 +91,7 @@ COMMANDS: Final = {
         ),
         "model": Entry("clew.cli.model:model_group", "Which model answers, and whether it does."),
         "config": Entry("clew.cli.config:config_group", "Show and change the configuration."),
-        "completion": Entry("clew.cli.completion:completion_command", "Completion for your shell."),
+        "completion": Entry("clew.cli.help:completion_command", "Completion for your shell."),
         "demo": Entry("clew.cli.demo:demo_command", "Make sessions to look at."),
         "help": Entry("clew.cli.help:help_command", "This overview, or the help of a command."),
     },

@@ -17,10 +17,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import click
+import msgspec
 
 from clew import config as configuration
 from clew.clock import host_clock
 from clew.config import Config, Places
+from clew.core.jsontext import to_wire
 from clew.core.names import time_ago
 from clew.core.settings import Secret
 
@@ -43,6 +45,9 @@ STYLES: Final[dict[str, dict[str, Any]]] = {
     "error": {"fg": "red"},
 }
 DEFAULT_WIDTH: Final = 80
+
+# Terminals obey these; inside JSON's strings they can be spelled out.
+_CONTROLS: Final = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
 
 
 class Gateway(NamedTuple):
@@ -132,7 +137,6 @@ class App:
 
     def emit(self, value: object) -> None:
         """The answer as one JSON document, indented for a terminal."""
-        from clew.cli.jsonout import encode
 
         click.echo(encode(value, indent=sys.stdout.isatty()))
 
@@ -298,3 +302,11 @@ def refuse_gateway(app: App, what: str) -> None:
             f"{what} works on the files of this machine, not at a gateway. Leave out --url (or "
             "CLEW_URL), and run it where the store is. Nothing was changed."
         )
+
+
+def encode(value: object, *, indent: bool = False) -> str:
+    """The value as one JSON document."""
+    data = to_wire(value)
+    if indent:
+        data = msgspec.json.format(data, indent=2)
+    return data.decode().translate(_CONTROLS)

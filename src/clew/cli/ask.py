@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from clew.cli.app import App, json_option, pass_app
+from clew.cli.app import App, encode, json_option, pass_app
 from clew.cli.options import session_options
 from clew.cli.talking import Choice, Parts, conversation, on_signals, run_talk
 
@@ -124,7 +124,6 @@ class Question:
 
         Returns the turn that has answered it; None if the question was taken back.
         """
-        from clew.cli.jsonout import encode
         from clew.core.signals import ApprovalAsked, TurnEnded
         from clew.errors import Conflict
         from clew.terminal.paper import Paper
@@ -163,8 +162,6 @@ class Question:
 
     async def _finish(self, turn: Turn) -> int:
         if self._app.json:
-            from clew.cli.jsonout import encode
-
             click.echo(encode(await self._describe(turn)))
         if turn.status == "done":
             return 0

@@ -9,8 +9,8 @@ import msgspec
 
 from clew import config as configuration
 from clew.cli.app import App, json_option, only_here, pass_app
+from clew.cli.options import HyphenWords
 from clew.cli.tables import Column, table
-from clew.cli.words import HyphenWords
 from clew.core.settings import plain
 from clew.errors import InvalidConfig
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import click
 
 from clew.cli.app import App, gateway_options, json_option, pass_app
-from clew.cli.resolve import complete_session, find_each, session_argument, sessions_argument
+from clew.cli.options import complete_session, find_each, session_argument, sessions_argument
 from clew.cli.trash import fail_with, name_all, read_failures
 from clew.core.text import strip_controls
 from clew.errors import ClewError

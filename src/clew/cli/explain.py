@@ -258,10 +258,11 @@ def resume_command(app: App, value: str | None, continued: bool, key: str | None
 
 
 async def _explain_value(client: Client, value: str, place: Place) -> Explanation:
+    from clew.client.place import find_file, find_question
     from clew.core.resume import STEP_NAMES, STEPS, check_value, word_question
 
     value = check_value(value)
-    file, comes_first = await _find_file(client, value, place)
+    file, comes_first = await find_file(client, value, place)
     if comes_first:
         return _explain_file(value, str(file))
     found = await client.explain.resume(
@@ -275,7 +276,7 @@ async def _explain_value(client: Client, value: str, place: Place) -> Explanatio
     pairs = [("step", told)]
     if not found.matches:
         pairs += [("session", "none is found")]
-    question = None if session is None else _find_question(session, place)
+    question = None if session is None else find_question(session, place)
     if session is not None and question is not None:
         pairs += [("asks", word_question(session, place, question))]
     known = {"value": found.value, "step": step, "path": None, "question": question}
@@ -290,35 +291,6 @@ def _explain_file(value: str, file: str, rejected: tuple[RejectedSession, ...] =
     pairs = (("step", f"1, {STEP_NAMES['path']}"), ("file", shown))
     known = {"value": value, "step": "path", "path": file, "question": None}
     return Explanation(pairs, known, rejected=rejected)
-
-
-async def _find_file(client: Client, value: str, place: Place) -> tuple[str | None, bool]:
-    """The file that a value may name, and whether it is meant before any session."""
-    from clew.core.resume import read_file_name
-    from clew.errors import SessionNotFound
-    from clew.files.directories import expand, look_at_file
-
-    path = expand(value, place.cwd)
-    named = read_file_name(value, look_at_file(path))
-    if named is None:
-        return None, False
-    if named.unless is not None:
-        try:
-            await client.sessions.get(named.unless, messages=0)
-        except SessionNotFound:
-            return str(path), named.comes_first
-        return str(path), False
-    return str(path), named.comes_first
-
-
-def _find_question(session: SessionView, place: Place) -> Any:
-    """What a chat would ask before it opens the session here."""
-    from clew.core.keys import home_of
-    from clew.core.resume import needs_question
-    from clew.files.directories import directory_exists
-
-    home = home_of(session, place.scope)
-    return needs_question(session, place, exists=home is None or directory_exists(home))
 
 
 async def _explain_continue(app: App, client: Client, place: Place) -> Explanation:

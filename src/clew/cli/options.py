@@ -1,19 +1,36 @@
-"""Options that choose a session to talk in, for `clew`, `clew chat` and `clew ask`."""
+"""Arguments and options of several commands: sessions, times, words with a hyphen, completion.
+
+Which session a person means is decided behind the API (`sessions.resolve`), by the same steps in
+process and at a gateway.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+import asyncio
+import re
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, time, tzinfo
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import click
 
+from clew.core.ids import id_prefix
+from clew.core.names import parse_duration
+from clew.errors import AmbiguousId, ClewError, NotFound
+
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+    from clew.api.sessions import SessionView
+    from clew.client.client import Client
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 ALONE = "\0"
 """What `--resume` and `--continue` are without a value; nobody can type it."""
+
+PATIENCE: Final = 3.0
+"""Seconds that a completion may take."""
 
 
 def session_options(*, read_only: bool) -> Callable[[F], F]:
@@ -21,12 +38,12 @@ def session_options(*, read_only: bool) -> Callable[[F], F]:
     options = [
         click.option(
             "-c", "--continue", "continues", is_flag=False, flag_value=ALONE, metavar="[ID]",
-            shell_complete=_complete,
+            shell_complete=complete_session,
             help="Go on with this terminal's last session, or with ID.",
         ),
         click.option(
             "-r", "--resume", is_flag=False, flag_value=ALONE, metavar="[ID]",
-            shell_complete=_complete,
+            shell_complete=complete_session,
             help="Go on with the session ID: an id, title, key or transcript. Alone: choose one.",
         ),
         click.option("--fork", is_flag=True, help="In a branch of the session, not in itself."),
@@ -48,9 +65,124 @@ def session_options(*, read_only: bool) -> Callable[[F], F]:
     return decorate
 
 
-def _complete(
-    ctx: click.Context, parameter: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    from clew.cli.resolve import complete_session  # only a shell that completes needs it
+# --- sessions -----------------------------------------------------------------------------------
 
-    return complete_session(ctx, parameter, incomplete)
+
+async def find_each(
+    client: Client, typed_ids: Sequence[str], *, trashed: bool = False
+) -> tuple[tuple[SessionView, ...], tuple[ClewError, ...]]:
+    """Each session that is to be changed, once, and what was wrong with the others."""
+    sessions: dict[str, SessionView] = {}
+    failures: list[ClewError] = []
+    for typed in typed_ids:
+        try:
+            session = await client.sessions.resolve(typed, purpose="change", trashed=trashed)
+        except (NotFound, AmbiguousId) as error:
+            failures.append(error)
+        else:
+            sessions[session.id] = session
+    return tuple(sessions.values()), tuple(failures)
+
+
+def session_argument(command: F) -> F:
+    """One session: the parameter `typed`."""
+    return click.argument("typed", metavar="ID", shell_complete=complete_session)(command)
+
+
+def sessions_argument(*, required: bool = True) -> Callable[[F], F]:
+    """Some sessions: the parameter `typed_ids`."""
+    return click.argument(
+        "typed_ids",
+        metavar="ID..." if required else "[ID]...",
+        nargs=-1,
+        required=required,
+        shell_complete=complete_session,
+    )
+
+
+def complete_session(
+    ctx: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Ids for the shell's Tab key, with their names beside them."""
+    from click.shell_completion import CompletionItem
+
+    from clew.cli.app import App
+
+    app = ctx.ensure_object(App)
+    flags = ctx.find_root().params
+    app.configure(
+        home=flags.get("home"), store=flags.get("store"), file=flags.get("file"), verbose=False
+    )
+    try:
+        found = app.call(lambda client: _find_completions(client, incomplete))
+    except (ClewError, TimeoutError, click.UsageError):
+        return []  # a shell that completes has no place for messages
+    return [CompletionItem(each.short_id, help=each.name) for each in found]
+
+
+async def _find_completions(client: Client, incomplete: str) -> Sequence[SessionView]:
+    """The newest sessions, or those whose id begins so."""
+    async with asyncio.timeout(PATIENCE):
+        if not incomplete:
+            return (await client.sessions.list(limit=20)).sessions
+        found = await client.sessions.find(incomplete, purpose="change")
+    prefix = id_prefix(incomplete)
+    return [each for each in found if prefix is not None and each.id.startswith(prefix)][:50]
+
+
+# --- times and words ----------------------------------------------------------------------------
+
+
+class Duration(click.ParamType[int]):
+    """`90d`, `12h`, `2w`: milliseconds."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """See `core.names.parse_duration`."""
+        if isinstance(value, int):
+            return value
+        try:
+            return parse_duration(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def parse_moment(
+    text: str, *, now: int, zone: Callable[[int], tzinfo], end_of_day: bool = False
+) -> int:
+    """Read an ISO date or time, or a duration before `now`, as milliseconds UTC.
+
+    `zone` tells the person's time zone at a moment. A bare date is its first moment, or its last.
+    """
+    try:
+        return now - parse_duration(text)
+    except ValueError:
+        pass
+    try:
+        moment = datetime.fromisoformat(text.strip())
+        if end_of_day and len(text.strip()) <= len("2026-01-31"):
+            moment = datetime.combine(moment.date(), time.max)
+        if moment.tzinfo is None:
+            # The offset of about then; right but for the hours around a change of the clocks.
+            about = int(moment.replace(tzinfo=UTC).timestamp() * 1000)
+            moment = moment.replace(tzinfo=zone(about))
+        return int(moment.timestamp() * 1000)
+    except (ValueError, OverflowError, OSError) as error:
+        raise ValueError(
+            f"{text[:40]!r} is neither a date (2026-01-31, 2026-01-31T10:30) nor a duration (7d)."
+        ) from error
+
+
+class HyphenWords(click.Command):
+    """A command that takes what looks like `hyphened` for a word, not for options."""
+
+    hyphened: ClassVar[re.Pattern[str]]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Such words go behind the options, in their order."""
+        options = args[: args.index("--")] if "--" in args else args
+        words = args[len(options) + 1 :]
+        hyphened = [each for each in options if self.hyphened.match(each)]
+        rest = [each for each in options if each not in hyphened]
+        return super().parse_args(ctx, [*rest, "--", *hyphened, *words])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from clew.cli.app import App, gateway_options, json_option, pass_app
+from clew.cli.options import Duration
 from clew.cli.tables import session_table
-from clew.cli.when import Duration
 from clew.core.names import counted
 from clew.core.retention import RetentionAction
 

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 
 import click
 
-from clew.cli.app import App
+from clew.cli.app import App, encode
 from clew.core.text import strip_controls
 from clew.errors import AmbiguousId, ClewError
 
@@ -75,8 +75,6 @@ def report(app: App, error: BaseException) -> int:
 def _tell(app: App, code: str, message: str, **details: Any) -> None:
     clean = strip_controls(message)
     if app.json:
-        from clew.cli.jsonout import encode
-
         app.note(encode({"error": code, "message": clean} | details))
     else:
         app.note("\n".join([f"clew: {clean}", *details.get("lines", ())]))

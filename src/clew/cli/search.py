@@ -10,10 +10,8 @@ import click
 import msgspec
 
 from clew.cli.app import App, gateway_options, json_option
-from clew.cli.listing import PAGE, here
-from clew.cli.resolve import complete_session
-from clew.cli.when import parse_moment
-from clew.cli.words import HyphenWords
+from clew.cli.options import HyphenWords, complete_session, parse_moment
+from clew.cli.sessions import PAGE, here
 from clew.core.message import ROLES
 from clew.core.names import recent_name
 from clew.core.text import columns, cut, strip_controls

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from clew.cli.app import App, gateway_options, json_option, pass_app
-from clew.cli.resolve import session_argument
+from clew.cli.options import session_argument
 from clew.cli.tables import fit, home_relative, wrap
 from clew.core.names import counted, format_cost
 from clew.core.text import cut, strip_controls

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from clew.cli.app import App, gateway_options, json_option, pass_app
-from clew.cli.listing import NO_SESSIONS, find_gateway
+from clew.cli.sessions import NO_SESSIONS, find_gateway
 from clew.cli.tables import facts, session_table
 from clew.core.names import counted, format_bytes, format_count
 from clew.core.text import strip_controls

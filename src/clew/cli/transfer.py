@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from clew.cli.app import App, gateway_options, json_option, pass_app
-from clew.cli.resolve import session_argument
+from clew.cli.options import session_argument
 from clew.core.names import counted, format_bytes
 from clew.errors import ClewError, InvalidInput, NotFound
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from clew.cli.app import App, gateway_options, json_option, pass_app
-from clew.cli.resolve import find_each, sessions_argument
+from clew.cli.options import Duration, find_each, sessions_argument
 from clew.cli.tables import session_table
-from clew.cli.when import Duration
 from clew.core.names import counted, format_count
 from clew.errors import ClewError
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, get_args
 import click
 
 from clew.cli.app import App, gateway_options, json_option, pass_app
+from clew.cli.options import parse_moment
 from clew.cli.tables import Column, table
-from clew.cli.when import parse_moment
 from clew.core.names import counted, format_cost, format_count, format_tokens
 from clew.core.usage import Usage, UsageBy, UsageRow
 

@@ -1,4 +1,4 @@
-"""`Client.chat`: say something, and see what comes of it."""
+"""`Client.chat`: send a message, and follow its answer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Stream = Callable[[SendChat], AsyncGenerator[StreamFrame]]
 
 
 class Chat:
-    """Talking to sessions."""
+    """Messages to sessions."""
 
     def __init__(self, do: Do, stream: Stream) -> None:
         self._do = do
@@ -45,11 +45,11 @@ class Chat:
         platform: Platform | None = None,
         model: str | None = None,
     ) -> Sending:
-        """A message for a session, for where a key leads, or for a new session.
+        """Send a message to a session, to the session of a key, or to a new one.
 
-        `await` it to have it kept; or iterate over it, for everything until it is answered. Not
-        `attended`, tools that need the owner's word are refused at once. See `SendChat` for the
-        rest.
+        `await` it, and it returns when the message is stored; or iterate over it for all events
+        until the message is answered. If not `attended`, tools that need an approval are refused
+        at once. See `SendChat` for the rest.
         """
         given = SendChat(
             text=text,
@@ -63,15 +63,24 @@ class Chat:
         )
         return Sending(self._do, self._stream, given)
 
-    async def abort(self, session: str, *, queue: bool = True) -> Stopped:
-        """Stop the turn that runs, and take back what waits; the same as `sessions.stop`."""
-        return await self._do(chat.ABORT, StopSession(id=session, queue=queue))
+    async def abort(
+        self,
+        session: str,
+        *,
+        queue: bool = True,
+        only: tuple[str, ...] | None = None,
+        message: str | None = None,
+        anywhere: bool = True,
+    ) -> Stopped:
+        """Abort the turn that runs, and take back what waits; the same as `sessions.stop`."""
+        params = StopSession(id=session, queue=queue, only=only, message=message, anywhere=anywhere)
+        return await self._do(chat.ABORT, params)
 
 
 class Sending:
-    """A message on its way. `accepted` is there once it is kept: with the first event, or awaited.
+    """A message on its way. `accepted` is set when it is stored.
 
-    Nothing happens before somebody awaits it or asks for the first event.
+    Nothing is sent before it is awaited or iterated over.
     """
 
     def __init__(self, do: Do, stream: Stream, params: SendChat) -> None:
@@ -88,7 +97,7 @@ class Sending:
         return self.accepted
 
     def frames(self) -> AsyncGenerator[StreamFrame]:
-        """All that comes, from that it is kept to that it is answered. Close it when you leave."""
+        """All frames from `accepted` to `done`. Close the generator if you leave it early."""
         return self._stream(self._params)
 
     async def persist(self) -> Accepted:

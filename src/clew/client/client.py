@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class Client:
-    """A clew somewhere. Use it as `async with`, or `close` it."""
+    """A client of a clew. Use it with `async with`, or `close` it."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Client:
         *,
         transport: Transport | None = None,
     ) -> None:
-        """The gateway's address and a token of it; or another way there."""
+        """Connect to the gateway at `url`; `transport` is another way to reach the operations."""
         self._transport = transport or _http(url, token)
 
     async def __aenter__(self) -> Self:
@@ -68,15 +68,15 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         await self._transport.close()
 
     async def do(self, operation: Operation[P, R], params: P, /) -> R:
-        """An operation with its parameters as a value, which are checked here as they are there."""
+        """Call an operation by its row. Wrong parameters are refused before anything is sent."""
         return await self._transport.call(operation, check(operation, params))
 
     async def call(self, name: str, params: Mapping[str, Any] | None = None) -> Any:
-        """Any operation by its name, with its parameters as JSON has them."""
+        """Call any operation by its name, with its parameters as JSON has them."""
         from clew.api.table import get_operation  # noqa: PLC0415  # a name may be of any noun
 
         operation = get_operation(name)
@@ -90,7 +90,7 @@ class Client:
 
     @cached_property
     def sessions(self) -> Sessions:
-        """Sessions: reading, changing, putting away."""
+        """Sessions: list, read, change and delete them."""
         from clew.client.sessions import Sessions  # noqa: PLC0415  # loaded when it is first used
 
         return Sessions(self.do)
@@ -216,7 +216,7 @@ class Client:
         return await self.do(STATS, NoParams())
 
     async def status(self) -> StatusReport:
-        """How it is doing."""
+        """The state of the store, the channels, the queue and the jobs."""
         from clew.api.status import STATUS  # noqa: PLC0415  # loaded when it is first used
 
         return await self.do(STATUS, NoParams())
@@ -228,7 +228,7 @@ class Client:
 
 
 def check(operation: Operation[P, R], params: P) -> P:
-    """The parameters, if the table allows them: refused here as they would be there."""
+    """The parameters, if they are valid; else `InvalidInput`, as a gateway would answer."""
     return read_params(operation, msgspec.to_builtins(params))
 
 

@@ -1,6 +1,7 @@
-"""The operations over HTTP: requests made from the table, problem documents made errors again.
+"""The way to a gateway: operations as HTTP requests, problem documents as errors of clew.
 
-httpx is loaded with the first client, not with clew.
+Requests are made from the rows of the operations. httpx is loaded with the first transport, not
+with this module. Live events are in `client.live`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     import httpx
 
 PATIENCE: Final = 30.0
-"""Seconds for an answer that needs no turn."""
+"""Seconds in which a gateway has to answer."""
 FILE_PATIENCE: Final = 600.0
 """Seconds for a file, which may be of a very long session."""
 
@@ -40,8 +41,8 @@ class HttpTransport:
     """`Transport` to a gateway."""
 
     def __init__(self, url: str, token: str | None, *, timeout: float = PATIENCE) -> None:
-        """Proxies and certificates are those of the environment; this machine needs no proxy."""
-        import httpx  # noqa: PLC0415  # only who goes over the network pays for it
+        """Proxies and certificates are the environment's; to this machine no proxy is used."""
+        import httpx  # noqa: PLC0415  # slow to load
 
         self.url = check_url(url)
         self._headers = {"User-Agent": f"clew/{__version__}"}
@@ -57,7 +58,7 @@ class HttpTransport:
 
     async def call(self, operation: Operation[P, R], params: P) -> R:
         """See `Transport`."""
-        from httpx import HTTPError, Timeout  # noqa: PLC0415  # loaded already
+        from httpx import HTTPError, Timeout  # noqa: PLC0415  # slow to load
 
         request = self._request(operation, params)
         if operation.answer == "file":
@@ -82,11 +83,11 @@ class HttpTransport:
 
     async def stream(self, params: SendChat) -> AsyncGenerator[StreamFrame]:
         """See `Transport`."""
-        from httpx import HTTPError, Timeout  # noqa: PLC0415  # loaded already
+        from httpx import HTTPError, Timeout  # noqa: PLC0415  # slow to load
 
         asked = msgspec.structs.replace(params, stream=True)
         request = self._request(SEND, asked)
-        # Between two events there may be a long turn; the gateway's heartbeat is every 15 s.
+        # Two events may be far apart, but the gateway sends a heartbeat every 15 seconds.
         request.extensions["timeout"] = Timeout(PATIENCE, read=60.0).as_dict()
         try:
             response = await self._http.send(request, stream=True)
@@ -110,7 +111,7 @@ class HttpTransport:
 
     def live(self) -> AbstractAsyncContextManager[Live]:
         """See `Transport`."""
-        from clew.client.live import open_live  # noqa: PLC0415  # websockets only where needed
+        from clew.client.live import open_live  # noqa: PLC0415  # slow to load
 
         return open_live(self.url, self._headers)
 
@@ -138,7 +139,7 @@ class HttpTransport:
 
 
 def check_url(url: str) -> str:
-    """The address of a gateway, without what follows its host; `InvalidInput` for others."""
+    """The address of a gateway, without query and fragment; `InvalidInput` for another text."""
     parts = urlsplit(url.strip())
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidInput(f'"{url[:200]}" is no address of a gateway, like http://127.0.0.1:7717.')
@@ -146,7 +147,7 @@ def check_url(url: str) -> str:
 
 
 def is_here(url: str) -> bool:
-    """Whether an address is of this machine: a token for it is shown to no proxy."""
+    """Whether an address is of this machine; then no proxy may see the token."""
     host = urlsplit(url).hostname or ""
     with contextlib.suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
@@ -169,15 +170,15 @@ def _file(response: httpx.Response) -> Exported:
 
 
 def read_problem(status: int, content: bytes) -> ClewError:
-    """The error that an answer tells of; one without a problem document is no gateway's."""
+    """The error in an answer; `GatewayUnavailable` for one without a problem document."""
     try:
         return error_of(msgspec.json.decode(content, type=Problem))
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return GatewayUnavailable(f"The gateway answered with {status}, and no word why.")
+        return GatewayUnavailable(f"The gateway answered with {status} and no reason.")
 
 
 def unreachable(url: str, error: Exception) -> GatewayUnavailable:
-    """Nobody answers."""
+    """The error for a gateway that does not answer."""
     reason = str(error) or type(error).__name__
     return GatewayUnavailable(
         f"No gateway answers at {url}: {reason}. Start one with `clew serve`, or check the address."
@@ -185,7 +186,7 @@ def unreachable(url: str, error: Exception) -> GatewayUnavailable:
 
 
 async def read_events(chunks: AsyncIterator[bytes]) -> AsyncIterator[Frame]:
-    """The frames of an event stream. Lines end with LF or CRLF only: the rest is text."""
+    """The frames of an event stream. Only LF and CRLF end a line; other breaks are text."""
     rest, data = b"", []
     async for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")

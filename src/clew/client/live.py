@@ -1,7 +1,7 @@
-"""Live events over one WebSocket that comes back by itself, and misses no message.
+"""Live events of a gateway over one WebSocket, which reconnects by itself and misses no message.
 
-For every session it remembers the last number that it has shown. After a break it asks for what
-comes after that, and passes over what it has shown already.
+For every session it remembers the number of the last message. After a reconnection it asks for what
+comes after that, and skips what it has given already.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from clew.errors import (
 )
 
 PASSING: Final = (GatewayUnavailable, TooManyRequests, StoreUnusable, Locked)
-"""What another attempt may find better."""
+"""Errors after which another attempt may succeed."""
 MAX_FRAME: Final = 64_000_000
 
 
@@ -72,10 +72,10 @@ class HttpLive:
         self._socket: ClientConnection | None = None
         self._tell_lost: Callable[[], None] = lambda: None
         self._seen: dict[str | None, int | None] = {}
-        """What is followed, and the last number that was shown of it."""
+        """The followed sessions (None: the list), each with the number of its last message."""
 
     async def subscribe(self, session: str | None = None, *, after: int | None = None) -> None:
-        """See `Live`. While the connection is broken it is remembered for the next one."""
+        """See `Live`. While the connection is broken, it takes effect with the next one."""
         self._seen[session] = after
         await self._send(Subscribe(session, after))
 
@@ -90,7 +90,7 @@ class HttpLive:
 
     async def __aiter__(self) -> AsyncIterator[LiveFrame]:
         while True:
-            socket = self._socket or await self._come_back()
+            socket = self._socket or await self._reconnect()
             try:
                 data = await socket.recv()
             except ConnectionClosed as error:
@@ -107,14 +107,14 @@ class HttpLive:
         try:
             frame: Any = read_frame(data)
         except InvalidInput as error:
-            # To pass over it might be to miss a message.
+            # Skipping it might be missing a message.
             raise GatewayUnavailable(
                 f"{self._url} sent what can't be read: {error} Is it a clew of another version?"
             ) from error
         return frame  # type: ignore[no-any-return]  # the others are for streams
 
     def _is_new(self, frame: LiveFrame) -> bool:
-        """Whether it has not been shown; what is followed no longer is not shown either."""
+        """Whether to give it on: not again, and nothing of what is not followed any more."""
         match frame:
             case SubscribedFrame(session, after) if session in self._seen:
                 if self._seen[session] is None:
@@ -131,7 +131,7 @@ class HttpLive:
         return True
 
     async def connect(self) -> ClientConnection:
-        """Connect, and follow again what was followed."""
+        """Connect, and subscribe again to what is followed."""
         try:
             socket = await connect(
                 self._address,
@@ -150,7 +150,7 @@ class HttpLive:
             await self._send(Subscribe(session, after))
         return socket
 
-    async def _come_back(self) -> ClientConnection:
+    async def _reconnect(self) -> ClientConnection:
         attempt = 0
         while True:
             try:
@@ -161,19 +161,19 @@ class HttpLive:
 
     async def _send(self, frame: Subscribe | Unsubscribe) -> None:
         if self._socket is not None:
-            # One that is broken is found out by whoever reads, who says all this again.
+            # If it is broken, the reader notices, reconnects and subscribes again.
             with contextlib.suppress(ConnectionClosed):
                 await self._socket.send(to_wire(frame).decode())
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         if self._socket is not None:
             await self._socket.close()
             self._socket = None
 
 
 def _refuse(ending: Ending) -> None:
-    """The error that an ending tells of, where it would be of no use to come back."""
+    """Raise the error of a closing code, where reconnecting would not help."""
     words = (
         f"The gateway closed the connection: {ending.reason.rstrip('.') or 'it said no reason'}."
     )

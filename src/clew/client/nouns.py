@@ -1,4 +1,4 @@
-"""What a `Client` has beside sessions and chat: one method for each operation."""
+"""The smaller nouns of a `Client`: one method for each operation."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Models(Noun):
     """The models that can be named."""
 
     async def list(self) -> ModelList:
-        """All of them, and the one that answers if none is chosen."""
+        """List the models, and the one that answers if none is chosen."""
         return await self._do(models.LIST, NoParams())
 
     async def get(self, name: str | None = None) -> ModelInfo:
@@ -121,11 +121,11 @@ class Personalities(Noun):
     """Personalities of the agent."""
 
     async def list(self) -> tuple[Personality, ...]:
-        """All of them, `default` first."""
+        """List the personalities, `default` first."""
         return (await self._do(personalities.LIST, NoParams())).personalities
 
     async def get(self, personality: str) -> Personality:
-        """One of them, by its id."""
+        """Get a personality by its id."""
         return await self._do(personalities.GET, OnePersonality(id=personality))
 
 
@@ -135,7 +135,7 @@ class Memory(Noun):
     async def get(
         self, store: MemoryName = "memory", *, personality: str | None = None
     ) -> MemoryView:
-        """A file as it is now."""
+        """Get a file as it is now."""
         params = GetMemory(store=store, personality=personality)
         return await self._do(memory.GET, params)
 
@@ -147,7 +147,7 @@ class Memory(Noun):
         personality: str | None = None,
         if_match: str | None = None,
     ) -> MemoryView:
-        """The whole file anew; with `if_match`, `StaleMemory` unless that is still its etag."""
+        """Write a whole file; with `if_match`, `StaleMemory` unless that is still its etag."""
         params = WriteMemory(
             store=store, content=content, personality=personality, if_match=if_match
         )
@@ -156,14 +156,14 @@ class Memory(Noun):
     async def history(
         self, store: MemoryName = "memory", *, personality: str | None = None
     ) -> MemoryHistory:
-        """What was written before, newest first."""
+        """List the versions of a file, newest first."""
         params = GetMemory(store=store, personality=personality)
         return await self._do(memory.HISTORY, params)
 
     async def version(
         self, number: int, store: MemoryName = "memory", *, personality: str | None = None
     ) -> MemoryText:
-        """What a file said in a version; 1 is the newest."""
+        """Get the text of a version; 1 is the newest."""
         params = GetMemoryVersion(store=store, number=number, personality=personality)
         return await self._do(memory.VERSION, params)
 
@@ -183,17 +183,17 @@ class Memory(Noun):
 
 
 class Approvals(Noun):
-    """Tool calls that wait for the owner's word."""
+    """Tool calls that wait for the owner's decision."""
 
     async def list(self, session: str | None = None) -> tuple[Approval, ...]:
-        """Those that wait, oldest first."""
+        """List the waiting calls, oldest first."""
         params = ListApprovals(session=session)
         return (await self._do(approvals.LIST, params)).approvals
 
     async def decide(
         self, approval: str, decision: Decision, *, scope: ApprovalScope = "once"
     ) -> Approval:
-        """Yes or no; the first answer stays."""
+        """Decide; the first decision stays."""
         params = DecideApproval(id=approval, decision=decision, scope=scope)
         return await self._do(approvals.DECIDE, params)
 
@@ -202,12 +202,12 @@ class Queue(Noun):
     """Messages that wait for their turn."""
 
     async def list(self, session: str | None = None, *, limit: int = 100) -> tuple[QueuedView, ...]:
-        """Those that wait, oldest first."""
+        """List the waiting messages, oldest first."""
         params = ListQueue(session=session, limit=limit)
         return (await self._do(queue.LIST, params)).messages
 
     async def drop(self, session: str, message: str | None = None) -> tuple[str, ...]:
-        """Take back what waits in a session, or one message of it; the ids of what was."""
+        """Take back all messages that wait in a session, or one of them; returns their ids."""
         return (await self._do(queue.DROP, DropQueue(session=session, id=message))).dropped
 
     async def get(self, message: str) -> Outcome:
@@ -235,12 +235,12 @@ class Outbox(Noun):
         state: OutboundStatus | None = None,
         limit: int = 100,
     ) -> tuple[Outbound, ...]:
-        """Deliveries, newest first."""
+        """List deliveries, newest first."""
         params = ListOutbox(session=session, state=state, limit=limit)
         return (await self._do(outbox.LIST, params)).deliveries
 
     async def retry(self, outbound: str) -> Outbound:
-        """Send again what failed or is uncertain."""
+        """Send a reply again that failed or is uncertain."""
         return await self._do(outbox.RETRY, RetryOutbound(id=outbound))
 
 
@@ -248,34 +248,34 @@ class Tokens(Noun):
     """Credentials of the gateway."""
 
     async def list(self) -> tuple[Token, ...]:
-        """All of them, oldest first."""
+        """List the tokens, oldest first."""
         return (await self._do(tokens.LIST, NoParams())).tokens
 
     async def create(
         self, name: str, scope: Scope, *, person: str = OWNER, expires_at: int | None = None
     ) -> NewToken:
-        """A new one; its secret is in the answer and nowhere else."""
+        """Make a token; its secret is in the answer and is not stored."""
         params = CreateToken(name=name, scope=scope, person=person, expires_at=expires_at)
         return await self._do(tokens.CREATE, params)
 
     async def revoke(self, token: str) -> Token:
-        """The end of one."""
+        """Revoke a token for good."""
         return await self._do(tokens.REVOKE, OneToken(id=token))
 
 
 class Pairings(Noun):
-    """Guests, and those who ask to be let in."""
+    """Guests, and people who ask to be let in."""
 
     async def list(self) -> tuple[Pairing, ...]:
-        """All of them: first those who wait; newest first."""
+        """List guests: first those who wait for a decision, newest first."""
         return (await self._do(pairings.LIST, NoParams())).pairings
 
     async def approve(self, who: str) -> Pairing:
-        """Let somebody in, by the code that they were given, or as `channel:id`."""
+        """Let a person in, by the code that they were given, or by `channel:id`."""
         return await self._do(pairings.DECIDE, DecidePairing(who=who))
 
     async def refuse(self, who: str) -> Pairing:
-        """Keep somebody out, a guest too."""
+        """Refuse a person; a guest is one no longer."""
         params = DecidePairing(who=who, decision="refuse")
         return await self._do(pairings.DECIDE, params)
 
@@ -284,7 +284,7 @@ class Cron(Noun):
     """Jobs that a gateway runs on a schedule."""
 
     async def list(self) -> tuple[CronJob, ...]:
-        """All of them, by name."""
+        """List the jobs, by name."""
         return (await self._do(cron.LIST, NoParams())).jobs
 
     async def add(
@@ -298,7 +298,7 @@ class Cron(Noun):
         deliver_to: str | None = None,
         timezone: str | None = None,
     ) -> CronJob:
-        """A new one: what is asked, and when."""
+        """Add a job: what is asked, and when."""
         params = AddJob(
             name=name,
             schedule=schedule,
@@ -311,11 +311,11 @@ class Cron(Noun):
         return await self._do(cron.ADD, params)
 
     async def remove(self, name: str) -> CronJob:
-        """Take one away; its sessions stay."""
+        """Remove a job; its sessions stay."""
         return await self._do(cron.REMOVE, OneJob(name=name))
 
     async def run(self, name: str) -> Accepted:
-        """Begin a run now."""
+        """Start a run of a job now."""
         return await self._do(cron.RUN, OneJob(name=name))
 
 

@@ -1,12 +1,25 @@
-"""Where a terminal or a command is: its directory, as the operations about seats are told of it."""
+"""Where a terminal or a command is, and what it finds on this disk before it asks the API.
+
+Its directory is told to the operations about seats; the file that a value names, and the directory
+that a session belongs to, are looked for here: they are of the machine that a person types at.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from clew.core.keys import Identity, Place, Scope
-from clew.errors import ClewError, InvalidInput
-from clew.files.directories import find_repository, identify
+from clew.client.client import Client
+from clew.core.keys import Identity, Place, Scope, home_of
+from clew.core.resume import NamedFile, Question, needs_question, read_file_name
+from clew.core.session import Session
+from clew.errors import ClewError, InvalidInput, SessionNotFound
+from clew.files.directories import (
+    directory_exists,
+    expand,
+    find_repository,
+    identify,
+    look_at_file,
+)
 
 
 def locate(cwd: Path | str | None = None, scope: Scope = "cwd") -> Place:
@@ -20,3 +33,34 @@ def locate(cwd: Path | str | None = None, scope: Scope = "cwd") -> Place:
     except OSError as error:
         raise ClewError(f"This directory can't be used: {error.strerror or error}.") from error
     return Place(str(here), str(project), project.name, identity, scope)
+
+
+async def find_file(client: Client, value: str, place: Place) -> tuple[Path | None, bool]:
+    """The file that `--resume VALUE` names, and whether it is meant before any session.
+
+    If not, the value is read otherwise first: there may be a session of this name, and no file.
+    """
+    path, named = _look_for_file(value, place.cwd)
+    if named is None:
+        return None, False
+    is_rather = named.unless is not None and await _is_session(client, named.unless)
+    return path, named.comes_first and not is_rather
+
+
+def _look_for_file(value: str, cwd: str) -> tuple[Path, NamedFile | None]:
+    path = expand(value, cwd)
+    return path, read_file_name(value, look_at_file(path))
+
+
+async def _is_session(client: Client, session_id: str) -> bool:
+    try:
+        await client.sessions.get(session_id, messages=0)
+    except SessionNotFound:
+        return False
+    return True
+
+
+def find_question(session: Session, place: Place) -> Question | None:
+    """What to ask before a session is opened here; None for one of this place."""
+    home = home_of(session, place.scope)
+    return needs_question(session, place, exists=home is None or directory_exists(home))

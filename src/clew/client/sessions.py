@@ -64,7 +64,7 @@ MESSAGE_PAGE: Final = 500
 
 
 class Sessions(Noun):
-    """Sessions: reading, changing, putting away."""
+    """Sessions: list, read, change and delete them."""
 
     async def list(
         self,
@@ -316,11 +316,11 @@ class Sessions(Noun):
         return await self._do(sessions.UPDATE, params)
 
     async def delete(self, session: str) -> SessionView:
-        """Put it in the trash."""
+        """Put a session in the trash."""
         return await self._do(sessions.DELETE, OneSession(id=session))
 
     async def restore(self, session: str) -> SessionView:
-        """Bring it back from the trash."""
+        """Bring a session back from the trash."""
         return await self._do(sessions.RESTORE, OneSession(id=session))
 
     async def mark(
@@ -357,11 +357,11 @@ class Sessions(Noun):
         return await self._do(sessions.IMPORT, params)
 
     async def fork(self, session: str, *, at: int | None = None) -> SessionView:
-        """A new session that shares its beginning, up to and with message `at`."""
+        """Fork a session: a new one that shares its messages up to and with `at`."""
         return await self._do(sessions.FORK, ForkSession(id=session, at=at))
 
     async def compact(self, session: str, *, instructions: str | None = None) -> Compacted:
-        """A summary in the place of the older messages, for the model."""
+        """Put a summary in the place of the older messages, for the model."""
         params = CompactSession(id=session, instructions=instructions)
         return await self._do(sessions.COMPACT, params)
 
@@ -407,7 +407,7 @@ class Sessions(Noun):
     async def preview(
         self, session: str, *, limit: int = 10, characters: int = 200
     ) -> SessionPreview:
-        """Its last messages, a line each."""
+        """The last messages of a session, a line each."""
         params = PreviewSession(id=session, limit=limit, characters=characters)
         return await self._do(sessions.PREVIEW, params)
 

@@ -14,25 +14,20 @@ import msgspec
 
 from clew.api.seats import Reason, Seated
 from clew.api.sessions import SessionView
-from clew.client.place import locate
+from clew.client.place import find_file, find_question, locate
 from clew.core.breadcrumb import Breadcrumb
 from clew.core.keys import home_of
 from clew.core.resume import (
     Answer,
-    NamedFile,
-    Question,
     candidate_of,
     check_value,
-    needs_question,
     read_answer,
-    read_file_name,
     shown_value,
     word_question,
     word_refusal,
 )
 from clew.core.session import Session
 from clew.errors import AmbiguousId, ClewError, InvalidInput, NotFound, SessionNotFound
-from clew.files.directories import directory_exists, expand, look_at_file
 from clew.terminal.picker import Picked
 from clew.terminal.seat import Seat
 
@@ -136,13 +131,13 @@ class Startup:
     async def _resolve(self, value: str) -> Opening:
         """What `--resume VALUE` means: a file of this machine, or a session."""
         value = check_value(value)
-        path, named = _find_file(value, self._seat.place.cwd)
-        if named is not None and named.comes_first and not await self._is_known(named.unless):
+        path, comes_first = await find_file(self._seat.client, value, self._seat.place)
+        if path is not None and comes_first:
             return await self._open_file(path)
         try:
             found = await self.find(value)
         except SessionNotFound:
-            if named is None:
+            if path is None:
                 raise
             return await self._open_file(path)
         if len(found) == 1:
@@ -159,15 +154,6 @@ class Startup:
         return await self._seat.client.sessions.find(
             value, cwd=place.cwd, project=place.project, scope=place.scope
         )
-
-    async def _is_known(self, session_id: str | None) -> bool:
-        if session_id is None:
-            return False
-        try:
-            await self._seat.client.sessions.get(session_id, messages=0)
-        except SessionNotFound:
-            return False
-        return True
 
     async def _open_file(self, path: Path) -> Opening:
         transcript = await self._transcripts.open(path)
@@ -222,9 +208,7 @@ class Startup:
         Without a terminal, and on a no, it is refused.
         """
         place = self._seat.place
-        home = home_of(session, place.scope)
-        exists = home is None or directory_exists(home)
-        question: Question | None = needs_question(session, place, exists=exists)
+        question = find_question(session, place)
         if question is None:
             return None
         answer: Answer = "no"
@@ -234,9 +218,3 @@ class Startup:
         if answer == "no":
             raise NotFound(word_refusal(session, place, question))
         return answer
-
-
-def _find_file(value: str, cwd: str) -> tuple[Path, NamedFile | None]:
-    """The path that a value would be, and whether it names a file there."""
-    path = expand(value, cwd)
-    return path, read_file_name(value, look_at_file(path))

@@ -7,16 +7,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from clew.client.place import locate
+from clew.api.handlers.parts import Caller
+from clew.api.local import Calls, LocalTransport
+from clew.client.client import Client
+from clew.client.place import find_file, find_question, locate
+from clew.config import load
 from clew.core.breadcrumb import Breadcrumb
 from clew.core.changes import AddMessage
 from clew.core.ids import Purpose
 from clew.core.keys import Place, qualified_key
 from clew.core.message import Draft
-from clew.core.resume import PURPOSES
-from clew.core.session import NewSession, Session, SessionEdit
+from clew.core.resume import PURPOSES, Resolution, check_value
+from clew.core.session import OWNER, NewSession, Session, SessionEdit
 from clew.errors import AmbiguousId, InvalidInput, SessionNotFound
 from clew.ports import Store
 from clew.runtime.place.directories import (
@@ -28,18 +33,35 @@ from clew.runtime.place.directories import (
 )
 from clew.runtime.place.resume import (
     find_continue,
-    find_question,
     get_meant,
     get_resumed,
     get_trashed,
-    resolve_resume,
+    look_up,
 )
 from clew.store import open_store
 from clew.testing.clock import FakeClock
+from clew.wiring import House
 
 ONE = "550e8400-e29b-41d4-a716-446655440000"
 TWO = "550e8401-e29b-41d4-a716-44665544abcd"
 THREE = "aaaa8401-e29b-41d4-a716-446655442222"
+
+
+async def resolve_resume(
+    store: Store, value: str, place: Place | None, *, viewer: str = OWNER
+) -> Resolution:
+    """What `--resume VALUE` means: a file of this machine, or a session, as a terminal asks."""
+    path, is_meant = None, False
+    if place is not None and viewer == OWNER:
+        config = load(home=place.cwd, environ={})
+        client = Client(transport=LocalTransport(Calls(House(config, store)), Caller()))
+        path, is_meant = await find_file(client, check_value(value), place)
+    if is_meant:
+        return Resolution(value, step="path", path=str(path))
+    resolution = await look_up(store, value, place, viewer=viewer)
+    if path is not None and resolution.step is None:
+        return msgspec.structs.replace(resolution, step="path", path=str(path))
+    return resolution
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ be out of date. Transcript files are opened in `transfer.resume_file`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -22,7 +22,6 @@ from clew.core.keys import Place, here_filter, home_of
 from clew.core.names import recent_name
 from clew.core.resume import (
     PURPOSES,
-    Question,
     Rejected,
     Resolution,
     Step,
@@ -30,15 +29,12 @@ from clew.core.resume import (
     check_value,
     id_part,
     is_transcript_of,
-    needs_question,
-    read_file_name,
     settle,
     shown_value,
 )
 from clew.core.session import OWNER, Session, SessionFilter, may_see
 from clew.core.text import fold, strip_controls
 from clew.errors import AmbiguousId, SessionNotFound
-from clew.files.directories import directory_exists, expand, look_at_file
 from clew.ports import Store
 from clew.runtime.place.directories import walk_sessions
 
@@ -46,30 +42,6 @@ MOST: Final = 1_000
 """Sessions that one look-up returns at most."""
 REMEMBERED: Final = 500
 """Newest sessions whose titles and file names are compared with what was typed."""
-
-
-async def resolve_resume(
-    store: Store, value: str, place: Place | None, *, viewer: str = OWNER, files: bool = True
-) -> Resolution:
-    """What `--resume VALUE` means, step by step; nothing is changed and no file is opened.
-
-    A guest has no files here, and hears of nobody else's sessions, rejected or not. Without `files`
-    nobody has: what came over a network names none.
-    """
-
-    async def is_known(session_id: str) -> bool:
-        return bool(await store.find_sessions(session_id, limit=1))
-
-    value = check_value(value)
-    is_owner = viewer == OWNER
-    looks = is_owner and files
-    path, opened = await find_file(value, place, is_known) if looks else (None, False)
-    if opened:
-        return Resolution(value, step="path", path=str(path))
-    resolution = await look_up(store, value, place, viewer=viewer)
-    if path is not None and resolution.step is None:
-        return msgspec.structs.replace(resolution, step="path", path=str(path))
-    return resolution
 
 
 async def look_up(
@@ -145,23 +117,6 @@ async def _only(store: Store, value: str, found: Sequence[Session]) -> Session:
     short_ids = await store.shorten_ids([each.id for each in shown])
     candidates = [candidate_of(each, short_ids[each.id]) for each in shown]
     raise AmbiguousId(shown_value(value), candidates)
-
-
-async def find_file(
-    value: str, place: Place | None, is_known: Callable[[str], Awaitable[bool]]
-) -> tuple[Path | None, bool]:
-    """The file that a path-like value names, and whether it is to be opened.
-
-    If not, the value is read otherwise first: there may be a session of this name, and no file.
-    `is_known`: whether there is a session with this id.
-    """
-    path = expand(value, None if place is None else place.cwd)
-    named = read_file_name(value, look_at_file(path))
-    if named is None:
-        return None, False
-    if named.unless is not None and await is_known(named.unless):
-        return path, False
-    return path, named.comes_first
 
 
 async def _look(
@@ -242,12 +197,6 @@ def _known(rejected: Sequence[Rejected], matches: Sequence[Session]) -> list[Rej
     """The rejected ones that did not match after all."""
     ids = {each.id for each in matches}
     return [each for each in rejected if each.session_id not in ids]
-
-
-def find_question(session: Session, place: Place) -> Question | None:
-    """What to ask before a session is opened here, looking at the disk."""
-    home = home_of(session, place.scope)
-    return needs_question(session, place, exists=home is None or directory_exists(home))
 
 
 # --- advice -----------------------------------------------------------------------------------
