@@ -14,7 +14,7 @@ N ?= 2000
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help chat test check format bench proof kill docs walk constraints upgrade clean bytecode
+.PHONY: help chat test check lint format bench proof kill docs walk constraints upgrade clean bytecode
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,18 +23,17 @@ chat: $(VENV)/.stamp-run bytecode ## set up everything and run clew
 	@$(BIN)/clew
 	@command -v clew >/dev/null || printf '\nTo type clew yourself in this shell: . %s/activate\n' $(BIN)
 
-# Tests marked `serial` measure or kill processes, so nothing runs beside them.
-# Exit code 5 of pytest means that there are none.
-test: $(VENV)/.stamp-dev check bytecode ## set up everything, then run all checks and all tests
+# What takes a second comes first; the types are checked beside the tests.
+test: $(VENV)/.stamp-dev lint bytecode ## set up everything, then run all checks and all tests
 	@$(SETUP) programs $(PROGRAMS)
-	@$(BIN)/coverage erase
-	$(BIN)/pytest -m serial --cov --cov-report= --cov-fail-under=0 || [ $$? -eq 5 ]
-	$(BIN)/pytest -m "not serial" -n $(JOBS) --cov --cov-append
+	@sh scripts/test.sh $(JOBS) $(CODE)
 
-check: $(VENV)/.stamp-dev ## format, lint, types and import rules, changing nothing
+check: $(VENV)/.stamp-dev lint ## format, lint, types and import rules, changing nothing
+	$(BIN)/mypy $(CODE)
+
+lint: $(VENV)/.stamp-dev ## the same without the types, in seconds
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
-	$(BIN)/mypy $(CODE)
 	$(BIN)/lint-imports --no-logo
 
 format: $(VENV)/.stamp-dev ## format the code and fix what can be fixed

@@ -1,4 +1,4 @@
-"""The full-size loops: what `make test` does a tenth of, done whole.
+"""The full-size loops: what `make test` does a part of, done whole.
 
     python -m benchmarks.proof              everything
     python -m benchmarks.proof kill machine only these parts
@@ -27,6 +27,7 @@ class Part(msgspec.Struct, frozen=True):
     command: tuple[str, ...]
 
 
+LONG_TESTS = tuple(f"tests/{room}" for room in ("core", "crash", "postgres", "store", "transfer"))
 MILLION = ("list", "resolve", "search", "disk", "worst", "startup", "picking")
 
 PARTS = {
@@ -57,6 +58,10 @@ PARTS = {
     "arriving": Part(
         "a message killed at each of its commits arrives once",
         (PYTHON, "-m", "benchmarks.turns", "arriving"),
+    ),
+    "tests": Part(
+        "the long tests of `make test` at their full size",
+        (PYTHON, "-m", "pytest", "--quiet", "--full", *LONG_TESTS),
     ),
     "machine": Part(
         "5,000 random histories agree with a model in memory",

@@ -1,7 +1,8 @@
 """Kill a talking process at each commit of a turn, and at random moments; see what it left.
 
     python -m benchmarks.turns points             at every commit point: just before, just after
-    python -m benchmarks.turns compacting --way due    likewise, of a compaction
+    python -m benchmarks.turns compacting --way due    likewise, of a compaction; with `--near`
+                                                  only at the commits around that of some tables
     python -m benchmarks.turns steering           likewise, of a turn into which more is said
     python -m benchmarks.turns arriving           likewise, of a message on a channel
     python -m benchmarks.turns random --rounds 300
@@ -51,6 +52,8 @@ Living = Callable[[Any, Ledger, Post], Coroutine[Any, Any, None]]
 STUCK = 90.0
 LONGEST_LIFE = 0.4
 LIVES_PER_WORLD = 12
+AROUND = 2
+"""Commits before and after the one that `--near` names."""
 MOST_POINTS = 300
 """A way with more commits than this has no end."""
 
@@ -208,7 +211,9 @@ def walk_points(folder: Path, when: When, *, tools: int) -> tuple[list[Point], l
     return points, problems + found
 
 
-def walk_compaction(folder: Path, when: When, way: shortener.Way) -> tuple[list[Point], list[str]]:
+def walk_compaction(
+    folder: Path, when: When, way: shortener.Way, near: str | None
+) -> tuple[list[Point], list[str]]:
     """The same for the compaction of a long conversation, and the turn around or after it."""
 
     def make(name: str) -> shortener.LongWorld:
@@ -217,7 +222,9 @@ def walk_compaction(folder: Path, when: When, way: shortener.Way) -> tuple[list[
     prepared = make("prepared")
     prepared.make()
     problems = run_life(prepared, Ledger(), living=shortener.prepare).problems
-    points, found = _walk(when, lambda number: make(f"{when}-{number}"), prepared, shortener.live)
+    points, found = _walk(
+        when, lambda number: make(f"{when}-{number}"), prepared, shortener.live, near
+    )
     return points, problems + found
 
 
@@ -246,16 +253,19 @@ def walk_arrival(folder: Path, when: When) -> tuple[list[Point], list[str]]:
 
 
 def _walk(
-    when: When, make: Callable[[int], World], prepared: World, living: Living
+    when: When,
+    make: Callable[[int], World],
+    prepared: World,
+    living: Living,
+    near: str | None = None,
 ) -> tuple[list[Point], list[str]]:
     points: list[Point] = []
     problems: list[str] = []
-    for number in range(1, MOST_POINTS):
-        world = make(number)
-        world.make()
-        for file in prepared.home.iterdir():
-            if file.name in ("sessions.db", "before.json"):
-                shutil.copy(file, world.home)
+    numbers = range(1, MOST_POINTS)
+    if near is not None:
+        numbers = _find_near(near, _copy(prepared, make(0)), living)
+    for number in numbers:
+        world = _copy(prepared, make(number))
         ledger = Ledger()
         life = run_life(world, ledger, reaper=(number, when), living=living)
         problems += [f"{when} commit {number}: {each}" for each in life.problems]
@@ -270,7 +280,26 @@ def _walk(
         problems += [f"{where}: {each}" for each in _end_well(world, ledger, living)]
         if not problems:
             shutil.rmtree(world.folder)
+    if near is not None:
+        return points, problems
     return points, [*problems, f"no end after {MOST_POINTS} commits"]
+
+
+def _copy(prepared: World, world: World) -> World:
+    """Make a world that begins as another one has ended."""
+    world.make()
+    for file in prepared.home.iterdir():
+        if file.name in ("sessions.db", "before.json"):
+            shutil.copy(file, world.home)
+    return world
+
+
+def _find_near(tables: str, world: World, living: Living) -> range:
+    """The commits around the one that changes these tables, in a life that nobody ends."""
+    life = run_life(world, Ledger(), reaper=(0, "before"), living=living)
+    shutil.rmtree(world.folder)
+    place = [point.tables for point in life.points].index(tables) + 1
+    return range(max(1, place - AROUND), min(len(life.points), place + AROUND) + 1)
 
 
 def _end_well(world: World, ledger: Ledger, living: Living = live) -> list[str]:
@@ -310,6 +339,7 @@ def main() -> int:
     parser.add_argument("part", choices=("points", "compacting", "steering", "arriving", "random"))
     parser.add_argument("--way", choices=get_args(shortener.Way), default="asked")
     parser.add_argument("--when", choices=("before", "after"), action="append")
+    parser.add_argument("--near", metavar="TABLES", help="only at commits around that of these")
     parser.add_argument("--tools", type=int, default=2, help="tools that run together")
     parser.add_argument("--rounds", type=int, default=300)
     parser.add_argument("--seed", type=int, default=7)
@@ -324,7 +354,7 @@ def main() -> int:
                 case "points":
                     points, found = walk_points(folder, when, tools=options.tools)
                 case "compacting":
-                    points, found = walk_compaction(folder, when, options.way)
+                    points, found = walk_compaction(folder, when, options.way, options.near)
                 case "steering":
                     points, found = walk_steering(folder, when)
                 case _:

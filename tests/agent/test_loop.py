@@ -14,6 +14,7 @@ from clew.agent.agent import PydanticAgent
 from clew.agent.loop import Means, run_turn
 from clew.agent.tool_interface import ToolOutcome
 from clew.core.changes import AddMessage, WriteScratch
+from clew.core.ids import new_id
 from clew.core.message import Draft, ToolCall
 from clew.core.models import ModelInfo
 from clew.core.personality import Personality
@@ -48,6 +49,7 @@ from tests.agent.conftest import (
     outline,
 )
 from tests.patience import PATIENCE
+from tests.promptness import is_at_once
 
 CALL = {"tool_calls": [{"name": "look", "arguments": {"x": "1"}}]}
 
@@ -352,47 +354,55 @@ async def test_an_error_of_the_script_itself_is_not_smoothed_over(store: Store) 
         await run_turn(turn, means(store, [{"text": "hi", "expect": {"user": "goodbye"}}]))
 
 
-@pytest.mark.serial
-async def test_stopping_while_the_model_speaks_records_nothing_partial(
+async def test_stopping_while_the_model_speaks_is_immediate_and_records_nothing_partial(
     store: Store, tmp_path: Path
 ) -> None:
-    turn = await begin_turn(store, "hello")
-    script = [{"text": "A very long answer", "hold": str(tmp_path / "never")}]
-    task = asyncio.create_task(run_turn(turn, means(store, script)))
-    await _until(lambda: bool(texts(turn)))
-    await _stop(task)
-    assert outline(await turn.thread()) == ["user: hello"]
+    async def attempt() -> float:
+        turn = await begin_turn(store, "hello", key=new_id())
+        script = [{"text": "A very long answer", "hold": str(tmp_path / "never")}]
+        task = asyncio.create_task(run_turn(turn, means(store, script)))
+        await _until(lambda: bool(texts(turn)))
+        took = await _stop(task)
+        assert outline(await turn.thread()) == ["user: hello"]
+        return took
+
+    await is_at_once(attempt)
 
 
-@pytest.mark.serial
-async def test_stopping_while_tools_run_stops_them_all(store: Store) -> None:
-    tools = Tools()
-    stopped: list[str] = []
+async def test_stopping_while_tools_run_stops_them_all_at_once(store: Store) -> None:
+    async def attempt() -> float:
+        tools = Tools()
+        stopped: list[str] = []
 
-    async def hang(arguments: dict[str, Any]) -> str:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            stopped.append(arguments["x"])
-        return "never"
+        async def hang(arguments: dict[str, Any]) -> str:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                stopped.append(arguments["x"])
+            return "never"
 
-    tools.add("hang", hang, parallel=True)
-    turn = await begin_turn(store, "hello")
-    calls = [{"name": "hang", "arguments": {"x": str(n)}} for n in range(3)]
-    task = asyncio.create_task(run_turn(turn, means(store, [{"tool_calls": calls}], tools)))
-    await _until(lambda: len(tools.ran) == 3)
-    await _stop(task)
-    assert sorted(stopped) == ["0", "1", "2"]
-    assert len(await turn.thread()) == 2
+        tools.add("hang", hang, parallel=True)
+        turn = await begin_turn(store, "hello", key=new_id())
+        calls = [{"name": "hang", "arguments": {"x": str(n)}} for n in range(3)]
+        task = asyncio.create_task(run_turn(turn, means(store, [{"tool_calls": calls}], tools)))
+        await _until(lambda: len(tools.ran) == 3)
+        took = await _stop(task)
+        assert sorted(stopped) == ["0", "1", "2"]
+        assert len(await turn.thread()) == 2
+        return took
+
+    await is_at_once(attempt)
 
 
-@pytest.mark.serial
 async def test_stopping_during_the_countdown_is_immediate(store: Store) -> None:
-    turn = await begin_turn(store, "hello")
-    script = [{"error": {"status": 503}}]
-    task = asyncio.create_task(run_turn(turn, means(store, script, sleep=asyncio.sleep)))
-    await _until(lambda: any(isinstance(s, Retrying) for s in turn.signals))
-    await _stop(task)
+    async def attempt() -> float:
+        turn = await begin_turn(store, "hello", key=new_id())
+        script = [{"error": {"status": 503}}]
+        task = asyncio.create_task(run_turn(turn, means(store, script, sleep=asyncio.sleep)))
+        await _until(lambda: any(isinstance(s, Retrying) for s in turn.signals))
+        return await _stop(task)
+
+    await is_at_once(attempt)
 
 
 async def test_a_tool_that_breaks_the_turn_takes_its_neighbours_with_it(store: Store) -> None:
@@ -457,12 +467,13 @@ async def _until(true: Callable[[], bool]) -> None:
             await asyncio.sleep(0.001)
 
 
-async def _stop(task: asyncio.Task[None]) -> None:
+async def _stop(task: asyncio.Task[None]) -> float:
+    """Cancel it; the seconds until it has ended."""
     began = time.monotonic()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(task, PATIENCE)
-    assert time.monotonic() - began < 0.2  # what the port promises
+    return time.monotonic() - began
 
 
 # --- the agent around the loop ----------------------------------------------------------------

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 import select
-import subprocess
-import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import httpx
 import msgspec
 
 from tests.cli.conftest import Home
+from tests.forks import Forked, start_clew
 from tests.patience import PATIENCE
 
 
@@ -30,7 +30,7 @@ def wait_for(path: Path) -> None:
 class GatewayProcess:
     """`clew serve`, with what it has said of itself."""
 
-    def __init__(self, home: Home, process: subprocess.Popen[bytes], told: dict[str, str]) -> None:
+    def __init__(self, home: Home, process: Forked, told: dict[str, str]) -> None:
         self.home = home
         self.process = process
         self.url = told["url"]
@@ -55,28 +55,33 @@ class GatewayProcess:
 
 @contextmanager
 def run_gateway(home: Home, *args: str) -> Iterator[GatewayProcess]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "clew", "serve", "--port", "0", "--json", *args],
-        env={**os.environ, "CLEW_HOME": str(home.path)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    gateway = GatewayProcess(home, process, read_line(process))
-    try:
-        yield gateway
-    finally:
-        if process.poll() is None:
+    reading, writing = os.pipe()
+    with (
+        Path(os.devnull).open("rb") as nothing,
+        os.fdopen(reading, "rb") as output,
+        tempfile.TemporaryFile() as beside,
+    ):
+        process = start_clew(
+            ["serve", "--port", "0", "--json", *args],
+            env={**os.environ, "CLEW_HOME": str(home.path)},
+            cwd=None,
+            streams=(nothing.fileno(), writing, beside.fileno()),
+        )
+        os.close(writing)
+        try:
+            gateway = GatewayProcess(home, process, read_line(output))
+            yield gateway
+        finally:
             process.terminate()
-        gateway.complaints = process.communicate(timeout=PATIENCE)[1].decode()
+            process.wait(PATIENCE)
+            beside.seek(0)
+            complaints = beside.read().decode()
+        gateway.complaints = complaints
 
 
-def read_line(process: subprocess.Popen[bytes]) -> dict[str, str]:
-    assert process.stdout is not None
-    assert process.stderr is not None
-    ready, _, _ = select.select([process.stdout], [], [], PATIENCE)
-    line = process.stdout.readline() if ready else b""
-    if not line:
-        process.kill()
-        raise AssertionError(process.stderr.read().decode())
+def read_line(output: IO[bytes]) -> dict[str, str]:
+    ready, _, _ = select.select([output], [], [], PATIENCE)
+    line = output.readline() if ready else b""
+    assert line, "the gateway did not start"
     told: dict[str, str] = msgspec.json.decode(line)
     return told

@@ -17,9 +17,8 @@ import click
 import pyte
 
 from tests.cli.conftest import Home
+from tests.forks import Forked, start_clew
 from tests.patience import PATIENCE
-
-CLEW = "from clew.cli import main; main(prog_name='clew')"
 
 # What pyte does not know: keyboard protocols, questions about modes, the shape of the pointer
 # (which it would take for a title).
@@ -29,14 +28,17 @@ UNKNOWN = re.compile(
 
 
 class Terminal:
-    """A command line that runs in a terminal of some size."""
+    """A command line that runs in a terminal of some size.
+
+    `program` is another one than clew, or clew in an interpreter that has loaded nothing yet.
+    """
 
     def __init__(
         self,
         home: Home,
         *args: str,
         width: int = 80,
-        program: str = CLEW,
+        program: str | None = None,
         cwd: Path | None = None,
         **env: str,
     ) -> None:
@@ -45,16 +47,22 @@ class Terminal:
         self._width = width
         termios.tcsetwinsize(slave, (24, width))
         environ = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", program, *args],
-            env=environ | {"CLEW_HOME": str(home.path), "TERM": "xterm"} | env,
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            cwd=cwd,
-            start_new_session=True,
-            preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)),  # noqa: PLW1509  # its terminal
-        )
+        environ |= {"CLEW_HOME": str(home.path), "TERM": "xterm"} | env
+        self.process: subprocess.Popen[bytes] | Forked
+        if program is None:
+            streams = (slave, slave, slave)
+            self.process = start_clew(args, env=environ, cwd=cwd, streams=streams, terminal=True)
+        else:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", program, *args],
+                env=environ,
+                stdin=slave,
+                stdout=slave,
+                stderr=slave,
+                cwd=cwd,
+                start_new_session=True,
+                preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)),  # noqa: PLW1509  # its terminal
+            )
         os.close(slave)
         self.output = ""
         """All that came, colours too."""

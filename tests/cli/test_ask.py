@@ -15,7 +15,8 @@ import pytest
 from clew.core.session import Session, SessionFilter
 from clew.ports import Store
 from tests.cli.conftest import Home
-from tests.cli.screens import CLEW, Terminal
+from tests.cli.screens import Terminal
+from tests.forks import CLEW
 from tests.patience import PATIENCE
 
 ECHO = {"text": "You said: ", "echo": "user"}

@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 from tests.cli.conftest import Home
-from tests.cli.screens import CLEW
+from tests.forks import CLEW
 from tests.patience import PATIENCE
 from tests.weights import have_weights
 

@@ -14,7 +14,8 @@ import pytest
 
 from clew.core.message import Draft
 from tests.cli.conftest import Home
-from tests.cli.screens import CLEW, FullScreen, Terminal
+from tests.cli.screens import FullScreen, Terminal
+from tests.forks import CLEW
 from tests.patience import PATIENCE
 
 ECHO = {"text": "You said: ", "echo": "user"}

@@ -8,7 +8,8 @@ import msgspec
 
 from tests.cli.conftest import Home
 from tests.cli.gateways import run_gateway
-from tests.cli.screens import CLEW, Terminal
+from tests.cli.screens import Terminal
+from tests.forks import CLEW
 
 CAPTURED = f"""
 import subprocess, sys

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from clew.core.query import parse
 from clew.core.snippets import beginning_of, snippet
 from clew.core.stems import stem
+from tests.sizes import pick
 
 ENDINGS = (
     "ational", "tional", "ency", "ancy", "izer", "logy", "bly", "ally", "ently", "ely", "ously",
@@ -25,7 +26,7 @@ words = st.builds(
 
 
 @given(words)
-@settings(max_examples=1_000)
+@settings(max_examples=pick(300, 1_000))
 @example("sensibility")
 @example("hoping")
 @example("happily")

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,11 +30,10 @@ from clew.core.session import NewSession, Session
 from clew.core.turn import Turn
 from clew.ports import Store
 from clew.store import open_store
+from tests.forks import Forked, start_clew
 from tests.patience import PATIENCE
 
 T = TypeVar("T")
-
-CLEW = "from clew.cli import main; main(prog_name='clew')"
 
 
 class Home:
@@ -69,15 +68,15 @@ class Home:
             "PYTHONPATH": python_path,
         }
 
-    def start(self, *args: str, program: str = CLEW, **options: Any) -> Process:
-        """Run clew without a terminal; its output comes through one pipe."""
-        process = Process(self, [sys.executable, "-c", program, *args], **options)
+    def start(self, *args: str, program: str | None = None) -> Process:
+        """Run clew, or another program, without a terminal; its output comes through one pipe."""
+        process = Process(self, args, program)
         self._started.append(process)
         return process
 
     def open(self, *args: str) -> Terminal:
         """Run clew in a terminal."""
-        terminal = Terminal(self, [sys.executable, "-c", CLEW, *args])
+        terminal = Terminal(self, args)
         self._started.append(terminal)
         return terminal
 
@@ -153,20 +152,24 @@ class Home:
 class Process:
     """A command line that runs."""
 
-    def __init__(self, home: Home, command: list[str], **options: Any) -> None:
+    def __init__(self, home: Home, args: Sequence[str], program: str | None = None) -> None:
         self.output = ""
         self._reader, writer = os.pipe()
         read, self._writer = os.pipe()
-        self._process = subprocess.Popen(
-            command,
-            env=home.environment,
-            cwd=home.work,
-            stdin=read,
-            stdout=writer,
-            stderr=writer,
-            start_new_session=True,
-            **options,
-        )
+        env, cwd = home.environment, home.work
+        self._process: subprocess.Popen[bytes] | Forked
+        if program is None:
+            self._process = start_clew(args, env=env, cwd=cwd, streams=(read, writer, writer))
+        else:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", program, *args],
+                env=env,
+                cwd=cwd,
+                stdin=read,
+                stdout=writer,
+                stderr=writer,
+                start_new_session=True,
+            )
         os.close(writer)
         os.close(read)
 
@@ -203,7 +206,8 @@ class Process:
         limit = time.monotonic() + PATIENCE
         while True:
             self.signal(signal.SIGSTOP)
-            os.waitpid(self.pid, os.WUNTRACED)
+            while state_of(self.pid) != "T":
+                assert time.monotonic() < limit, "it does not stop"
             if can_be_written(file):
                 return
             assert time.monotonic() < limit, "it always writes"
@@ -246,21 +250,14 @@ class Process:
 class Terminal(Process):
     """A command line in a pseudo-terminal."""
 
-    def __init__(self, home: Home, command: list[str]) -> None:
+    def __init__(self, home: Home, args: Sequence[str]) -> None:
         self.output = ""
         master, slave = pty.openpty()
         termios.tcsetwinsize(slave, (24, 100))
         self._reader = self._writer = master
-        self._process = subprocess.Popen(
-            command,
-            env=home.environment,
-            cwd=home.work,
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            start_new_session=True,
-            preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)),  # noqa: PLW1509  # its terminal
-        )
+        streams = (slave, slave, slave)
+        env, cwd = home.environment, home.work
+        self._process = start_clew(args, env=env, cwd=cwd, streams=streams, terminal=True)
         os.close(slave)
 
     def say(self, text: str) -> None:
@@ -299,7 +296,11 @@ def can_be_written(file: Path) -> bool:
 def is_there(pid: int) -> bool:
     """Whether a process runs; a dead one that nobody has fetched does not."""
     try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return state_of(pid) != "Z"
     except FileNotFoundError:
         return False
-    return state != "Z"
+
+
+def state_of(pid: int) -> str:
+    """One letter, as in the list of processes: T for one that is stopped."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

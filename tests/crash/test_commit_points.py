@@ -37,7 +37,6 @@ WAY = [
 """The tables that are written, commit by commit; then come title and goodbye, in any order."""
 
 
-@pytest.mark.serial
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_turn_killed_at_any_commit_loses_nothing_and_goes_on(when: str) -> None:
     # A process of its own: it forks, and pytest may have threads.
@@ -71,7 +70,6 @@ STEERED = [
 ]
 
 
-@pytest.mark.serial
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_what_is_said_while_a_turn_runs_is_said_once_wherever_it_is_killed(when: str) -> None:
     loop = subprocess.run(

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.patience import PATIENCE
+from tests.sizes import pick
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,13 +25,15 @@ WAYS = {
     "rescue": ["turns+inbox+messages+sessions", COMPACTED, "messages+sessions+turns"],
 }
 
+NEAR = pick(("--near", COMPACTED), ())
+"""What is further away from it is killed in `test_commit_points`, and by `make proof`."""
 
-@pytest.mark.serial
+
 @pytest.mark.parametrize("way", WAYS)
 def test_a_compaction_killed_at_any_commit_is_whole_or_has_not_been(way: str) -> None:
     # A process of its own: it forks, and pytest may have threads.
     loop = subprocess.run(
-        [sys.executable, "-m", "benchmarks.turns", "compacting", "--way", way],
+        [sys.executable, "-m", "benchmarks.turns", "compacting", "--way", way, *NEAR],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -40,7 +43,8 @@ def test_a_compaction_killed_at_any_commit_is_whole_or_has_not_been(way: str) ->
     assert loop.returncode == 0, loop.stdout + loop.stderr
     for when in ("before", "after"):
         points = [line.split() for line in loop.stdout.splitlines() if line.startswith(when)]
-        assert [int(number) for _, number, _ in points] == list(range(1, len(points) + 1))
+        numbers = [int(number) for _, number, _ in points]
+        assert numbers == list(range(numbers[0], numbers[0] + len(points)))
         tables = [each for _, _, each in points]
         assert tables.count(COMPACTED) == 1
         place = tables.index(COMPACTED) - WAYS[way].index(COMPACTED)

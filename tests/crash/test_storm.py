@@ -13,17 +13,19 @@ from pathlib import Path
 import pytest
 
 from tests.patience import PATIENCE
+from tests.sizes import pick
 
 ROOT = Path(__file__).parents[2]
+MESSAGES = pick(24, 40)
+KILLS = pick(2, 4)
 
 
-@pytest.mark.serial
 def test_every_message_has_one_turn_however_often_the_gateway_is_killed() -> None:
     # A process of its own: it forks, and pytest may have threads.
     storm = subprocess.run(
         [
             sys.executable, "-m", "benchmarks.storm",
-            "--messages", "40", "--conversations", "8", "--kills", "4",
+            "--messages", str(MESSAGES), "--conversations", "8", "--kills", str(KILLS),
         ],
         cwd=ROOT,
         capture_output=True,
@@ -33,11 +35,10 @@ def test_every_message_has_one_turn_however_often_the_gateway_is_killed() -> Non
     )  # fmt: skip
 
     assert storm.returncode == 0, storm.stdout + storm.stderr
-    assert "40 messages" in storm.stdout
-    assert "4 kills" in storm.stdout
+    assert f"{MESSAGES} messages" in storm.stdout
+    assert f"{KILLS} kills" in storm.stdout
 
 
-@pytest.mark.serial
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_message_that_begins_a_session_does_so_once_wherever_it_is_killed(when: str) -> None:
     walk = subprocess.run(

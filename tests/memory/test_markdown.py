@@ -404,7 +404,6 @@ async def test_two_processes_that_write_at_once_lose_nothing(
     assert "hand" not in {each.by for each in versions}
 
 
-@pytest.mark.serial
 async def test_a_killed_writer_leaves_the_old_file_or_the_new_one(
     memory: MarkdownMemory, home: Path
 ) -> None:

@@ -31,8 +31,9 @@ from clew.ports import Store
 from clew.store.postgres.store import PostgresStore
 from clew.store.sqlite.store import SqliteStore
 from clew.testing.clock import DAY, FakeClock
+from tests.sizes import pick
 
-OPERATIONS = 2_500
+OPERATIONS = pick(600, 2_500)
 
 Call = Callable[[Store], Awaitable[Any]]
 

@@ -27,8 +27,9 @@ from clew.testing.contract.case import make, read
 from tests.patience import PATIENCE
 from tests.postgres.server import Server
 from tests.postgres.test_state_machine import check_database
+from tests.sizes import pick
 
-ROUNDS = 100
+ROUNDS = pick(25, 100)
 
 HOLDER = """
 import asyncio, json, sys

@@ -10,8 +10,9 @@ from clew.store.postgres.store import PostgresStore
 from clew.store.postgres.words import vector_of
 from clew.testing.machine import run_machine
 from tests.postgres.server import Server
+from tests.sizes import pick
 
-EXAMPLES = 50
+EXAMPLES = pick(12, 50)
 
 
 def run(examples: int, server: Server, database: str) -> None:

@@ -10,20 +10,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.patience import PATIENCE
+from tests.sizes import pick
 
 ROOT = Path(__file__).parents[2]
+MESSAGES = pick(24, 40)
+KILLS = pick(2, 4)
 
 
-@pytest.mark.serial
 def test_every_message_has_one_turn_however_often_one_of_two_gateways_is_killed(url: str) -> None:
     # A process of its own: it forks, and pytest may have threads.
     storm = subprocess.run(
         [
             sys.executable, "-m", "benchmarks.storm", "--store", url, "--gateways", "2",
-            "--messages", "40", "--conversations", "8", "--kills", "4",
+            "--messages", str(MESSAGES), "--conversations", "8", "--kills", str(KILLS),
         ],
         cwd=ROOT,
         capture_output=True,
@@ -33,5 +33,5 @@ def test_every_message_has_one_turn_however_often_one_of_two_gateways_is_killed(
     )  # fmt: skip
 
     assert storm.returncode == 0, storm.stdout + storm.stderr
-    assert "40 messages" in storm.stdout
-    assert "4 kills" in storm.stdout
+    assert f"{MESSAGES} messages" in storm.stdout
+    assert f"{KILLS} kills" in storm.stdout

@@ -364,7 +364,6 @@ print("done", flush=True)
 """
 
 
-@pytest.mark.serial
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
 def test_a_restore_killed_at_any_step_leaves_the_old_store_or_the_new(
     path: Path, backup: Path

@@ -286,7 +286,6 @@ def go(child: Child) -> None:
     child.process.stdin.flush()
 
 
-@pytest.mark.serial
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
 def test_a_migration_that_is_killed_leaves_the_old_version_and_is_done_by_the_next_open(
     store: Path,

@@ -1,4 +1,4 @@
-"""A tenth of a million messages: what must not change with size, counted and not timed."""
+"""Many messages: what must not change with size, counted and not timed."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from clew.store.sqlite.store import SqliteStore
 from clew.store.work.listing import ENDINGS, KEYS, list_query
 from clew.store.work.log import SPENT
 from clew.testing.corpus import Corpus, load
+from tests.sizes import pick
 
 pytestmark = [
-    pytest.mark.serial,
     pytest.mark.asyncio(loop_scope="module"),
 ]
 
-MESSAGES = 100_000
+MESSAGES = pick(12_000, 100_000)
+SESSIONS = pick(2_500, 5_000)
 GUEST = "telegram:4711"
 
 
@@ -38,7 +39,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def store(path: Path) -> AsyncIterator[SqliteStore]:
-    """A guest's one message, and a hundred thousand newer ones of the owner's."""
+    """A guest's one message, and many newer ones of the owner's."""
     async with await open_sqlite(f"sqlite://{path}", durability="normal") as store:
         new = NewSession(key="guest", person=GUEST, platform="telegram")
         session, _ = await store.open_session(new)
@@ -47,7 +48,7 @@ async def store(path: Path) -> AsyncIterator[SqliteStore]:
             session.id, lease.epoch, Draft(role="user", content="The quokka, please")
         )
         corpus = Corpus(now=time.time_ns() // 1_000_000, seed=7, blend="english")
-        await load(store, corpus.conversations(5_000, MESSAGES))
+        await load(store, corpus.conversations(SESSIONS, MESSAGES))
         yield store
 
 

@@ -16,8 +16,9 @@ from clew.core.text import decode_text
 from clew.ports import Clock, Store
 from clew.store.sqlite.store import SqliteStore
 from clew.testing.machine import run_machine
+from tests.sizes import pick
 
-EXAMPLES = 200
+EXAMPLES = pick(30, 200)
 
 
 def run(examples: int, directory: Path) -> None:

@@ -21,7 +21,7 @@ from clew.core.message import Draft, Message
 from clew.core.session import OWNER, Session, SessionFilter
 from clew.ports import Store
 from tests.cli.conftest import Home
-from tests.cli.screens import CLEW
+from tests.forks import CLEW
 from tests.patience import PATIENCE
 
 CONFIG = """

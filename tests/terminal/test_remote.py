@@ -41,8 +41,19 @@ def call(name: str, **arguments: Any) -> dict[str, Any]:
 def home(tmp_path: Path) -> Home:
     made = Home(tmp_path / "home")
     work(made).mkdir()
-    script(made)
+    script(made, *list_rules(made))
     return made
+
+
+def list_rules(home: Home) -> list[dict[str, Any]]:
+    """What is answered beside an echo. It is said before a gateway starts, which reads it then."""
+    write = call("write_file", path="note.txt", content="hi")
+    return [
+        rule("write", write, {"text": "Written."}),
+        rule("scribble", write, {"text": "I could not."}),
+        rule("endless", {"text": "On and on and on", "hold": str(home.path / "never")}),
+        rule("slowly", {"text": "Piece by piece it comes", "hold": str(home.path / "go on")}),
+    ]
 
 
 def work(home: Home) -> Path:
@@ -166,11 +177,6 @@ def test_commands_of_a_switch_go_there_and_back(home: Home, gateway: GatewayProc
 
 
 def test_a_tool_asks_here_and_ctrl_c_stops_there(home: Home, gateway: GatewayProcess) -> None:
-    script(
-        home,
-        rule("write", call("write_file", path="note.txt", content="hi"), {"text": "Written."}),
-        rule("endless", {"text": "On and on and on", "hold": str(home.path / "never")}),
-    )
     chat = open_chat(home)
     chat.wait_for_prompt()
     chat.type("please write\n")
@@ -196,7 +202,6 @@ def test_a_tool_asks_here_and_ctrl_c_stops_there(home: Home, gateway: GatewayPro
 def test_ctrl_c_takes_back_what_waits_from_here_and_nothing_else(
     home: Home, gateway: GatewayProcess
 ) -> None:
-    script(home, rule("endless", {"text": "On and on and on", "hold": str(home.path / "never")}))
     chat = open_chat(home)
     chat.wait_for_prompt()
     chat.type("endless\n")
@@ -220,7 +225,6 @@ def test_what_the_api_says_streams_into_a_terminal_and_the_other_way_round(
     home: Home, gateway: GatewayProcess
 ) -> None:
     held = home.path / "go on"
-    script(home, rule("slowly", {"text": "Piece by piece it comes", "hold": str(held)}))
     chat = open_chat(home)
     chat.wait_for_prompt()
     chat.say("hello")
@@ -248,7 +252,6 @@ def test_what_the_api_says_streams_into_a_terminal_and_the_other_way_round(
 
 def test_a_gateway_that_is_killed_and_comes_back_goes_on_with_the_chat(home: Home) -> None:
     held = home.path / "go on"
-    script(home, rule("slowly", {"text": "Piece by piece it comes", "hold": str(held)}))
     with run_gateway(home) as first:
         chat = open_chat(home)
         chat.wait_for_prompt()
@@ -340,7 +343,6 @@ def test_a_token_that_is_revoked_in_a_turn_ends_the_chat_and_not_the_turn(
     home: Home, gateway: GatewayProcess
 ) -> None:
     held = home.path / "go on"
-    script(home, rule("slowly", {"text": "Piece by piece it comes", "hold": str(held)}))
     made = gateway.ask("POST", "/v1/tokens", json={"name": "t", "scope": "chat"}).json()
     args = ("chat", "--plain", "--url", gateway.url, "--token", made["secret"])
     chat = Terminal(home, *args, width=200, cwd=work(home))
@@ -489,11 +491,7 @@ def test_one_question_is_answered_by_the_gateway(home: Home, gateway: GatewayPro
 def test_a_question_from_a_script_waits_for_nobodys_word(
     home: Home, gateway: GatewayProcess
 ) -> None:
-    script(
-        home,
-        rule("write", call("write_file", path="note.txt", content="hi"), {"text": "I could not."}),
-    )
-    result = home.ask("please write", cwd=work(home))
+    result = home.ask("please scribble", cwd=work(home))
     assert result.stdout == "I could not.\n"
     assert not (work(home) / "note.txt").exists()
 
@@ -554,7 +552,6 @@ async def test_what_others_say_streams_onto_the_screen(
     screens: Screens, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = home.path / "go on"
-    script(home, rule("slowly", {"text": "Piece by piece it comes", "hold": str(held)}))
     async with screens.open(monkeypatch) as chat:
         await chat.say("hello")
         await chat.is_idle()
@@ -570,7 +567,6 @@ async def test_what_is_said_meanwhile_waits_and_is_seen_to_wait(
     screens: Screens, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = home.path / "go on"
-    script(home, rule("slowly", {"text": "Piece by piece it comes", "hold": str(held)}))
     async with screens.open(monkeypatch) as chat:
         await chat.say("slowly")
         await chat.sees("Piece")
@@ -606,10 +602,6 @@ async def test_the_picker_lists_and_searches_what_the_gateway_has(
 async def test_a_question_of_a_tool_is_answered_on_the_screen(
     screens: Screens, home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    script(
-        home,
-        rule("write", call("write_file", path="note.txt", content="hi"), {"text": "Written."}),
-    )
     async with screens.open(monkeypatch) as chat:
         await chat.say("write")
         await chat.sees("write_file", "note.txt")

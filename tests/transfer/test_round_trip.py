@@ -29,6 +29,7 @@ from clew.core.session import NewSession, Session, SessionEdit, SessionFacts
 from clew.core.usage import Usage
 from clew.ports import Store
 from clew.store import open_store
+from tests.sizes import pick
 from tests.transfer.threads import bring, export_lines, record
 
 # Surrogates, NUL and the escape of clew's own encoding are in the alphabet on purpose.
@@ -147,7 +148,7 @@ NEW = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=pick(25, 60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(NEW, histories(), st.booleans(), st.booleans(), st.none() | OBJECT)
 def test_an_exported_session_comes_back_equal_from_an_empty_store(
     new: NewSession,

@@ -74,7 +74,6 @@ async def test_usage_adds_up_with_every_style_of_provider(tmp_path: Path, style:
     assert total == sum([each] * total.api_calls, Usage())
 
 
-@pytest.mark.serial
 async def test_usage_adds_up_with_the_embedded_model(tmp_path: Path) -> None:
     have_weights()
     async with room(tmp_path, {}, model="local/smollm2-135m") as here:

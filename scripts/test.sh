@@ -1,0 +1,43 @@
+#!/bin/sh
+# All tests, with mypy running beside them.
+#
+#   test.sh JOBS CODE...      how many processes run tests; the directories that mypy checks
+#
+# Coverage costs half of a test's time again, so it is taken only in the tests of the rooms that
+# have a bar for it (pyproject.toml). A failure does not stop the rest, and is told at the end.
+set -u
+
+jobs=$1
+shift
+bin=.venv/bin
+gated="tests/core tests/store tests/postgres"
+
+# Some machines set it, and then every run would rewrite the assertions of all tests anew.
+unset PYTHONDONTWRITEBYTECODE
+
+types=$(mktemp)
+"$bin/mypy" "$@" >"$types" 2>&1 &
+mypy=$!
+trap 'kill "$mypy" 2>/dev/null; rm -f "$types"' EXIT
+trap 'exit 130' INT TERM
+
+failed=
+run() {
+    echo "pytest $*"
+    "$bin/pytest" -n "$jobs" --dist worksteal "$@" || failed="$failed tests"
+}
+
+"$bin/coverage" erase
+# shellcheck disable=SC2086  # several words
+run --cov $gated
+# shellcheck disable=SC2046  # likewise
+run tests $(printf -- '--ignore=%s ' $gated)
+
+wait "$mypy" || failed="$failed types"
+echo "mypy $*"
+cat "$types"
+
+if [ -n "$failed" ]; then
+    echo "FAILED:$failed" >&2
+    exit 1
+fi
