@@ -26,7 +26,7 @@ from benchmarks import (
     appending,
     disk,
     load,
-    picking,
+    picker,
     postgres,
     reading,
     screen,
@@ -36,7 +36,7 @@ from benchmarks import (
     writers,
 )
 from benchmarks.corpora import Setting
-from benchmarks.measuring import Finding, one_core, table
+from benchmarks.timing import Finding, one_core, table
 
 TOPICS: dict[str, Callable[[Setting], Awaitable[list[Finding]]]] = {
     "append": appending.appends,
@@ -50,7 +50,7 @@ TOPICS: dict[str, Callable[[Setting], Awaitable[list[Finding]]]] = {
     "writers": writers.many_writers,
     "startup": startup.startup,
     "talking": talking.talking,
-    "picking": picking.picking,
+    "picking": picker.picking,
     "screen": screen.screen,
     "postgres": postgres.postgres,
     "load": load.load,

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, closing
 
 from benchmarks.corpora import Setting, open_at
 from benchmarks.floor import Floor, sync_times
-from benchmarks.measuring import Finding, in_turns, percentile, seconds
+from benchmarks.timing import Finding, in_turns, percentile, seconds
 from clew.core.changes import AddMessage
 from clew.core.message import Draft
 from clew.testing.corpus import Corpus

@@ -28,18 +28,18 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.measuring import in_turns, seconds
+from benchmarks.timing import in_turns, seconds
 from clew.agent.requests import build_request, read_window
 from clew.clock import host_clock
 from clew.config import load
-from clew.core.arrivals import message_for
 from clew.core.changes import WriteScratch, WriteTodos
+from clew.core.channels.incoming import message_for
+from clew.core.context.compaction import parse_sections
 from clew.core.message import Message
 from clew.core.models import ModelInfo
 from clew.core.notes import Todo
-from clew.core.search import SearchFilter
+from clew.core.search.hits import SearchFilter
 from clew.core.session import OWNER, NewSession, Session
-from clew.core.summaries import parse_sections
 from clew.core.usage import Usage
 from clew.ports import Store
 from clew.store import open_store

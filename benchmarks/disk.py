@@ -8,7 +8,7 @@ from pathlib import Path
 import apsw
 
 from benchmarks.corpora import Setting
-from benchmarks.measuring import Finding
+from benchmarks.timing import Finding
 
 ENGLISH = 2.5
 

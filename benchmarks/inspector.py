@@ -11,8 +11,8 @@ from typing import Any
 
 import apsw
 
-from benchmarks.victim import WHOLE, Ledger, text_of
-from clew.core.query import spaceless_tokens
+from benchmarks.processes.writer import WHOLE, Ledger, text_of
+from clew.core.search.query import spaceless_tokens
 
 
 def inspect_file(connection: apsw.Connection, ledger: Ledger) -> list[str]:
@@ -59,7 +59,7 @@ def _lost_messages(connection: apsw.Connection, ledger: Ledger) -> Iterator[str]
         ).fetchall()
         if rows != [(number, text_of(number)) for number in range(1, len(rows) + 1)]:
             yield f"{session}: messages doubled, lost or out of order"
-        # One more may be stored than the victim could tell.
+        # One more may be stored than the writer could report.
         if len(rows) not in (count, count + 1):
             yield f"{session}: {count} acknowledged, {len(rows)} stored"
         if _one(connection, "SELECT head FROM sessions WHERE id = ?", session) != len(rows):

@@ -2,10 +2,10 @@
 
     python -m benchmarks.kill --rounds 200
 
-A round forks a child (`victim`), which works on a store and posts what the store acknowledged.
-After a random time it is killed. Then every acknowledged fact must hold, nothing may be half done,
-SQLite must find its file sound and the indexes in step; the next child starts on the remains. This
-process has no threads and keeps no connection open, so forking it is safe.
+A round forks a child (`processes.writer`), which works on a store and posts what the store
+acknowledged. After a random time it is killed. Then every acknowledged fact must hold, nothing may
+be half done, SQLite must find its file sound and the indexes in step; the next child starts on the
+remains. This process has no threads and keeps no connection open, so forking it is safe.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import apsw
 import msgspec
 
 from benchmarks.inspector import inspect_file
-from benchmarks.victim import Act, Fact, Ledger, Order, live
+from benchmarks.processes.writer import Act, Fact, Ledger, Order, live
 
 START = 0.02
 """Seconds in which a child opens or makes a store: as long as nothing is written, it is killed in

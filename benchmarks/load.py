@@ -21,11 +21,11 @@ from typing import Any
 import msgspec
 
 from benchmarks.corpora import Setting, open_at
-from benchmarks.measuring import Finding, percentile, seconds
-from benchmarks.server import ANSWER, PATIENCE, Gateway, open_gateway
+from benchmarks.processes.server import ANSWER, PATIENCE, Gateway, open_gateway
+from benchmarks.timing import Finding, percentile, seconds
 from clew.client import Client
+from clew.core.live_events import TurnEnded
 from clew.core.session import OWNER, SessionFilter
-from clew.core.signals import TurnEnded
 
 TURN_BAR = 0.015
 PAUSE = 0.2
@@ -244,9 +244,9 @@ async def _model_alone(thread: list[str], size: Size) -> float:
         TextPart,
         UserPromptPart,
     )
-    from pydantic_ai.models import ModelRequestParameters  # noqa: PLC0415  # likewise
+    from pydantic_ai.models import ModelRequestParameters  # noqa: PLC0415  # heavy, and only here
 
-    from clew.testing.scripted import ScriptedModel  # noqa: PLC0415  # likewise
+    from clew.testing.scripted import ScriptedModel  # noqa: PLC0415  # heavy, and only here
 
     model = ScriptedModel([{"text": ANSWER, "echo": "user"}])
     messages: list[ModelMessage] = []

@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 from benchmarks.appending import texts
 from benchmarks.corpora import Setting
-from benchmarks.measuring import Finding, Run, Series, in_turns, one_core, seconds
 from benchmarks.postgres_floor import PostgresFloor, appended
 from benchmarks.postgres_loading import LONG_ID, Loaded, fill
+from benchmarks.timing import Finding, Run, Series, in_turns, one_core, seconds
 from clew.core.message import Draft
-from clew.core.search import SearchFilter
+from clew.core.search.hits import SearchFilter
 from clew.core.session import OWNER, NewSession, SessionFilter
 from clew.store.postgres.store import PostgresStore
 from tests.postgres.server import Server

@@ -12,9 +12,9 @@ from typing import Any
 from psycopg import AsyncConnection, AsyncRawCursor
 from psycopg.types.numeric import Int8Dumper
 
-from clew.core import query as language
 from clew.core.message import Draft
-from clew.core.search import SearchFilter
+from clew.core.search import query as language
+from clew.core.search.hits import SearchFilter
 from clew.core.session import OWNER, SessionFilter
 from clew.store.postgres import log, record, search
 from clew.store.postgres.database import DIALECT

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack, closing
 
 from benchmarks.corpora import Setting, open_at
 from benchmarks.floor import Floor
-from benchmarks.measuring import Finding, Series, in_turns, seconds
+from benchmarks.timing import Finding, Series, in_turns, seconds
 from clew.core.session import OWNER, SessionFilter
 from clew.core.text import fold
 

@@ -26,9 +26,9 @@ from typing import NamedTuple
 
 import clew
 from benchmarks.corpora import Setting
-from benchmarks.measuring import Finding, percentile, seconds
+from benchmarks.processes.talker import World, sit
 from benchmarks.startup import cpu
-from benchmarks.talker import World, sit
+from benchmarks.timing import Finding, percentile, seconds
 from clew.cli.transcripts import LocalTranscripts
 from clew.core.changes import AddMessage
 from clew.core.message import Draft

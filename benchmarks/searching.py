@@ -11,8 +11,8 @@ from typing import NamedTuple
 import apsw
 
 from benchmarks.corpora import Kept, Setting, open_at
-from benchmarks.measuring import Finding, Series, in_turns, seconds
-from clew.core.search import SearchFilter
+from benchmarks.timing import Finding, Series, in_turns, seconds
+from clew.core.search.hits import SearchFilter
 from clew.core.session import OWNER
 from clew.store.sqlite.store import SqliteStore
 

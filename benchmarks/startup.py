@@ -12,7 +12,7 @@ from pathlib import Path
 
 import clew
 from benchmarks.corpora import Setting
-from benchmarks.measuring import Finding, seconds
+from benchmarks.timing import Finding, seconds
 
 BAR = 2.0
 ROUNDS = 9

@@ -32,13 +32,13 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.receiver import Place, live
+from benchmarks.processes.receiver import Place, live
 from clew.config import load
-from clew.core.arrivals import Incoming, Sender
+from clew.core.channels.incoming import Incoming, Sender
+from clew.core.channels.replies import ReplyTo
+from clew.core.channels.routing import Arrival, Peer
 from clew.core.delivery import NewInbound, Outbound
 from clew.core.message import Message
-from clew.core.replies import ReplyTo
-from clew.core.routing import Arrival, Peer
 from clew.core.session import OWNER, Session, SessionFilter
 from clew.core.turn import Turn
 from clew.ports import Store
@@ -137,7 +137,7 @@ async def bring_again(
 async def keep_alive(place: Place, gateways: int) -> AsyncIterator[Reaper]:
     """Gateways that are there again a moment after they were killed."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["benchmarks.receiver"])
+    context.set_forkserver_preload(["benchmarks.processes.receiver"])
     reaper = Reaper(context, place, gateways)
     for which in range(gateways):
         reaper.revive(which)

@@ -26,7 +26,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from benchmarks.stage import Stage, open_stage
+from benchmarks.live_gateway import Stage, open_stage
 from clew.gateway.client_queue import MAX_BYTES
 
 Way: TypeAlias = Literal["without", "reading", "stuck"]

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import clew
 from benchmarks.corpora import Setting
-from benchmarks.measuring import Finding, seconds
 from benchmarks.startup import cpu
+from benchmarks.timing import Finding, seconds
 from clew.agent.models.weights import fetch_weights
 from clew.config import shared_cache_dir
 

@@ -42,8 +42,8 @@ import clew.agent.loop
 import clew.agent.titles
 import clew.agent.tools
 import clew.testing.scripted  # noqa: F401  # likewise
-from benchmarks import arriver, shortener, steerer
-from benchmarks.talker import Fact, Ledger, Post, World, live
+from benchmarks.processes import arriver, compactor, steerer
+from benchmarks.processes.talker import Fact, Ledger, Post, World, live
 
 When = Literal["before", "after"]
 Living = Callable[[Any, Ledger, Post], Coroutine[Any, Any, None]]
@@ -212,18 +212,18 @@ def walk_points(folder: Path, when: When, *, tools: int) -> tuple[list[Point], l
 
 
 def walk_compaction(
-    folder: Path, when: When, way: shortener.Way, near: str | None
+    folder: Path, when: When, way: compactor.Way, near: str | None
 ) -> tuple[list[Point], list[str]]:
     """The same for the compaction of a long conversation, and the turn around or after it."""
 
-    def make(name: str) -> shortener.LongWorld:
-        return shortener.LongWorld(folder / name, questions=shortener.EXCHANGES + 1, way=way)
+    def make(name: str) -> compactor.LongWorld:
+        return compactor.LongWorld(folder / name, questions=compactor.EXCHANGES + 1, way=way)
 
     prepared = make("prepared")
     prepared.make()
-    problems = run_life(prepared, Ledger(), living=shortener.prepare).problems
+    problems = run_life(prepared, Ledger(), living=compactor.prepare).problems
     points, found = _walk(
-        when, lambda number: make(f"{when}-{number}"), prepared, shortener.live, near
+        when, lambda number: make(f"{when}-{number}"), prepared, compactor.live, near
     )
     return points, problems + found
 
@@ -337,7 +337,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.turns", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("part", choices=("points", "compacting", "steering", "arriving", "random"))
-    parser.add_argument("--way", choices=get_args(shortener.Way), default="asked")
+    parser.add_argument("--way", choices=get_args(compactor.Way), default="asked")
     parser.add_argument("--when", choices=("before", "after"), action="append")
     parser.add_argument("--near", metavar="TABLES", help="only at commits around that of these")
     parser.add_argument("--tools", type=int, default=2, help="tools that run together")

@@ -19,7 +19,7 @@ import apsw
 import msgspec
 
 from benchmarks.corpora import Setting, open_at
-from benchmarks.measuring import Finding, seconds
+from benchmarks.timing import Finding, seconds
 from clew.core.message import Draft
 from clew.core.session import NewSession
 from clew.store.sqlite.store import SqliteStore

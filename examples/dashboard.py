@@ -19,7 +19,7 @@ from collections.abc import Iterable
 import clew
 from clew.api.frames import ErrorFrame, EventFrame, GapFrame, HintFrame, StateFrame
 from clew.api.sessions import ListedSession
-from clew.core.signals import ApprovalAsked, Committed, TextDelta, TurnEnded, TurnStarted
+from clew.core.live_events import ApprovalAsked, Committed, TextDelta, TurnEnded, TurnStarted
 
 MARKS = {"running": "▶", "waiting": "?", "interrupted": "!", "open": "·", None: " "}
 

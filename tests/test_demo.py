@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from clew.core.changes import AddMessage, StartTurn
-from clew.core.query import spaceless_tokens
+from clew.core.search.query import spaceless_tokens
 from clew.testing.corpus import Conversation, Corpus, Fork
 from tests.patience import PATIENCE
 

@@ -19,7 +19,7 @@ from clew.version import __version__
 if TYPE_CHECKING:
     from clew.client.client import Client
     from clew.core.message import Draft, Message, ToolCall
-    from clew.core.search import SearchFilter
+    from clew.core.search.hits import SearchFilter
     from clew.core.session import NewSession, Session, SessionEdit, SessionFilter
     from clew.core.usage import Usage
     from clew.errors import ClewError
@@ -51,7 +51,7 @@ _HOMES = {
     "Draft": "clew.core.message",
     "Message": "clew.core.message",
     "NewSession": "clew.core.session",
-    "SearchFilter": "clew.core.search",
+    "SearchFilter": "clew.core.search.hits",
     "Session": "clew.core.session",
     "SessionEdit": "clew.core.session",
     "SessionFilter": "clew.core.session",

@@ -1,6 +1,6 @@
 """The config file: what it says, checked, and changing it without losing its comments.
 
-Which file it is, and what wins over it, is `clew.config`'s business.
+Which file it is, and what wins over it, is decided in `clew.config`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from clew.files.durable import make_directory, put_bytes
 from clew.files.locks import held
 
 PATIENCE: Final = 10.0
-"""Seconds. An edit takes milliseconds: whoever takes longer has stopped."""
+"""Seconds. An edit takes milliseconds: a process that takes longer has stopped."""
 
 
 class Setting(NamedTuple):

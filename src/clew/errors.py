@@ -263,7 +263,7 @@ class TargetNotEmpty(Conflict):
 
 
 class Locked(ClewError):
-    """Somebody else holds it."""
+    """Another process holds it."""
 
     code = "locked"
     exit_code = 3

@@ -17,30 +17,31 @@ from typing import Any, Protocol
 
 from msgspec import UNSET, UnsetType
 
-from clew.core.arrivals import Incoming, Receipt
 from clew.core.changes import Change, Recorded
-from clew.core.context import ContextPart
+from clew.core.channels.incoming import Incoming, Receipt
+from clew.core.channels.people import Decided, NewPairing, Pairing
+from clew.core.channels.replies import Parcel
+from clew.core.context.size import ContextPart
 from clew.core.delivery import Inbound, NewInbound, NewOutbound, Outbound, OutboundStatus
-from clew.core.guests import Decided, NewPairing, Pairing
+from clew.core.live_events import Signal
 from clew.core.memory import MemoryFile, MemoryName, MemoryVersion
 from clew.core.message import Draft, Message, ToolCall
 from clew.core.models import ModelInfo
 from clew.core.notes import Blob, Compaction, ScratchEntry, Todo
-from clew.core.overview import NamePage, SessionState
+from clew.core.overview import NamePage, SessionState, StoreStats
 from clew.core.personality import Personality
-from clew.core.replies import Parcel
-from clew.core.retention import Retained, Retention, RetentionAction
-from clew.core.search import SearchFilter, SearchPage
+from clew.core.search.hits import SearchFilter, SearchPage
 from clew.core.session import (
     NewSession,
+    Retained,
+    Retention,
+    RetentionAction,
     Session,
     SessionEdit,
     SessionFacts,
     SessionFilter,
     SessionPage,
 )
-from clew.core.signals import Signal
-from clew.core.stats import StoreStats
 from clew.core.titles import Title
 from clew.core.tokens import Token
 from clew.core.turn import (
@@ -128,9 +129,9 @@ class Sessions(Protocol):
         ...
 
     async def list_states(self, ids: Sequence[str]) -> dict[str, SessionState]:
-        """What goes on in these sessions, by id; ids of none are left out.
+        """The states of these sessions, by id; unknown ids are left out.
 
-        Who counts as alive is what `find_lease` and `find_attachment` say. The cost depends on how
+        Which processes live is what `find_lease` and `find_attachment` say. The cost depends on how
         many are asked about, not on how many there are.
         """
         ...
@@ -257,9 +258,9 @@ class Log(Protocol):
         ...
 
     async def interrupt_turns(self, session_id: str) -> tuple[Turn, ...]:
-        """Mark unfinished turns as interrupted, if nobody holds the lease any more.
+        """Mark unfinished turns as interrupted, if no living process holds the lease.
 
-        Returns those that were; with a living lease, none. Open approvals of theirs become a no.
+        Returns those that were; with a living lease, none. Their open approvals become a no.
         """
         ...
 
@@ -287,15 +288,15 @@ class Processes(Protocol):
 
     @property
     def identity(self) -> str:
-        """What this process calls itself as a holder of leases and a claimant of the inbox.
+        """The name of this process as a holder of leases and a claimant of the inbox.
 
-        A holder or claimant is such an identity, or one with `#` and more behind it; whatever else
-        it is called, the store knows nothing of its life.
+        A holder or claimant is such an identity, or one with `#` and more behind it; of any other
+        name the store does not know whether it lives.
         """
         ...
 
     async def is_living(self, identity: str) -> bool:
-        """Whether that holder is still there, as far as can be known; unknown ones count as so."""
+        """Whether that holder still lives, as far as can be known; unknown ones count as living."""
         ...
 
     async def pulse(self) -> int:
@@ -318,7 +319,7 @@ class Leases(Protocol):
         ...
 
     async def release_lease(self, lease: Lease) -> None:
-        """Give it back; a lease that is no longer held is fine."""
+        """Release a lease; one that is no longer held is fine."""
         ...
 
     async def find_lease(self, session_id: str) -> Lease | None:
@@ -368,8 +369,8 @@ class Search(Protocol):
     ) -> SearchPage:
         """Messages that match, best first: bm25 with recency, higher scores are better.
 
-        Any text is a valid query (see `core.query`); one without a word finds nothing. `typing`
-        takes the last word as a beginning. Very common words are ranked among their newest
+        Any text is a valid query (see `core.search.query`); one without a word finds nothing.
+        `typing` takes the last word as a beginning. Very common words are ranked among their newest
         matches only, and a search that meets its deadline (200 ms) returns what it has: both say
         `cut`. Filters narrow the candidates themselves. A message that forks share is one hit.
         `SessionNotFound` for one session that is not there, or that the viewer may not see.
@@ -480,7 +481,7 @@ class Inbox(Protocol):
         ...
 
     async def drop_inbound(self, ids: Sequence[str]) -> tuple[str, ...]:
-        """Clear queued messages; returns those that were. The rows stay, as `dropped`."""
+        """Drop queued messages; returns those that were. The rows stay, as `dropped`."""
         ...
 
     async def list_inbound(
@@ -530,11 +531,11 @@ class Outbox(Protocol):
         error: str | None = None,
         due_at: int | None = None,
     ) -> Outbound:
-        """What came of a delivery; `pending` with `due_at` tries again then."""
+        """Record the result of a delivery; `pending` with `due_at` tries again then."""
         ...
 
     async def doubt_outbound(self, claimant: str) -> tuple[Outbound, ...]:
-        """What a dead claimant was sending is `uncertain` from now on."""
+        """Mark what a dead claimant was sending as `uncertain`."""
         ...
 
     async def list_outbound(
@@ -573,16 +574,16 @@ class Pairings(Protocol):
     """Who was let in to talk, or refused, and who asks to be let in."""
 
     async def ask_pairing(self, new: NewPairing, *, most: int) -> Pairing | None:
-        """Somebody asks: a code for an hour, or the one that they have while it still counts.
+        """A stranger asks to be paired: a code for an hour, or the one that they still have.
 
-        `told` says how often they asked with it. What was decided about them stays as it is. None
-        if `most` others of that channel wait already. Codes that nobody approved are forgotten,
-        and after a day deliveries that are over and belong to no session.
+        `told` says how often they asked with it. A decision about them stays as it is. None if
+        `most` others of that channel wait already. Codes that were not approved are forgotten, and
+        after a day deliveries that are over and belong to no session.
         """
         ...
 
     async def find_pairing(self, person: str) -> Pairing | None:
-        """What is known of a person."""
+        """The pairing of a person, if there is one."""
         ...
 
     async def list_pairings(self) -> tuple[Pairing, ...]:
@@ -590,13 +591,13 @@ class Pairings(Protocol):
         ...
 
     async def redeem_pairing(self, code: str, *, by: str) -> Pairing:
-        """Let in whoever has this code, once; `RecordNotFound` if it does not count."""
+        """Pair the person who has this code, once; `RecordNotFound` if it is not valid."""
         ...
 
     async def decide_pairing(
         self, person: str, channel: str, status: Decided, *, by: str
     ) -> Pairing:
-        """Let a person in, or keep them out, whether they have asked or not."""
+        """Pair a person, or refuse them, whether they have asked or not."""
         ...
 
 
@@ -622,7 +623,7 @@ class Store(
         ...
 
     async def close(self) -> None:
-        """Finish what is being written and let go. Using the store afterwards is `StoreClosed`."""
+        """Finish what is being written and close. Using the store afterwards is `StoreClosed`."""
         ...
 
 
@@ -649,7 +650,7 @@ class LiveTurn(Protocol):
         ...
 
     async def record(self, *changes: Change) -> Recorded:
-        """Commit, then show. `StaleLease` when somebody has taken the session over."""
+        """Commit, then show. `StaleLease` when another process has taken the session over."""
         ...
 
     async def take_steering(self) -> bool:
@@ -664,7 +665,7 @@ class LiveTurn(Protocol):
         ...
 
     def signal(self, signal: Signal) -> None:
-        """Show a live hint to whoever watches."""
+        """Send a live event to those who watch the session."""
         ...
 
     async def ask(self, call: ToolCall, request: dict[str, Any]) -> Approval:
@@ -688,7 +689,7 @@ class Agent(Protocol):
     """What answers. It is given a turn and knows nothing of lanes, surfaces and keys."""
 
     async def warm(self, model: str | None = None) -> None:
-        """Load what the first turn would wait for, at any time; fails silently."""
+        """Load what the first turn would wait for, at any time. Never raises."""
         ...
 
     async def run(self, turn: LiveTurn) -> None:
@@ -733,17 +734,17 @@ class Channel(Protocol):
         ...
 
     async def send(self, parcel: Parcel) -> dict[str, Any]:
-        """Deliver one message; the receipt is what the platform says of it.
+        """Deliver one message; returns the receipt of the platform.
 
-        `ReplyRefused` and `ReplyDelayed` say that it certainly did not arrive, for good or for
-        now. After any other error, and after a cancel, nobody knows.
+        `ReplyRefused` and `ReplyDelayed` say that it certainly did not arrive, for good or for now.
+        After any other error, and after a cancel, it is unknown whether it arrived.
         """
         ...
 
     def may_repeat(self, outbound: Outbound) -> bool:
-        """Whether a reply that may have arrived is sent again without asking anybody.
+        """Whether a reply that may have arrived is sent again without asking the owner.
 
-        Only where the other side knows a second delivery by its id.
+        Only where the other side recognises a second delivery by its id.
         """
         ...
 

@@ -13,11 +13,11 @@ import pytest
 from clew.agent.tool_interface import ToolOutcome, ToolSpec
 from clew.core.changes import AddMessage, Change, EndTurn, Recorded, StartTurn
 from clew.core.ids import new_id
+from clew.core.live_events import Signal
 from clew.core.message import Draft, Message, ToolCall
 from clew.core.models import ModelInfo
 from clew.core.personality import Personality
 from clew.core.session import NewSession, Session
-from clew.core.signals import Signal
 from clew.core.turn import Approval, Lease
 from clew.ports import Store
 from clew.store import open_store

@@ -16,13 +16,12 @@ from clew.agent.models.catalogue import Catalogue
 from clew.agent.models.providers import ModelsSetup
 from clew.agent.personalities import FilePersonalities
 from clew.agent.tools import Tools
-from clew.core.compaction import Digest
-from clew.core.estimate import estimate_text
+from clew.core.context.compaction import Digest, parse_sections
+from clew.core.context.size import estimate_text
+from clew.core.live_events import Retrying, Signal
 from clew.core.message import Message
 from clew.core.models import EMBEDDED, ModelInfo
 from clew.core.session import NewSession, Session
-from clew.core.signals import Retrying, Signal
-from clew.core.summaries import parse_sections
 from clew.core.usage import Usage
 from clew.errors import ContextTooLong, InvalidInput, ModelRefused, ModelUnavailable, TurnFailed
 from clew.memory import MarkdownMemory

@@ -13,8 +13,8 @@ import pytest
 import xllamacpp
 
 from clew.core.changes import AddMessage
+from clew.core.live_events import TextDelta
 from clew.core.message import Draft, ToolCall
-from clew.core.signals import TextDelta
 from clew.errors import ModelRefused
 from clew.ports import Store
 from tests.agent.conftest import StoreTurn, begin_turn

@@ -103,7 +103,7 @@ def test_an_unknown_one_is_told_with_the_list(tmp_path: Path) -> None:
         ("tools = 3", "tools"),
         ('memory_scope = "mine"', "memory_scope"),
         ('thinking = "hard"', "thinking"),
-        ("name = ", "no TOML"),
+        ("name = ", "not valid TOML"),
     ],
 )
 def test_a_wrong_config_names_the_file(tmp_path: Path, config: str, what: str) -> None:

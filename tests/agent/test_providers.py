@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
-from clew.core.signals import Retrying, TextDelta, ThinkingDelta
+from clew.core.live_events import Retrying, TextDelta, ThinkingDelta
 from clew.errors import ContextTooLong, ModelRefused, ModelUnavailable, TurnFailed
 from clew.ports import Store
 from tests.agent.conftest import Naps, outline

@@ -9,10 +9,10 @@ from typing import Any
 from clew.agent.loop import Means, run_turn
 from clew.agent.requests import build_request, read_window
 from clew.core.changes import AddCompaction, AddMessage
+from clew.core.context.thread import Pruning
 from clew.core.message import Draft, ToolCall
 from clew.core.models import ModelInfo
 from clew.core.notes import Compaction
-from clew.core.pruning import Pruning
 from clew.ports import Store
 from clew.testing.scripted import ScriptedModel
 from tests.agent.conftest import DEFAULT, SCRIPTED, StoreTurn, Tools, begin_turn, build_prompt

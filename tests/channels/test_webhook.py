@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.channels.webhook import Hook, WebhookChannel, check_signature, read_hook, sign
+from clew.core.channels.replies import Parcel
 from clew.core.delivery import Outbound
-from clew.core.replies import Parcel
 from clew.errors import InvalidConfig, InvalidInput, ReplyDelayed, ReplyRefused, Unauthorized
 from tests.patience import PATIENCE
 

@@ -134,7 +134,7 @@ def test_where_nobody_is_asked_the_answer_is_no_and_the_model_hears_it(
     home.script(SHELL, {"echo": "results"})
     result = home.ask("do it", cwd=work)
     assert result.exit_code == 0
-    assert "Nobody is there to be asked, so it was not done." in result.stdout
+    assert "The owner can't be asked here, so it was not done." in result.stdout
     assert not (work / "made").exists()
 
 

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from clew.core.changes import AddMessage
-from clew.core.guests import NewPairing
+from clew.core.channels.people import NewPairing
 from clew.core.message import Draft
 from clew.core.session import OWNER, SessionFilter
 from clew.ports import Store

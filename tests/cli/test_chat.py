@@ -315,7 +315,7 @@ def test_a_pipe_says_no_where_it_would_be_asked(home: Home, work: Path) -> None:
     result = home.chat("shell", "again", cwd=work)
     assert result.exit_code == 0
     assert not (work / "x").exists()
-    assert "Nobody is there to be asked, so it was not done." in result.stdout
+    assert "The owner can't be asked here, so it was not done." in result.stdout
 
 
 def test_a_chat_is_not_json(home: Home) -> None:
@@ -348,7 +348,7 @@ def test_whatever_goes_wrong_is_told_and_the_session_goes_on(home: Home, work: P
         "The conversation is longer than script/x can read.",
         "Your message is kept. /retry tries again.",
         "Stopped after its time limit of 1 s",
-        "Nobody is there to be asked",
+        "The owner can't be asked here",
     ):
         assert told in result.output, told
     for answered in ("one", "two", "three", "four"):

@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from clew.core.breadcrumb import Breadcrumb
 from clew.core.keys import qualified_key
+from clew.core.resume import Breadcrumb
 from clew.core.session import Session
 from clew.terminal.breadcrumbs import write_breadcrumb
 from tests.cli.conftest import Home

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clew.core.guests import NewPairing, Pairing
+from clew.core.channels.people import NewPairing, Pairing
 from clew.ports import Store
 from tests.cli.conftest import Home
 

@@ -16,9 +16,9 @@ from clew.api.local import Calls
 from clew.api.status import ChannelView, ErrandView, StoreView
 from clew.client.place import locate
 from clew.clock import host_clock
+from clew.core.channels.session_choice import Judge, ReceptionRules
 from clew.core.keys import Place
-from clew.core.placing import Judge, ReceptionRules
-from clew.core.retention import Retention
+from clew.core.session import Retention
 from clew.memory import MarkdownMemory
 from clew.ports import Clock, Context, Memory, Models, Personalities, Store
 from clew.runtime.cron import CronFile

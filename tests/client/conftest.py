@@ -19,9 +19,9 @@ from clew.api.handlers.parts import Caller
 from clew.api.local import Calls, LocalTransport
 from clew.client.client import Client
 from clew.clock import host_clock
+from clew.core.live_events import Committed
 from clew.core.message import Message
 from clew.core.session import OWNER, NewSession, Session
-from clew.core.signals import Committed
 from clew.core.tokens import SCOPES, Scope, Token, digest_of
 from clew.ports import Store
 from clew.runtime.runtime import Runtime

@@ -9,8 +9,8 @@ from clew.api.chat import Upload
 from clew.client.client import Client
 from clew.core.changes import AddMessage
 from clew.core.delivery import NewInbound
+from clew.core.live_events import ApprovalAsked, TextDelta, TurnEnded, TurnStarted
 from clew.core.message import Draft, ToolCall
-from clew.core.signals import ApprovalAsked, TextDelta, TurnEnded, TurnStarted
 from clew.errors import (
     Conflict,
     Forbidden,

@@ -11,10 +11,10 @@ from clew.api.frames import EventFrame
 from clew.client.client import Client
 from clew.clock import host_clock
 from clew.core.changes import AddMessage
+from clew.core.channels.session_choice import GREETING
+from clew.core.live_events import Notice, TextDelta, TurnEnded, TurnStarted
 from clew.core.message import Draft, ToolCall
-from clew.core.placing import GREETING
 from clew.core.session import Session, SessionEdit, SessionFacts
-from clew.core.signals import Notice, TextDelta, TurnEnded, TurnStarted
 from clew.errors import Forbidden, InvalidInput
 from clew.ports import LiveTurn
 from tests.client.conftest import Place, drain, outline, said

@@ -13,7 +13,7 @@ from clew.api.frames import (
     SubscribedFrame,
 )
 from clew.client.client import Client
-from clew.core.signals import Committed, TurnEnded
+from clew.core.live_events import Committed, TurnEnded
 from clew.runtime.watch import BACKLOG
 from tests.client.conftest import Place, next_of, said
 from tests.gateway.streaming import recording

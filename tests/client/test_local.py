@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import clew
-from clew.core.signals import Committed, Notice
+from clew.core.live_events import Committed, Notice
 from clew.errors import InvalidInput
 from tests.client.conftest import drain
 from tests.patience import PATIENCE
@@ -82,7 +82,7 @@ def test_the_example_is_short_and_uses_only_the_sdk() -> None:
         for alias in each.names
     } | {each.module for each in ast.walk(tree) if isinstance(each, ast.ImportFrom)}
     ours = {each for each in names if each and each.startswith("clew")}
-    values = {"clew.api.frames", "clew.api.sessions", "clew.core.signals"}
+    values = {"clew.api.frames", "clew.api.sessions", "clew.core.live_events"}
     assert ours <= {"clew", *values}
     assert names - ours <= set(sys.stdlib_module_names) | {"collections.abc"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clew.client.client import Client
-from clew.core.guests import NewPairing
+from clew.core.channels.people import NewPairing
 from clew.core.tokens import Scope
 from clew.errors import Forbidden, InvalidInput
 from tests.client.conftest import Place

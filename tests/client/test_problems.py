@@ -10,7 +10,7 @@ import pytest
 
 from clew import errors
 from clew.api.problems import Problem, error_of, problem_of, status_of
-from clew.core.jsontext import to_wire
+from clew.core.text import to_wire
 from clew.errors import ClewError
 
 SPELLED: dict[str, Any] = {

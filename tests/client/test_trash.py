@@ -8,8 +8,7 @@ from clew.api.problems import error_of
 from clew.api.sessions import Failed
 from clew.client import nouns
 from clew.client.client import Client
-from clew.core.retention import DAY_MS, Retention
-from clew.core.session import NewSession
+from clew.core.session import DAY_MS, NewSession, Retention
 from clew.errors import (
     Conflict,
     Forbidden,

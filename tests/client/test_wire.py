@@ -30,9 +30,9 @@ from clew.api.frames import (
 from clew.api.transport import Live
 from clew.client.client import Client
 from clew.client.http import check_url, is_here, read_events
-from clew.core.jsontext import to_wire
+from clew.core.live_events import Committed, TextDelta
 from clew.core.message import Draft, number
-from clew.core.signals import Committed, TextDelta
+from clew.core.text import to_wire
 from clew.errors import (
     ClewError,
     GatewayUnavailable,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.approvals import (
+from clew.core.channels.approvals import (
     ANSWERS,
     DETAIL,
     SCOPES,
@@ -23,11 +23,11 @@ from clew.core.approvals import (
     read_answer,
     read_wish,
 )
-from clew.core.arrivals import Attached, Incoming, Sender
+from clew.core.channels.incoming import Attached, Incoming, Sender
+from clew.core.channels.replies import ReplyTo
+from clew.core.channels.routing import Arrival, Peer
 from clew.core.commands import COMMANDS, parse
 from clew.core.delivery import Outbound, OutboundStatus
-from clew.core.replies import ReplyTo
-from clew.core.routing import Arrival, Peer
 from clew.core.session import OWNER
 
 MINUTES = 600_000

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.chunking import split_text, utf16_size
+from clew.core.channels.replies import split_text, utf16_size
 from clew.errors import InvalidInput
 
 FENCED = "Look:\n\n```python\nfor each in things:\n    print(each)\n\nprint()\n```\n\nThat is all."

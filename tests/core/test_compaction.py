@@ -8,12 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.compaction import (
+from clew.core.context.compaction import (
     LEAST_MESSAGES,
+    SECTIONS,
+    ask_summary,
     count_after,
     is_due,
     is_pressing,
     last_input,
+    merge,
+    pack,
+    parse_sections,
     plan,
     show,
     since,
@@ -21,12 +26,12 @@ from clew.core.compaction import (
     summary_room,
     tail_room,
     wants_flush,
+    write_out,
 )
-from clew.core.estimate import estimate_text, estimate_thread
+from clew.core.context.size import estimate_text, estimate_thread
+from clew.core.context.thread import INTERRUPTED, repair
 from clew.core.message import Message
 from clew.core.notes import Compaction
-from clew.core.summaries import SECTIONS, ask_summary, merge, pack, parse_sections, write_out
-from clew.core.thread import INTERRUPTED, repair
 from clew.core.usage import Usage
 from tests.core.test_thread import THREADS, assert_valid, assistant, result, user
 

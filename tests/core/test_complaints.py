@@ -51,7 +51,7 @@ A_SESSION = "must be a whole session id, like"
         ("chat.send", {"text": "x", "attachments": "all"},
          'attachments must be a list (it was "all")'),
         ("sessions.stop", {"id": ID, "queu": 5},
-         'There is no parameter "queu" here (known: id, queue)'),
+         'There is no parameter "queu" here (known: id, queue, only, message, anywhere)'),
     ],
 )  # fmt: skip
 def test_a_wrong_parameter_is_told_in_words(name: str, values: dict[str, Any], said: str) -> None:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clew.core.channels.replies import ReplyTo
 from clew.core.decision import Decision, encode_decision, follows_key, read_decision
 from clew.core.delivery import Inbound
-from clew.core.replies import ReplyTo
 from clew.core.session import NewSession
 
 REPLY_TO = ReplyTo(channel="telegram", key="telegram:7", address={"chat": 7}, person="telegram:7")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.arrivals import Incoming, Sender
-from clew.core.guests import (
+from clew.core.channels.incoming import Incoming, Sender
+from clew.core.channels.people import (
     LETTERS,
     Admission,
     Pairing,
@@ -18,7 +18,7 @@ from clew.core.guests import (
     read_code,
     read_person,
 )
-from clew.core.routing import Arrival, Peer
+from clew.core.channels.routing import Arrival, Peer
 
 IDS = st.text("abAB01-_ :*", max_size=6)
 GROUP = Peer("group", "-100")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.people import is_owner, person_of
+from clew.core.channels.people import is_owner, person_of
 
 
 @pytest.mark.parametrize(

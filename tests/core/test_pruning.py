@@ -7,9 +7,9 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.estimate import estimate_thread
+from clew.core.context.size import estimate_thread
+from clew.core.context.thread import CLEARED, HEAD, LONG, TAIL, Pruning, prune
 from clew.core.message import Message
-from clew.core.pruning import CLEARED, HEAD, LONG, TAIL, Pruning, prune
 from tests.core.test_thread import IMAGE, assistant, message, result, user
 
 WINDOW = 16_000

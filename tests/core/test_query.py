@@ -8,7 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from clew.core.query import (
+from clew.core.search.hits import Snippet, snippet
+from clew.core.search.query import (
     MAX_INDEXED,
     MAX_TERMS,
     SPACELESS_GLOB,
@@ -19,8 +20,7 @@ from clew.core.query import (
     spaceless_tokens,
     words_expression,
 )
-from clew.core.snippets import Snippet, snippet
-from clew.core.stems import stem
+from clew.core.search.stems import stem
 from clew.core.text import encode_text, fold
 
 ANY = st.text(st.characters(), max_size=60)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.ranking import DAY_MS, bm25, idf, with_recency
+from clew.core.search.hits import DAY_MS, bm25, idf, with_recency
 
 NOW = 1_800_000_000_000
 

@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from clew.core.delivery import Outbound, OutboundStatus
-from clew.core.replies import (
+from clew.core.channels.replies import (
     REPEAT_MS,
     ReplyTo,
     conversation_of,
@@ -16,6 +15,7 @@ from clew.core.replies import (
     parse_reply_to,
     read_reply_to,
 )
+from clew.core.delivery import Outbound, OutboundStatus
 from clew.errors import InvalidInput
 
 AGAIN = ReplyTo(channel="telegram", key="k", is_retry=True)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.resets import (
+from clew.core.channels.resets import (
     ResetByType,
     ResetPolicy,
     ResetRule,

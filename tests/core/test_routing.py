@@ -5,15 +5,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from clew.core.channelkeys import (
-    ChannelKey,
-    complete_key,
-    format_key,
-    normalise_id,
-    normalise_word,
-    parse_key,
-)
-from clew.core.routing import (
+from clew.core.channels.routing import (
     AgentEntry,
     Arrival,
     Binding,
@@ -22,6 +14,14 @@ from clew.core.routing import (
     RoutingRules,
     parse_peer,
     route,
+)
+from clew.core.keys import (
+    ChannelKey,
+    complete_key,
+    format_key,
+    normalise_id,
+    normalise_word,
+    parse_key,
 )
 from clew.errors import InvalidInput
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.secrets import HIDDEN, hide_password
+from clew.core.redaction import HIDDEN, hide_password
 
 PASSWORDS = st.text(string.punctuation + string.digits + "é", min_size=3)
 

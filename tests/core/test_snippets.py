@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from clew.core.query import parse
-from clew.core.snippets import beginning_of, snippet
-from clew.core.stems import stem
+from clew.core.search.hits import beginning_of, snippet
+from clew.core.search.query import parse
+from clew.core.search.stems import stem
 from tests.sizes import pick
 
 ENDINGS = (

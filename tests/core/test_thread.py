@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clew.core.context.thread import CONTINUE, INTERRUPTED, plain, repair, window
 from clew.core.message import Message, Role, ToolCall
-from clew.core.thread import CONTINUE, INTERRUPTED, plain, repair, window
 
 IMAGE = {"blob": "ab" * 32, "media_type": "image/png"}
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.triggers import ModelNames, read_trigger
+from clew.core.channels.triggers import ModelNames, read_trigger
 
 MODELS = ModelNames(
     allowed=("anthropic/claude-opus-4-5", "anthropic/claude-sonnet-4-5", "openai/gpt-5.2"),

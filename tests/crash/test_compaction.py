@@ -1,7 +1,7 @@
 """A compaction that is killed at each commit: the session is as it was, or fully compacted.
 
 In each case the history is whole, nobody has to wait for a dead process, and the next turn works.
-The whole thing is `benchmarks.turns` with the life of `benchmarks.shortener`.
+The whole thing is `benchmarks.turns` with the life of `benchmarks.processes.compactor`.
 """
 
 import subprocess

@@ -14,10 +14,10 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from clew.api.frames import EventFrame, Frame, GapFrame, Subscribe, read_frame
 from clew.core.changes import AddMessage
-from clew.core.jsontext import to_wire
+from clew.core.live_events import TextDelta
 from clew.core.message import Draft
 from clew.core.session import Session
-from clew.core.signals import TextDelta
+from clew.core.text import to_wire
 from clew.gateway.app import build_app
 from clew.gateway.event_streams import HEARTBEAT
 from clew.gateway.server import Address, listen, serving

@@ -13,10 +13,10 @@ from clew.api.handlers.parts import Caller
 from clew.api.local import Calls
 from clew.api.table import get_operation
 from clew.config import Config, load
-from clew.core.arrivals import Incoming, Sender
-from clew.core.replies import ReplyTo
-from clew.core.routing import Arrival
-from clew.core.routing import Peer as Place
+from clew.core.channels.incoming import Incoming, Sender
+from clew.core.channels.replies import ReplyTo
+from clew.core.channels.routing import Arrival
+from clew.core.channels.routing import Peer as Place
 from clew.testing.channels import Peer, PeerChannel, open_peer
 from clew.wiring import (
     House,

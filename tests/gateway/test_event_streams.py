@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from clew.api.frames import AcceptedFrame, DoneFrame, ErrorFrame, EventFrame
-from clew.core.jsontext import to_wire
+from clew.core.live_events import Committed, TextDelta, TurnEnded
 from clew.core.session import Session
-from clew.core.signals import Committed, TextDelta, TurnEnded
+from clew.core.text import to_wire
 from tests.gateway.streaming import (
     Place,
     Told,

@@ -13,7 +13,7 @@ import pytest
 from benchmarks.streams import Size, run
 from clew.api.frames import EventFrame, GapFrame, HintFrame
 from clew.api.handlers.parts import Caller
-from clew.core.signals import TurnEnded
+from clew.core.live_events import TurnEnded
 from clew.gateway.client_queue import ClientQueue, Item
 from clew.gateway.feeds import SLICE, Feeds
 from tests.gateway.conftest import House, open_gatehouse

@@ -24,8 +24,7 @@ from clew.api.frames import (
     Subscribe,
     SubscribedFrame,
 )
-from clew.core.jsontext import to_wire
-from clew.core.signals import (
+from clew.core.live_events import (
     ApprovalAsked,
     Committed,
     Event,
@@ -34,6 +33,7 @@ from clew.core.signals import (
     ThinkingDelta,
     TurnEnded,
 )
+from clew.core.text import to_wire
 from clew.core.turn import Approval
 from clew.gateway import live as module
 from clew.gateway.client_queue import MAX_BYTES, MAX_FRAMES, ClientQueue, item_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from benchmarks.load import begin, find_disorder
-from benchmarks.server import open_gateway
+from benchmarks.processes.server import open_gateway
 from clew.client import Client
 
 

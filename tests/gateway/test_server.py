@@ -22,7 +22,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from clew.api.operation import NoParams, Operation
-from clew.core.arrivals import message_for
+from clew.core.channels.incoming import message_for
 from clew.core.session import Session
 from clew.errors import ClewError, InvalidInput
 from clew.gateway.auth import Credential

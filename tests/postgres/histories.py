@@ -5,8 +5,8 @@ from __future__ import annotations
 import uuid
 
 from clew.core import changes
+from clew.core.channels.people import NewPairing
 from clew.core.delivery import NewInbound, NewOutbound
-from clew.core.guests import NewPairing
 from clew.core.message import Draft
 from clew.core.notes import Todo
 from clew.core.session import NewSession, SessionEdit

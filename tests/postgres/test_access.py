@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from clew.core.message import Draft
-from clew.core.search import SearchFilter
+from clew.core.search.hits import SearchFilter
 from clew.core.session import NewSession, SessionFilter
 from clew.errors import StoreReadOnly, StoreUnavailable
 from clew.ports import Store

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from clew.core import changes
 from clew.core.changes import AddMessage, Change
 from clew.core.message import Draft
-from clew.core.search import SearchFilter
+from clew.core.search.hits import SearchFilter
 from clew.core.session import NewSession
 from clew.core.usage import Usage
 from clew.errors import InvalidInput, StaleLease, StoreUnavailable

@@ -17,7 +17,7 @@ import psycopg
 import pytest
 
 from clew.core.message import Draft
-from clew.core.search import SearchFilter
+from clew.core.search.hits import SearchFilter
 from clew.core.session import SessionFilter
 from clew.errors import (
     Conflict,

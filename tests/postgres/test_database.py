@@ -164,7 +164,7 @@ async def test_a_long_message_keeps_its_phrases(url: str) -> None:
         lease = await store.acquire_lease(session.id, "me")
         for text in ("a b " * 9_000 + "quick brown fox", "a " * 300 + "brown quick"):
             await store.append(session.id, lease.epoch, Draft(role="user", content=text))
-        from clew.core.search import SearchFilter
+        from clew.core.search.hits import SearchFilter
 
         for query, found in (
             ('"quick brown"', {1}),

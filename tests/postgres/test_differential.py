@@ -16,13 +16,19 @@ import msgspec
 import pytest
 
 from clew.core import changes
+from clew.core.channels.people import Decided, NewPairing, Pairing
 from clew.core.delivery import NewInbound, NewOutbound
-from clew.core.guests import Decided, NewPairing, Pairing
 from clew.core.message import Draft, ToolCall
 from clew.core.notes import Todo
-from clew.core.retention import Retention
-from clew.core.search import SearchFilter, SearchPage
-from clew.core.session import NewSession, SessionEdit, SessionFacts, SessionFilter, SessionPage
+from clew.core.search.hits import SearchFilter, SearchPage
+from clew.core.session import (
+    NewSession,
+    Retention,
+    SessionEdit,
+    SessionFacts,
+    SessionFilter,
+    SessionPage,
+)
 from clew.core.tokens import Token
 from clew.core.turn import Lease
 from clew.core.usage import Usage

@@ -1,4 +1,4 @@
-"""Ranking inside PostgreSQL: the numbers of `core.ranking`, pages, time that is over, forks."""
+"""Ranking inside PostgreSQL: the numbers of `core.search.hits`, pages, time that is over, forks."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import psycopg
 import pytest
 
 from clew.core.message import Draft
-from clew.core.query import parse
-from clew.core.ranking import bm25, idf, with_recency
-from clew.core.search import SearchFilter
+from clew.core.search.hits import SearchFilter, bm25, idf, with_recency
+from clew.core.search.query import parse
 from clew.ports import Store
 from clew.store import open_store
 from clew.store.postgres.connection import Connection, connect, conninfo_of

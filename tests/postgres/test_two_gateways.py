@@ -17,9 +17,9 @@ from clew.api.frames import EventFrame, SubscribedFrame
 from clew.api.queue import DropQueue
 from clew.core.changes import AddMessage, StartTurn
 from clew.core.delivery import NewInbound
+from clew.core.live_events import Committed, Notice, TurnEnded
 from clew.core.message import Draft, ToolCall
 from clew.core.session import NewSession
-from clew.core.signals import Committed, Notice, TurnEnded
 from clew.core.turn import Approval
 from clew.ports import LiveTurn
 from clew.runtime.inbound.links import link

@@ -17,10 +17,10 @@ from clew.api.handlers.parts import Caller
 from clew.api.local import Calls, LocalTransport
 from clew.client.client import Client
 from clew.clock import host_clock
-from clew.core.arrivals import Incoming, Receipt, Sender
+from clew.core.channels.incoming import Incoming, Receipt, Sender
+from clew.core.channels.replies import ReplyTo
+from clew.core.channels.routing import Arrival, Peer
 from clew.core.message import Message
-from clew.core.replies import ReplyTo
-from clew.core.routing import Arrival, Peer
 from clew.memory import MarkdownMemory
 from clew.ports import Store
 from clew.runtime.hooks import Hooks

@@ -23,14 +23,14 @@ from clew.agent.system_prompt import ContextParts, SystemPrompt
 from clew.agent.tools import Tools
 from clew.client.place import locate
 from clew.clock import host_clock
-from clew.core.arrivals import Incoming, message_for
 from clew.core.changes import AddMessage
+from clew.core.channels.incoming import Incoming, message_for
 from clew.core.commands import Issuer
 from clew.core.delivery import NewInbound
 from clew.core.keys import Place, cli_key
+from clew.core.live_events import Committed, Event, TextDelta
 from clew.core.message import Draft, Message, ToolCall
 from clew.core.session import NewSession, Session
-from clew.core.signals import Committed, Event, TextDelta
 from clew.core.titles import Title
 from clew.core.turn import Turn
 from clew.core.usage import Usage

@@ -16,12 +16,12 @@ from clew.agent.personalities import FilePersonalities
 from clew.agent.system_prompt import ContextParts, SystemPrompt
 from clew.agent.tools import Tools
 from clew.client.place import locate
-from clew.core.arrivals import Incoming, Labels, Receipt, Sender
-from clew.core.placing import ReceptionRules
-from clew.core.replies import ReplyTo
-from clew.core.routing import Arrival, Peer
+from clew.core.channels.incoming import Incoming, Labels, Receipt, Sender
+from clew.core.channels.replies import ReplyTo
+from clew.core.channels.routing import Arrival, Peer
+from clew.core.channels.session_choice import ReceptionRules
+from clew.core.channels.triggers import ModelNames
 from clew.core.session import Session
-from clew.core.triggers import ModelNames
 from clew.memory import MarkdownMemory
 from clew.ports import Store
 from clew.runtime.hooks import Hooks

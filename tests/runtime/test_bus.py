@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clew.core.signals import TextDelta
+from clew.core.live_events import TextDelta
 from clew.runtime.watch import BACKLOG, Bus
 
 

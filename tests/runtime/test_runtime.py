@@ -13,11 +13,11 @@ import msgspec
 import pytest
 
 from clew.config import Config
-from clew.core.arrivals import Attached
 from clew.core.changes import AddMessage
+from clew.core.channels.incoming import Attached
+from clew.core.live_events import ApprovalAsked, TextDelta
 from clew.core.message import Draft
 from clew.core.session import NewSession, Session
-from clew.core.signals import ApprovalAsked, TextDelta
 from clew.errors import (
     Conflict,
     InvalidInput,

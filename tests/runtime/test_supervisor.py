@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from clew.clock import host_clock
-from clew.core.arrivals import Incoming, Receipt, Sender
-from clew.core.routing import Arrival, Peer
+from clew.core.channels.incoming import Incoming, Receipt, Sender
+from clew.core.channels.routing import Arrival, Peer
 from clew.ports import Receive
 from clew.runtime.supervisor import Keeper, Supervisor
 from clew.testing.channels import PeerChannel, open_peer

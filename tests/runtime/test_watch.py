@@ -17,9 +17,7 @@ from clew.core.changes import (
     WaitForApproval,
 )
 from clew.core.delivery import NewInbound
-from clew.core.message import Draft, ToolCall
-from clew.core.session import Session, SessionFacts
-from clew.core.signals import (
+from clew.core.live_events import (
     ApprovalAsked,
     ApprovalDecided,
     Committed,
@@ -30,6 +28,8 @@ from clew.core.signals import (
     TurnJoined,
     TurnStarted,
 )
+from clew.core.message import Draft, ToolCall
+from clew.core.session import Session, SessionFacts
 from clew.core.turn import Approval
 from clew.errors import ClewError
 from clew.ports import LiveTurn, Store

@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from benchmarks.inspector import inspect_file
-from benchmarks.victim import Ledger, text_of
+from benchmarks.processes.writer import Ledger, text_of
 from clew.core.message import Draft
 from clew.core.session import NewSession
 from clew.store import open_store

@@ -13,7 +13,7 @@ import apsw
 import pytest
 
 from clew.core.message import Draft
-from clew.core.search import SearchFilter
+from clew.core.search.hits import SearchFilter
 from clew.core.session import OWNER, NewSession, Session
 from clew.errors import StoreDamaged, StoreForeign, StoreInUse, StoreTooNew
 from clew.store.migrations import Migration

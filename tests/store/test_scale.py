@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from clew.core.message import Draft
-from clew.core.search import SearchFilter
+from clew.core.search.hits import SearchFilter
 from clew.core.session import OWNER, NewSession, SessionFilter
 from clew.store import open_sqlite, open_store
 from clew.store.sqlite.engine import DIALECT, spell

@@ -23,7 +23,7 @@ import pytest
 from clew.core.changes import AddMessage, StartTurn
 from clew.core.delivery import NewInbound, NewOutbound
 from clew.core.message import Draft
-from clew.core.search import SearchFilter
+from clew.core.search.hits import SearchFilter
 from clew.core.session import NewSession, Session, SessionEdit, SessionFilter
 from clew.errors import ClewError, SessionAttached, StoreFull, StoreReadOnly, StoreUnusable
 from clew.store import open_sqlite, open_store
@@ -348,8 +348,8 @@ from pathlib import Path
 from clew.core.changes import AddMessage, StartTurn
 from clew.core.delivery import NewInbound, NewOutbound
 from clew.core.message import Draft
-from clew.core.retention import Retention
-from clew.core.search import SearchFilter
+from clew.core.session import Retention
+from clew.core.search.hits import SearchFilter
 from clew.core.session import NewSession, SessionFilter
 from clew.store import open_sqlite, open_store
 from clew.store.sqlite import backup, doctor, repair

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import apsw
 
-from clew.core.query import spaceless_tokens
+from clew.core.search.query import spaceless_tokens
 from clew.core.text import decode_text
 from clew.ports import Clock, Store
 from clew.store.sqlite.store import SqliteStore

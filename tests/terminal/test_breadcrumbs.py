@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.breadcrumb import Breadcrumb
+from clew.core.resume import Breadcrumb
 from clew.terminal.breadcrumbs import (
     PREFIXES,
     read_breadcrumb,

@@ -621,7 +621,7 @@ async def test_a_screen_outlives_its_gateway(home: Home, monkeypatch: pytest.Mon
         await asyncio.to_thread(first.end, signal.SIGKILL)
         await chat.sees("The connection to the gateway is lost")
         await chat.say("/help")
-        await chat.sees("Leave; Ctrl+D does too.")
+        await chat.sees("Leave the chat; Ctrl+D does too.")
         port = first.url.rpartition(":")[2]
         stack.enter_context(run_gateway(home, "--port", port))
         await chat.sees("The gateway is there again")

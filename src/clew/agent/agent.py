@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from clew.agent.tool_interface import Toolbox
+from clew.core.context.thread import Pruning
+from clew.core.live_events import Notice
 from clew.core.message import Message
 from clew.core.models import ModelInfo, clamp_thinking
 from clew.core.notes import Blob, Compaction
 from clew.core.personality import Personality
-from clew.core.pruning import Pruning
-from clew.core.signals import Notice
 from clew.core.titles import Title
 from clew.errors import ClewError, ModelNotFound, PersonalityNotFound
 from clew.ports import LiveTurn, Personalities
@@ -60,12 +60,12 @@ class PydanticAgent:
         self._chance = chance
 
     async def warm(self, model: str | None = None) -> None:
-        """Load the library and open the model, while the person types; fails silently."""
+        """Import the library and open the model, while the person types. Never raises."""
         try:
             await asyncio.to_thread(_load)
             await self._catalogue.open_model(self._catalogue.get_model(model))
         except (ClewError, ImportError, OSError):
-            return  # the turn will say it, with words
+            return  # the turn itself will fail, and say why
 
     async def run(self, turn: LiveTurn) -> None:
         """Do what the turn's user message asks (`ports.Agent.run`)."""
@@ -77,7 +77,7 @@ class PydanticAgent:
         await run_turn(turn, await self._gather(turn, personality, info))
 
     async def make_title(self, model: str | None, thread: Sequence[Message]) -> Title:
-        """At most six words; none by the embedded model (`ports.Agent.make_title`)."""
+        """Ask for a title of at most six words, unless the model is the embedded one."""
         info = self._catalogue.get_model(model)
         if info.embedded:
             return Title(None)

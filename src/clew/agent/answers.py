@@ -31,14 +31,14 @@ from pydantic_ai.settings import ModelSettings
 
 from clew.agent.failures import Failure, cut_off, empty_answer, explain, refused_content
 from clew.agent.requests import Request
+from clew.core.live_events import Retrying, Signal, TextDelta, ThinkingDelta
 from clew.core.models import ModelInfo
-from clew.core.signals import Retrying, Signal, TextDelta, ThinkingDelta
 from clew.core.usage import Usage
 
 ATTEMPTS: Final = 4
 FIRST_WAIT: Final = 1.0
 LONGEST_WAIT: Final = 60.0
-"""A provider that asks for more patience than this gets none: the person decides."""
+"""Seconds. A provider that asks to wait longer is not asked again: the person decides."""
 
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[object]]
@@ -51,7 +51,7 @@ CHARACTERS_PER_TOKEN = 4
 async def stream_answer(
     model: Model, info: ModelInfo, request: Request, signal: Callable[[Signal], None]
 ) -> ModelResponse:
-    """Ask, show what comes, and return the whole answer."""
+    """Ask the model, signal each piece as it comes, and return the whole answer."""
     settings = cast("ModelSettings", request.settings)
     async with model.request_stream(request.messages, settings, request.parameters) as stream:
         async for event in stream:
@@ -65,7 +65,7 @@ async def stream_answer(
 
 
 def check_answer(response: ModelResponse, info: ModelInfo) -> None:
-    """An answer that says nothing and asks for nothing is a failed turn."""
+    """Raise `TurnFailed` for an answer without text and without tool calls."""
     if any(isinstance(part, ToolCallPart) for part in response.parts):
         return
     if response.files or (response.text or "").strip():
@@ -76,16 +76,16 @@ def check_answer(response: ModelResponse, info: ModelInfo) -> None:
 
 
 def find_notice(response: ModelResponse) -> str | None:
-    """What the person should know about an answer that is not quite whole."""
+    """The notice for the person about an answer that is not complete, if any."""
     if response.finish_reason == "length":
-        return "The answer was cut at the model's limit of length. Say `go on` to hear the rest."
+        return "The answer was cut at the model's limit. Say `go on` to get the rest."
     if response.finish_reason == "content_filter":
         return "The provider's content filter stopped this answer."
     return None
 
 
 def count_said(response: ModelResponse) -> int:
-    """The characters of an answer, for when nobody counts tokens."""
+    """The characters of an answer, to estimate tokens where the provider counts none."""
     texts = (
         part.content
         if isinstance(part, TextPart | ThinkingPart)
@@ -126,7 +126,7 @@ def _is_cut_off(response: ModelResponse) -> bool:
 
 
 class Interrupted(Exception):
-    """A failure that no exception of the library stands for, such as an answer without its end."""
+    """A failure without an exception of the library, such as an answer that breaks off."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.reason)
@@ -142,7 +142,7 @@ async def attempt(
     chance: Chance = random.random,
     attempts: int = ATTEMPTS,
 ) -> T:
-    """What `call` returns, after a few attempts; `TurnFailed` with words if none helps."""
+    """Call until it succeeds, a few times at most; raises `TurnFailed` with an explanation."""
     for number in range(1, attempts + 1):
         try:
             return await call()
@@ -158,10 +158,10 @@ async def attempt(
 
 
 def get_wait(number: int, failure: Failure, chance: Chance) -> float | None:
-    """How long to wait after this attempt, None if it was the last.
+    """Seconds to wait after this attempt; None if it was the last.
 
-    Doubling, a little uneven so that many clients don't come back together, and never less than
-    the provider asked for.
+    The wait doubles, a little uneven so that many clients do not come back together, and is never
+    less than the provider asked for.
     """
     if not failure.transient or number >= ATTEMPTS:
         return None
@@ -186,13 +186,13 @@ async def _count_down(
 
 
 def is_counted(response: ModelResponse) -> bool:
-    """Whether the provider said how many tokens it were."""
+    """Whether the provider said how many tokens there were."""
     usage = response.usage
     return not usage.unmeasured_requests and bool(usage.input_tokens or usage.output_tokens)
 
 
 def usage_of(response: ModelResponse, model: ModelInfo, *, sent: int, said: int) -> Usage:
-    """The usage of one answer. `sent` and `said` are the characters of both ways."""
+    """The usage of one answer. `sent` and `said` are characters of the request and the answer."""
     if not is_counted(response):
         return Usage(
             input_tokens=-(-sent // CHARACTERS_PER_TOKEN),
@@ -212,7 +212,7 @@ def usage_of(response: ModelResponse, model: ModelInfo, *, sent: int, said: int)
 
 
 def _cost(response: ModelResponse) -> int | None:
-    """Nano-dollars; None if nobody knows the price."""
+    """Nano-dollars; None if the price is unknown."""
     if response.usage.cost is not None:
         return int(response.usage.cost * 1_000_000_000)
     if not response.model_name or not response.provider_name:
@@ -225,7 +225,7 @@ def _cost(response: ModelResponse) -> int | None:
 
 
 class Answer(NamedTuple):
-    """What came, and after how many seconds it began to."""
+    """The text of an answer, and the seconds until it began."""
 
     text: str
     first_token: float
@@ -241,9 +241,12 @@ async def ask_once(
     *,
     clock: Callable[[], float],
 ) -> Answer:
-    """Ask, and wait for the whole answer; `TurnFailed` with words for the person."""
+    """Ask one question and wait for the whole answer: no session, no tools, no retries.
+
+    Raises `TurnFailed` with an explanation for the person.
+    """
     from pydantic_ai.messages import ModelRequest  # noqa: PLC0415  # a second to import
-    from pydantic_ai.models import ModelRequestParameters  # noqa: PLC0415  # likewise
+    from pydantic_ai.models import ModelRequestParameters  # noqa: PLC0415  # a second to import
 
     asked = clock()
     first: float | None = None

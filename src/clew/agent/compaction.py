@@ -1,7 +1,7 @@
-"""Writing the summary of a thread with the session's own model.
+"""Write the summary of a thread with the session's own model.
 
-It is given the messages and gives back a `Digest`; what is kept beside it, and when it is recorded,
-is decided elsewhere. Light to import: pydantic-ai comes in when a summary is asked for.
+The messages go in, a `Digest` comes out. What is kept beside the summary, and when it is recorded,
+is decided in the runtime. Light to import: pydantic-ai is imported when a summary is asked for.
 """
 
 from __future__ import annotations
@@ -14,21 +14,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from clew.core.compaction import UNKNOWN_WINDOW, Digest, summary_room
-from clew.core.estimate import estimate_text
-from clew.core.message import Message
-from clew.core.models import ModelInfo, clamp_thinking
-from clew.core.session import Session
-from clew.core.signals import Retrying, Signal
-from clew.core.summaries import (
+from clew.core.context.compaction import (
     SUMMARY_INSTRUCTION,
     TINY_INSTRUCTION,
+    UNKNOWN_WINDOW,
+    Digest,
     ask_summary,
     merge,
     pack,
     shorten,
+    summary_room,
     write_out,
 )
+from clew.core.context.size import estimate_text
+from clew.core.live_events import Retrying, Signal
+from clew.core.message import Message
+from clew.core.models import ModelInfo, clamp_thinking
+from clew.core.session import Session
 from clew.core.usage import Usage
 from clew.errors import ContextTooLong, ModelNotFound, PersonalityNotFound
 from clew.ports import Personalities
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     from clew.agent.requests import Catalogue, Request
 
 SHARE: Final = 0.6
-"""What of the window one request for a summary fills: estimates may be off by a third."""
+"""The part of the window that one request for a summary fills: estimates may be off by a third."""
 
 MOST_PIECES: Final = 8
 LONGEST: Final = 8_000
@@ -57,7 +59,7 @@ Spend = Callable[[Usage], None]
 
 
 class Budget(msgspec.Struct, frozen=True):
-    """How much goes into one request, into how many, and into the summary: tokens."""
+    """Tokens for one request, the number of requests, and tokens for the summary."""
 
     room: int
     pieces: int
@@ -94,9 +96,10 @@ class ModelSummariser:
         signal: Signals,
         spend: Spend,
     ) -> Digest:
-        """A summary that takes in the previous one. `TurnFailed` like a turn; cancellable.
+        """Write a summary that takes in the previous one. Cancellable.
 
-        `spend` hears what each answer took as soon as it is there.
+        Raises `TurnFailed` like a turn. `spend` is called with the usage of each answer as soon as
+        it is there.
         """
         info = self.get_model(session)
         await asyncio.to_thread(_load)
@@ -132,7 +135,7 @@ def choose_model(catalogue: Catalogue, personalities: Personalities, session: Se
 
 
 class Writer:
-    """Writes one summary, piece by piece if need be."""
+    """Writes one summary, in several requests if the conversation is long."""
 
     def __init__(
         self,
@@ -156,7 +159,7 @@ class Writer:
     async def write(
         self, messages: Sequence[Message], *, previous: str | None, instructions: str | None
     ) -> Digest:
-        """The summary of all of it. Pieces that turn out too long are asked for in halves."""
+        """Write the summary. A piece that turns out too long is asked for in halves."""
         budget = get_budget(self._info)
         while True:
             try:
@@ -186,11 +189,11 @@ class Writer:
         self, piece: str, previous: str | None, instructions: str | None, place: str
     ) -> str:
         from clew.agent.answers import (  # noqa: PLC0415  # loads pydantic-ai
-            attempt,  # likewise
+            attempt,
             check_answer,
             count_said,
             stream_answer,
-            usage_of,  # likewise
+            usage_of,
         )
 
         if self._info.embedded:
@@ -209,13 +212,13 @@ class Writer:
         return response.text or ""
 
     def _pass_on(self, signal: Signal) -> None:
-        """Countdowns are for people; what the model says here is not."""
+        """Show the countdown of a retry; what the model says here is not shown."""
         if isinstance(signal, Retrying):
             self._signal(signal)
 
 
 def get_budget(info: ModelInfo) -> Budget:
-    """What a model can take."""
+    """The budget for a model, by its context window."""
     if info.embedded:
         return Budget(TINY_ROOM, TINY_PIECES, summary_room(info.context_window))
     size = info.context_window or UNKNOWN_WINDOW
@@ -227,9 +230,9 @@ def get_budget(info: ModelInfo) -> Budget:
 
 
 def cut_pieces(messages: Sequence[Message], room: int, most: int) -> list[str]:
-    """The conversation as pieces of so many tokens, at most so many of them.
+    """Cut the conversation into pieces of so many tokens, at most so many of them.
 
-    What is too much is made shorter message by message; what is still too much loses its middle.
+    Too long, and each message is made shorter; still too long, and the middle is left out.
     """
     longest = min(LONGEST, room)  # characters: no message fills more than a fourth of a piece
     pieces = pack(write_out(messages, longest), room)
@@ -249,10 +252,10 @@ def _request(text: str, instruction: str, settings: dict[str, Any]) -> Request:
         ModelRequest,
         UserPromptPart,
     )
-    from pydantic_ai.models import ModelRequestParameters  # noqa: PLC0415  # likewise
+    from pydantic_ai.models import ModelRequestParameters  # noqa: PLC0415  # a second to import
 
-    from clew.agent.model_messages import sendable  # noqa: PLC0415  # likewise
-    from clew.agent.requests import Request  # noqa: PLC0415  # likewise
+    from clew.agent.model_messages import sendable  # noqa: PLC0415  # a second to import
+    from clew.agent.requests import Request  # noqa: PLC0415  # a second to import
 
     text = sendable(text)
     return Request(
@@ -264,7 +267,7 @@ def _request(text: str, instruction: str, settings: dict[str, Any]) -> Request:
 
 
 def _ignore(_: Signal) -> None:
-    """Nobody watches what a summary says while it is written."""
+    """Drop what the model says: no surface shows a summary while it is written."""
 
 
 def _load() -> Any:

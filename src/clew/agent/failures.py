@@ -1,7 +1,7 @@
-"""What went wrong with a model, in words for the person, and whether another attempt may help.
+"""What went wrong with a model: a message for the person, and whether another attempt may help.
 
-Every error of pydantic-ai, of the SDKs and of the network ends here. It knows the errors and no
-loop; waiting and trying again is in `answers`.
+Every error of pydantic-ai, of the SDKs and of the network is explained here. Waiting and trying
+again is in `answers`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def explain(error: Exception, model: ModelInfo) -> Failure | None:
-    """What an error of a model call means, None for one that is not a model's doing."""
+    """What an error of a model call means; None for an error that did not come from the model."""
     from pydantic_ai import exceptions  # noqa: PLC0415  # the library is loaded when a turn runs
 
     match error:
@@ -82,7 +82,7 @@ def _explain_api(error: Any, model: ModelInfo) -> Failure:
 
 
 def _explain_passing(error: Any, model: ModelInfo, said: str) -> Failure:
-    """Errors that may be gone in a moment."""
+    """Explain errors that may be gone in a moment."""
     from pydantic_ai import exceptions  # noqa: PLC0415  # the library is loaded when a turn runs
 
     provider = model.provider
@@ -115,13 +115,13 @@ def _explain_passing(error: Any, model: ModelInfo, said: str) -> Failure:
 
 
 def cut_off(model: ModelInfo) -> Failure:
-    """An answer whose end never came."""
+    """The failure for an answer whose end never came."""
     words = f"The connection to {model.provider} broke off in the middle of the answer. {_RETRY}"
     return Failure(error=ModelUnavailable(words), reason="the answer broke off", transient=True)
 
 
 def refused_content(model: ModelInfo) -> TurnFailed:
-    """The provider's filter stopped the answer."""
+    """The failure for an answer that the provider's filter stopped."""
     return TurnFailed(
         f"{model.provider} stopped this answer with its content filter. Put it in other words, "
         "or choose another model with `/model`."
@@ -129,7 +129,7 @@ def refused_content(model: ModelInfo) -> TurnFailed:
 
 
 def empty_answer(model: ModelInfo, finish: str | None) -> TurnFailed:
-    """The model said nothing at all."""
+    """The failure for an answer without any text."""
     if finish == "length":
         return TurnFailed(
             f"{model.name} used up its room for the answer before it said anything. "
@@ -164,7 +164,7 @@ def _wrong_key(error: Any, model: ModelInfo, said: str) -> str:
 
 
 def _said(error: Any) -> str:
-    """The provider's own sentence, if its body has one."""
+    """The provider's own sentence about the error, if its body has one."""
     body = getattr(error, "body", None)
     inner = body.get("error", body) if isinstance(body, dict) else body
     sentence = inner.get("message") if isinstance(inner, dict) else inner
@@ -172,12 +172,12 @@ def _said(error: Any) -> str:
 
 
 def _short(text: str) -> str:
-    # Some servers say the key that they did not accept.
+    # Some servers repeat the key that they did not accept.
     return cut(redact(strip_controls(text, keep_newlines=False).strip()), 200).rstrip(".")
 
 
 def _is_transport(error: Exception) -> bool:
-    """Whether a bare error of the network or of an HTTP library, if one is loaded, got through."""
+    """Whether it is a bare error of the network, or of an HTTP library that is loaded."""
     if isinstance(error, TimeoutError | ConnectionError):
         return True
     for name in ("httpx", "httpx2"):

@@ -2,7 +2,7 @@
 
 A function over a live turn, a model and a toolbox. It keeps nothing between two requests: each is
 built from the rows that the turn has recorded. It knows no store, no surface and no provider. What
-a tool may do is decided in the toolbox; the order of results in a request in `core.thread.repair`.
+a tool may do is decided in the toolbox; the order of results in `core.context.thread`.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from clew.agent.model_messages import GetBlob, PutBlob, draft_of
 from clew.agent.requests import Request, build_request, cut_question, read_window
 from clew.agent.tool_interface import Toolbox, ToolOutcome, ToolSpec
 from clew.core.changes import AddMessage, AddUsage, Change
+from clew.core.context.thread import Pruning
+from clew.core.live_events import Notice, ToolEnded, ToolStarted
 from clew.core.message import Draft, ToolCall
 from clew.core.models import ModelInfo
 from clew.core.notes import Compaction
 from clew.core.personality import Personality
-from clew.core.pruning import Pruning
-from clew.core.signals import Notice, ToolEnded, ToolStarted
 from clew.errors import TurnFailed
 from clew.ports import LiveTurn
 
 MAX_REQUESTS: Final = 50
-"""How often one turn asks the model: an agent that goes round in circles stops here."""
+"""Most requests of one turn: an agent that goes round in circles stops here."""
 
 BuildPrompt = Callable[[LiveTurn, Personality, ModelInfo], Awaitable[str]]
 FindCompaction = Callable[[str], Awaitable[Compaction | None]]
@@ -52,12 +52,12 @@ SIDE_BY_SIDE: Final = 8
 
 
 async def no_compaction(_session_id: str) -> Compaction | None:
-    """For a thread that is whole, or was shortened before."""
+    """No compaction: for a thread that is whole, or was shortened before."""
     return None
 
 
 class Means(msgspec.Struct, frozen=True, kw_only=True):
-    """What a turn is done with."""
+    """What a turn is run with: the model, its settings, the tools, and how to get at the rest."""
 
     info: ModelInfo
     model: Model
@@ -78,9 +78,9 @@ class Means(msgspec.Struct, frozen=True, kw_only=True):
 async def run_turn(turn: LiveTurn, means: Means) -> None:
     """Do what the turn's user message asks. Ends with `turn.finish`, or raises `TurnFailed`.
 
-    The system prompt is that of the beginning: what a tool writes to the memory counts from the
-    next turn on. Only an approved plan changes it, for it takes the turn out of plan mode and
-    brings more tools, which are asked for anew each time.
+    The system prompt is built once, at the beginning: what a tool writes to the memory counts from
+    the next turn on. Only an approved plan changes it, because it takes the turn out of plan mode
+    and brings more tools.
     """
     info, mode = means.info, turn.session.mode
     prompt = await means.build_prompt(turn, means.personality, info)
@@ -138,10 +138,10 @@ async def _next_request(
 async def _record(
     turn: LiveTurn, means: Means, request: Request, response: ModelResponse
 ) -> tuple[ToolCall, ...]:
-    """The whole answer and its cost, in one commit; if nothing is asked, the turn ends with it.
+    """Record the answer and its cost in one commit; without tool calls, the turn ends with it.
 
-    An answer with nothing in it is no answer, but it is paid for. A message has the count of its
-    provider; where there is none, the turn has an estimate.
+    An answer without content is a failure, but its cost is recorded. A message carries the count of
+    its provider; where there is none, the turn carries an estimate.
     """
     usage = usage_of(response, means.info, sent=request.characters, said=count_said(response))
     try:
@@ -171,7 +171,7 @@ async def _record(
 
 
 def _distinct(draft: Draft) -> tuple[ToolCall, ...]:
-    """Some local servers give two calls of an answer one id: results could not be told apart."""
+    """Tool calls with distinct ids: some local servers give two calls of an answer the same one."""
     calls: list[ToolCall] = []
     seen: set[str] = set()
     for place, call in enumerate(draft.tool_calls):
@@ -182,7 +182,7 @@ def _distinct(draft: Draft) -> tuple[ToolCall, ...]:
 
 
 class Caller:
-    """Runs the calls of one turn."""
+    """Runs the tool calls of one turn."""
 
     def __init__(
         self,
@@ -199,7 +199,7 @@ class Caller:
         self._room = asyncio.Semaphore(SIDE_BY_SIDE)
 
     async def run(self, calls: Sequence[ToolCall]) -> None:
-        """All of them, in order; those that may, together."""
+        """Run all of them in order, side by side where possible; record each result at once."""
         for group in self._groups(calls):
             await self._run_together(group)
 
@@ -222,7 +222,7 @@ class Caller:
         try:
             await asyncio.gather(*tasks)
         finally:
-            # Whether the person stopped the turn or one call ended it: nothing runs on alone.
+            # When the person stops the turn, or one call ends it, no other call keeps running.
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)

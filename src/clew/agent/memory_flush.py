@@ -1,8 +1,8 @@
 """The memory flush: before a thread is compacted, the model may write down what should last.
 
-A silent turn. It sees the thread as the next turn would, and it may only use the memory tools; what
-it says and does is never recorded, shown or delivered. Only what it writes to the memory files
-stays, and what it took is told to the caller.
+It is a silent turn. The model sees the thread as the next turn would, and may only use the memory
+tools. What it says and does is never recorded, shown or delivered; only what it writes to the
+memory files stays, and its usage is reported to the caller.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 from clew.agent.compaction import choose_model
 from clew.agent.tool_interface import Toolbox, ToolOutcome, ToolSpec
 from clew.core.changes import AddMessage, AddUsage, Change, Recorded
+from clew.core.live_events import Signal
 from clew.core.message import Draft, Message, ToolCall, number
 from clew.core.models import ModelInfo, clamp_thinking
 from clew.core.notes import Blob
 from clew.core.personality import Personality
 from clew.core.session import OWNER, Session
-from clew.core.signals import Signal
 from clew.core.turn import Approval
 from clew.core.usage import Usage
 from clew.errors import InvalidInput, PersonalityNotFound
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 MEMORY_TOOLS: Final = frozenset({"memory_read", "memory_write"})
 MOST_REQUESTS: Final = 6
 MOST_MESSAGES: Final = 100_000
-"""All that it is given: what the model sees was chosen before."""
+"""More than any thread has: the messages were chosen before."""
 
 FLUSH_REQUEST: Final = """\
 [This is clew, not the user. The older part of this conversation is about to be replaced by a \
@@ -47,7 +47,7 @@ BuildPrompt = Callable[[LiveTurn, Personality, ModelInfo], Awaitable[str]]
 
 
 def is_writable(session: Session) -> bool:
-    """Whether a silent turn may write: the owner's session, not planning, in a place of theirs."""
+    """Whether it may write: the owner's session, not in plan mode, in a writable directory."""
     if session.person != OWNER or session.mode == "plan":
         return False
     return session.cwd is None or os.access(session.cwd, os.W_OK)
@@ -80,10 +80,10 @@ class MemoryFlusher:
     async def flush(
         self, session: Session, thread: Sequence[Message], *, spend: Callable[[Usage], None]
     ) -> None:
-        """Let the model write its memory, if there is a point in it.
+        """Let the model write to its memory, where it can.
 
-        `spend` hears what each answer took. Raises whatever a turn does: the caller goes on
-        without it.
+        `spend` is called with the usage of each answer. Raises whatever a turn raises: the caller
+        goes on without the flush.
         """
         info = choose_model(self._catalogue, self._personalities, session)
         if info.embedded or not info.tools or not await asyncio.to_thread(self._writable, session):
@@ -124,7 +124,7 @@ class MemoryFlusher:
 
 
 class SilentTurn:
-    """A `LiveTurn` that is nowhere: its rows are in memory, and nobody watches or is asked."""
+    """A `LiveTurn` in memory only: it is not recorded, not watched, and asks no questions."""
 
     def __init__(
         self,
@@ -140,11 +140,11 @@ class SilentTurn:
         self._add(Draft(role="user", content=FLUSH_REQUEST))
 
     async def get_thread(self, limit: int) -> tuple[Message, ...]:
-        """What it was given, and what has come of it."""
+        """The messages that it was given, and those of this turn."""
         return tuple(self._rows[-limit:])
 
     async def record(self, *changes: Change) -> Recorded:
-        """Remember messages for as long as the turn runs, and tell what they took; no more."""
+        """Keep messages while the turn runs, and report usage; nothing is stored."""
         seqs = []
         for change in changes:
             if isinstance(change, AddMessage):
@@ -154,31 +154,31 @@ class SilentTurn:
         return Recorded(tuple(seqs), tuple(seqs), self._rows[-1].seq, self._rows[-1].at)
 
     async def finish(self, *changes: Change) -> Recorded:
-        """The same: there is no turn to end."""
+        """Record the last changes; there is no stored turn to end."""
         return await self.record(*changes)
 
     async def take_steering(self) -> bool:
-        """Nobody talks to it."""
+        """False: no messages reach a silent turn."""
         return False
 
     def signal(self, signal: Signal) -> None:
-        """Nobody watches."""
+        """Drop the signal: no surface watches a silent turn."""
 
     async def ask(self, call: ToolCall, request: dict[str, Any]) -> Approval:  # noqa: ARG002  # the port's signature
-        """Nobody is asked, so the answer is no."""
-        raise InvalidInput("Nobody can be asked in a silent turn, so it was not done.")
+        """Refuse: a silent turn asks no questions."""
+        raise InvalidInput("A silent turn asks no questions, so this was not done.")
 
     async def set_mode(self, mode: str) -> None:  # noqa: ARG002  # the port's signature
-        """Nothing is changed."""
+        """Refuse: a silent turn changes no mode."""
         raise InvalidInput("A silent turn can't change the mode.")
 
     async def allow(self, rule: str, *, always: bool) -> None:  # noqa: ARG002  # the port's signature
-        """Nothing is allowed."""
+        """Refuse: a silent turn adds no rule."""
         raise InvalidInput("A silent turn can't allow anything.")
 
     async def spawn(self, task: str, *, personality: str | None = None) -> str:  # noqa: ARG002  # the port's signature
-        """No company."""
-        raise InvalidInput("A silent turn can't spawn.")
+        """Refuse: a silent turn starts no sub-agent."""
+        raise InvalidInput("A silent turn can't start a sub-agent.")
 
     def _add(self, draft: Draft) -> int:
         last = self._rows[-1] if self._rows else None
@@ -191,7 +191,7 @@ class SilentTurn:
 
 
 class MemoryToolbox:
-    """A toolbox of which only the memory tools are there."""
+    """A toolbox that offers only the memory tools."""
 
     def __init__(self, toolbox: Toolbox) -> None:
         self._toolbox = toolbox
@@ -207,7 +207,7 @@ class MemoryToolbox:
     async def run(self, call: ToolCall, turn: LiveTurn, personality: Personality) -> ToolOutcome:
         """See `Toolbox.run`."""
         if call.name not in MEMORY_TOOLS:
-            words = f"{call.name} is not there: only the memory can be written now."
+            words = f"{call.name} is not available: only the memory tools are, in this turn."
             return ToolOutcome(content=words, is_error=True)
         return await self._toolbox.run(call, turn, personality)
 

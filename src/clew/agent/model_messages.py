@@ -1,7 +1,8 @@
 """Stored messages as pydantic-ai's messages, and a model's answer as a message to store.
 
 A provider gets back exactly what it gave. Nothing is random and no clock is read: a row gives the
-same message in every process. Which rows are sent is decided in `core.thread` and `requests`.
+same message in every process. Which rows are sent is decided in `core.context.thread` and
+`requests`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from clew.errors import BlobNotFound
 
 GetBlob = Callable[[str], Awaitable[Blob]]
 Keeps = Callable[[ModelResponse, ModelResponsePart], bool]
-"""Whether the model that is asked next can take a part of an older answer."""
+"""Whether the model that is asked next accepts a part of an older answer."""
 
 _LONE: Final = re.compile("[\ud800-\udfff]")
 
@@ -56,10 +57,10 @@ async def messages_of(
     images: bool = True,
     keeps: Keeps | None = None,
 ) -> list[ModelMessage]:
-    """A repaired thread as pydantic-ai's messages.
+    """Convert a repaired thread to pydantic-ai's messages.
 
-    Thinking that `keeps` refuses is left out (another provider's signature means nothing here).
-    Without `images` a line says what is not shown.
+    Thinking that `keeps` refuses is left out (another provider's signature means nothing to this
+    one). Without `images`, a line says what is not shown.
     """
     blobs = await _get_blobs(thread, get_blob) if images else {}
     messages: list[ModelMessage] = []
@@ -77,7 +78,7 @@ async def messages_of(
 
 
 def sendable(text: str) -> str:
-    """The text as UTF-8 can carry it: half a character, which a file name may hold, is `�`."""
+    """The text as UTF-8 can carry it: a lone surrogate, which a file name may hold, becomes `�`."""
     return text if text.isascii() else _LONE.sub("\ufffd", text)
 
 
@@ -160,7 +161,7 @@ def _response(row: Message, blobs: Mapping[str, Blob], keeps: Keeps | None) -> M
 
 
 def _parts(row: Message, blobs: Mapping[str, Blob]) -> list[ModelResponsePart]:
-    """The parts in their order; of rows that others made, as much as can be understood."""
+    """The parts in their order. Of rows written by other programs, as much as can be understood."""
     entries = [part for part in row.parts if part.get("type") != "response"]
     spans = _spans(row, entries)
     left = dict(enumerate(row.tool_calls))
@@ -188,7 +189,7 @@ def _parts(row: Message, blobs: Mapping[str, Blob]) -> list[ModelResponsePart]:
 
 
 def _spans(row: Message, entries: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]] | None:
-    """Where each piece of the text stands; None if that is not said, or no longer true."""
+    """Where each piece of the text is; None if that is not recorded, or no longer true."""
     spans: list[tuple[int, int]] = []
     for entry in entries:
         if entry.get("type") != "text":
@@ -204,7 +205,7 @@ def _spans(row: Message, entries: Sequence[Mapping[str, Any]]) -> list[tuple[int
 
 
 def _is_blank(part: ModelResponsePart) -> bool:
-    """Whitespace between calls: providers send it and refuse it."""
+    """Whether a part is whitespace between calls: providers send it and then refuse it."""
     return (
         isinstance(part, TextPart)
         and not part.content.strip()
@@ -240,7 +241,7 @@ def _mapping(entry: Mapping[str, Any], name: str) -> dict[str, Any] | None:
 
 
 async def draft_of(response: ModelResponse, put_blob: PutBlob, *, model: str) -> Draft:
-    """The row of an answer. `model` is the name that people use."""
+    """The message to store for an answer. `model` is the name that people use."""
     content, spans = _join_texts(response)
     calls = [part for part in response.parts if isinstance(part, ToolCallPart)]
     layout: list[dict[str, Any]] = []
@@ -271,7 +272,7 @@ async def draft_of(response: ModelResponse, put_blob: PutBlob, *, model: str) ->
 
 
 def _join_texts(response: ModelResponse) -> tuple[str, list[tuple[int, int]]]:
-    """The whole text, as people read it, and where in it each piece stands."""
+    """The whole text, as people read it, and where each piece is in it."""
     content = ""
     spans: list[tuple[int, int]] = []
     adjacent = True
@@ -314,7 +315,7 @@ def _jsonable(value: Any) -> Any:
 
 
 def _is_plain(layout: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether content and calls alone say it all: a text, then calls, and nothing about them."""
+    """Whether content and calls alone say it all: one text, then calls, with no details."""
     kinds = [entry["type"] for entry in layout]
     bare = all(entry.keys() <= {"type", "span", "index"} for entry in layout)
     return bare and kinds.count("text") <= 1 and "text" not in kinds[1:] and "raw" not in kinds

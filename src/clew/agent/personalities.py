@@ -1,7 +1,8 @@
-"""Personalities on disk: those that come with clew, and the person's own over them.
+"""Personalities in files: those that come with clew, and the person's own in front of them.
 
-`<directory>/<id>/` holds `SOUL.md` (how the agent's prompt begins) and `config.toml`. Both are read
-anew each time. What a personality's tools are, and which model it names, is not known here.
+`<directory>/<id>/` holds `SOUL.md` (the beginning of the system prompt) and `config.toml`. Both are
+read anew each time. Whether the tools and the model that a personality names exist is not checked
+here.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _ID: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 class PersonalityFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What stands in a `config.toml`. Everything may be left out."""
+    """The content of a `config.toml`. Everything may be left out."""
 
     name: str | None = None
     description: str = ""
@@ -37,7 +38,7 @@ class PersonalityFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class FilePersonalities:
-    """The `Personalities` of this machine. `directory` has the person's own, and need not exist."""
+    """`ports.Personalities` in files. `directory` has the person's own; it need not exist."""
 
     def __init__(self, directory: Path | None = None) -> None:
         self._directory = directory
@@ -78,7 +79,7 @@ def _is_personality(directory: Path) -> bool:
 
 
 def _read(homes: list[Path], *, builtin: bool) -> Personality:
-    """Each file from the first home that has it: a person may change only one of the two."""
+    """Read each file from the first directory that has it: a person may change one of the two."""
     soul_file, config_file = (
         next((home / name for home in homes if (home / name).is_file()), homes[0] / name)
         for name in (SOUL, CONFIG)
@@ -106,7 +107,7 @@ def _read_config(path: Path) -> PersonalityFile:
     try:
         return msgspec.convert(tomllib.loads(text), PersonalityFile)
     except tomllib.TOMLDecodeError as error:
-        raise InvalidConfig(f"{path} is no TOML: {error}.") from None
+        raise InvalidConfig(f"{path} is not valid TOML: {error}.") from None
     except msgspec.ValidationError as error:
         known = ", ".join(PersonalityFile.__struct_fields__)
         raise InvalidConfig(f"{path}: {error}. The keys are: {known}.") from None

@@ -1,7 +1,7 @@
-"""One request to a model: which rows it shows, in what form, with which tools.
+"""One request to a model: which messages it shows, in what form, with which tools.
 
-Built anew from the store for every call, so that a resumed conversation and one that never stopped
-send the same bytes. Sending it is in `answers`; the system prompt comes from outside.
+It is built anew from the store for every call, so that a resumed conversation and one that never
+stopped send the same bytes. `answers` sends it; the system prompt is an argument.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from pydantic_ai.tools import ToolDefinition
 
 from clew.agent.model_messages import GetBlob, Keeps, messages_of, sendable
 from clew.agent.tool_interface import ToolSpec
-from clew.core.compaction import brief, since, summary_message
-from clew.core.estimate import estimate_text, estimate_tool
+from clew.core.context.compaction import brief, since, summary_message
+from clew.core.context.size import estimate_text, estimate_tool
+from clew.core.context.thread import Pruning, plain, prune, repair, window
 from clew.core.message import Message
 from clew.core.models import ModelInfo
 from clew.core.names import counted
 from clew.core.notes import Compaction
-from clew.core.pruning import Pruning, prune
-from clew.core.thread import plain, repair, window
 from clew.errors import TurnFailed
 
 TINY_CHARACTERS = int(600 * 3.5)
@@ -57,7 +56,7 @@ class Catalogue(Protocol):
 
 
 class Thread(Protocol):
-    """Where the rows come from: a `LiveTurn`, or anything that reads like one."""
+    """Where the messages come from: a `LiveTurn`, or anything that reads like one."""
 
     async def get_thread(self, limit: int) -> tuple[Message, ...]:
         """The newest messages."""
@@ -65,9 +64,9 @@ class Thread(Protocol):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What is sent. `characters` is about how long it is, for when nobody counts tokens.
+    """What is sent. `characters` is its rough length, to estimate tokens where none are counted.
 
-    `left_out` are the characters of the last message that a model too small for them is not given.
+    `left_out` are the characters of the last message that do not fit into a very small model.
     """
 
     messages: list[ModelMessage]
@@ -82,7 +81,7 @@ async def read_window(
 ) -> tuple[Message, ...]:
     """The newest `limit` messages that make sense alone; more inside one long chain of tools.
 
-    Where the thread was compacted, none from before what was kept; the summary is not among them.
+    Of a compacted thread, only what was kept verbatim; the summary is not among them.
     """
     wanted = limit + 1
     while True:
@@ -107,10 +106,10 @@ async def build_request(
     compaction: Compaction | None = None,
     pruning: Pruning | None = None,
 ) -> Request:
-    """The request for these rows. A model without tools is not shown any that others used.
+    """Build the request for these messages. A model without tools is not shown any tool call.
 
-    The summary of what came before them is the first thing that the user says; the embedded model
-    gets a line of it. Old results of tools are trimmed where the context is getting full.
+    The summary of what came before is the first thing that the user says; the embedded model gets
+    one line of it. Old tool results are trimmed where the context is getting full.
     """
     left_out = 0
     if info.embedded:
@@ -144,10 +143,10 @@ async def build_request(
 
 
 def fit(rows: Sequence[Message], room: int) -> tuple[Message, ...]:
-    """The last message, cut if need be, and of those before it as much as is read in a moment.
+    """The last message, cut if necessary, and as many before it as are read quickly.
 
-    The beginning moves on in steps, not with every message: what stays the same at the front was
-    read before, and need not be read again.
+    The beginning moves on in steps, not with every message: what stays the same at the front is
+    cached and need not be read again.
     """
     *before, last = rows
     if len(last.content) > room:
@@ -166,7 +165,7 @@ def fit(rows: Sequence[Message], room: int) -> tuple[Message, ...]:
 
 
 def cut_question(left_out: int) -> str:
-    """What the person is told when the embedded model does not get all that they said."""
+    """The notice for the person when the embedded model does not get the whole message."""
     return (
         f"That is too long for the embedded model: about {counted(left_out, 'character')} in the "
         "middle of it are left out. A larger model reads all of it (`/model`)."
@@ -174,9 +173,9 @@ def cut_question(left_out: int) -> str:
 
 
 def keeps_own_thinking(model: Model) -> Keeps:
-    """Thinking goes back to who thought it.
+    """Whether thinking goes back to the provider that produced it.
 
-    Elsewhere its signature is refused, and its text would be taken for something that was said.
+    Another provider would refuse its signature, or take its text for something that was said.
     """
 
     def keeps(response: ModelResponse, part: Any) -> bool:

@@ -21,8 +21,7 @@ from clew.agent.compaction import choose_model
 from clew.agent.memory_flush import SilentTurn
 from clew.agent.tool_interface import Toolbox, ToolSpec
 from clew.agent.tools.paths import open_regular
-from clew.core.context import ContextPart
-from clew.core.estimate import estimate_text, estimate_tool
+from clew.core.context.size import ContextPart, estimate_text, estimate_tool
 from clew.core.memory import FILE_NAMES, MEMORY_NAMES
 from clew.core.models import ModelInfo
 from clew.core.names import format_bytes
@@ -38,10 +37,10 @@ if TYPE_CHECKING:
 
 MAX_MEMORY = 20_000
 MAX_LISTED = 100
-"""Most scratchpad entries that are named."""
+"""Most scratchpad entries that are listed by name."""
 
 EMBEDDED_SOUL = "You are clew, a friendly assistant.\nAnswer briefly and truthfully."
-"""A tiny model reads slowly and gets lost in more."""
+"""Short: a tiny model reads slowly and gets lost in more."""
 
 PLAN = """\
 Plan mode is on: look, think and propose, but change nothing. Tools that change things are absent.
@@ -94,7 +93,7 @@ class SystemPrompt:
     async def list_parts(
         self, session: Session, person: str, personality: Personality, model: ModelInfo
     ) -> tuple[Part, ...]:
-        """What the prompt consists of, in order; nothing that is empty."""
+        """The parts of the prompt, in order, without empty ones."""
         if model.embedded:
             return (Part("personality", EMBEDDED_SOUL),)
         soul = personality.soul or f"You are clew, working as {personality.name}."
@@ -114,7 +113,7 @@ class SystemPrompt:
     async def _environment(self, session: Session, person: str) -> Part:
         today = datetime.fromtimestamp(self._clock() / 1000, self._tz)
         lines = [f"Date: {today:%A, %Y-%m-%d} ({today.tzname()})"]
-        # What the machine looks like is the owner's affair.
+        # A guest learns nothing about the machine.
         if person == OWNER:
             lines.append(f"Platform: {platform.system()} {platform.machine()}")
             if session.cwd:
@@ -148,7 +147,7 @@ class SystemPrompt:
             try:
                 found = await self._memory.read(name, personality)
             except ClewError as error:
-                # A file that can't be read must not silence the agent; it can tell the person.
+                # A file that can't be read must not stop the turn; the agent can tell the person.
                 parts.append(Part(FILE_NAMES[name], f"{title}\n[It could not be read: {error}]"))
                 continue
             text = keep_tail(strip_controls(found.text).strip(), MAX_MEMORY)
@@ -158,7 +157,7 @@ class SystemPrompt:
 
 
 def keep_tail(text: str, limit: int) -> str:
-    """The end of a text that is too long, from the beginning of a line, with a mark before it."""
+    """The end of a text that is too long, from the beginning of a line, with a mark in front."""
     if len(text) <= limit:
         return text
     mark = "[… the beginning is cut …]\n"
@@ -193,7 +192,7 @@ def find_repository(directory: Path) -> Path | None:
 
 
 def find_branch(directory: Path) -> str | None:
-    """The branch that is checked out, or the beginning of the commit, None outside of git."""
+    """The branch that is checked out, or the beginning of the commit; None outside of git."""
     try:
         root = find_repository(directory.resolve())
         if root is None:
@@ -213,8 +212,8 @@ def find_branch(directory: Path) -> str | None:
 def list_instructions(cwd: Path, project: Path | None = None) -> list[tuple[Path, str]]:
     """The AGENTS.md files from the repository's root down to a directory, with their texts.
 
-    Together at most `MAX_INSTRUCTIONS` characters: the nearest ones come first to their share. A
-    link that leads out of the repository is not followed.
+    Together at most `MAX_INSTRUCTIONS` characters; the nearest files are cut last. A link that
+    leads out of the repository is not followed.
     """
     try:
         cwd = cwd.resolve()
@@ -248,7 +247,7 @@ def _read(path: Path) -> str:
 
 
 class ContextParts:
-    """`ports.Context`."""
+    """`ports.Context`: the parts of the prompt and the tools, with their sizes."""
 
     def __init__(
         self,

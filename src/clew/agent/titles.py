@@ -11,9 +11,9 @@ from pydantic_ai.models import Model, ModelRequestParameters
 
 from clew.agent.answers import attempt, count_said, stream_answer, usage_of
 from clew.agent.requests import Request
+from clew.core.live_events import Signal
 from clew.core.message import Message
 from clew.core.models import ModelInfo
-from clew.core.signals import Signal
 from clew.core.titles import TITLE_INSTRUCTION, Title, clean_title
 
 
@@ -24,7 +24,7 @@ async def ask_title(
     thread: Sequence[Message],
     characters: int,
 ) -> Title:
-    """A title of at most six words, if the model has one; `TurnFailed` like a turn."""
+    """Ask for a title of at most six words. Raises `TurnFailed` like a turn."""
     said = [
         f"{'User' if row.role == 'user' else 'Assistant'}: {row.content.strip()}"
         for row in thread
@@ -48,4 +48,4 @@ async def ask_title(
 
 
 def _ignore(_: Signal) -> None:
-    """Nobody watches."""
+    """Drop what the model says: no surface shows it."""

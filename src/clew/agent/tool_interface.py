@@ -14,7 +14,7 @@ from clew.ports import LiveTurn
 
 
 class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool as the model is told of it. `parallel`: may run beside others of the same answer."""
+    """A tool as the model sees it. `parallel`: it may run beside others of the same answer."""
 
     name: str
     description: str
@@ -23,8 +23,9 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a call: text for the model, parts such as images (by blob), and what else is to
-    be recorded in the same commit as the result.
+    """The result of a call: text for the model, and parts such as images (by blob).
+
+    `changes` are recorded in the same commit.
     """
 
     content: str
@@ -39,7 +40,7 @@ class Toolbox(Protocol):
     async def list_tools(
         self, turn: LiveTurn, personality: Personality, model: ModelInfo
     ) -> tuple[ToolSpec, ...]:
-        """What this turn's model is offered: by personality, mode, person and ability."""
+        """The tools offered to this turn's model: by personality, mode, person and model."""
         ...
 
     async def run(self, call: ToolCall, turn: LiveTurn, personality: Personality) -> ToolOutcome:

@@ -12,13 +12,13 @@ from clew.core.turn import Approval, ApprovalScope, Decision
 
 
 class ListApprovals(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Of all sessions, or of one."""
+    """Approvals of all sessions, or of one."""
 
     session: SessionId | None = None
 
 
 class DecideApproval(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The owner's word about a tool call."""
+    """The owner's decision about a tool call."""
 
     id: RowId
     decision: Decision
@@ -26,7 +26,7 @@ class DecideApproval(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class ApprovalList(msgspec.Struct, frozen=True):
-    """What waits for the owner's word, oldest first."""
+    """Tool calls that wait for the owner's decision, oldest first."""
 
     approvals: tuple[Approval, ...]
 
@@ -35,11 +35,11 @@ class ApprovalList(msgspec.Struct, frozen=True):
 
 LIST: Final = row(
     "approvals.list", "GET", "approvals", "read", ListApprovals, ApprovalList,
-    "List the tool calls that wait for the owner's word.",
+    "List the tool calls that wait for the owner's decision.",
 )  # fmt: skip
 DECIDE: Final = row(
     "approvals.decide", "POST", "approvals/{id}", "write", DecideApproval, Approval,
-    "Say yes or no to a tool call. The first answer stays.",
+    "Approve or refuse a tool call. The first answer stays.",
 )  # fmt: skip
 ROWS: Final = (
     LIST,

@@ -15,11 +15,11 @@ from clew.api.sessions import SessionView
 
 # --- commands ---------------------------------------------------------------------------------
 class RunCommand(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A line that begins with a slash, the session it is about, and where it was typed.
+    """A line that begins with a slash, its session, and where it was typed.
 
-    `wanted` is what was set before there is a session. `read_only`: the caller only looks at the
-    session, so that what would change it is refused. `attended`: the owner is there to answer for
-    tools. `model` is used in place of the session's own, if that is not configured any more.
+    `wanted` is what was set before there is a session. `read_only`: the caller only reads the
+    session, so a command that would change it is refused. `attended`: the owner is there to approve
+    tool calls. `model` is used in place of the session's own, if that is not configured any more.
     """
 
     line: Annotated[str, Meta(min_length=1, max_length=100_000)]
@@ -33,13 +33,12 @@ class RunCommand(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class CommandReply(msgspec.Struct, frozen=True, kw_only=True):
-    """What a command says, and what else there is to do.
+    """The text of a command's reply, and what follows from it.
 
-    `session` is the one that the caller is at now; `switched` if that is another than before (None:
-    a new one, with the next message). `pick`: choose one of these, or of all if it is empty.
-    `open`: this one was meant; switch to it. `begins`: a turn comes of it; `answers` is the message
-    of the inbox that it answers, if there is one. `wanted`: where there is no session, what the
-    next one will be like now.
+    `session` is the one that the caller has now; `switched` if that is another than before (None: a
+    new one, with the next message). `pick`: choose one of these, or of all if it is empty. `open`:
+    this one was meant; switch to it. `begins`: a turn begins; `answers` is the inbox message that
+    it answers, if there is one. `wanted`: where there is no session, the settings of the next one.
     """
 
     text: str = ""

@@ -1,8 +1,8 @@
-"""What is wrong with given parameters, in words: which one, what it must be, and what it was.
+"""What is wrong with given parameters, as a sentence: which one, what it must be, and what it was.
 
 Pure: the validator's error, the type and the values give a sentence. What a pattern means is told
-by its type, under `WORDS` of its `Meta.extra`; what is refused, and as which problem, is known
-elsewhere.
+by its type, under `WORDS` of its `Meta.extra`. The callers decide what is refused, and as which
+problem.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def _name(path: str, more: str = "") -> str:
 
 
 def _find_value(values: Any, path: str) -> tuple[bool, Any]:
-    """What stands there, and whether that can be told."""
+    """The value at that place, and whether it could be found."""
     for step in _STEP.finditer(path):
         try:
             values = values[step[1]] if step[1] is not None else values[int(step[0][1:-1])]
@@ -128,7 +128,7 @@ def _find_value(values: Any, path: str) -> tuple[bool, Any]:
 
 
 def _show(value: Any) -> str:
-    """A value in brackets, if it is short enough to be told again."""
+    """A value in brackets, if it is short enough to repeat."""
     if isinstance(value, str):
         return f' (it was "{_clean(value)}")'
     if isinstance(value, bool):

@@ -30,7 +30,7 @@ class AddJob(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class OneJob(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The job that it is about."""
+    """The name of a job."""
 
     name: Annotated[str, Meta(min_length=1, max_length=64)]
 
@@ -53,11 +53,11 @@ ADD: Final = row(
 )  # fmt: skip
 REMOVE: Final = row(
     "cron.remove", "DELETE", "cron/{name}", "write", OneJob, CronJob,
-    "Take a job away. Its sessions stay.",
+    "Remove a job. Its sessions stay.",
 )  # fmt: skip
 RUN: Final = row(
     "cron.run", "POST", "cron/{name}/run", "write", OneJob, Accepted,
-    "Begin a run of a job now.", status=202,
+    "Run a job now.", status=202,
 )  # fmt: skip
 ROWS: Final = (
     LIST,

@@ -1,6 +1,6 @@
-"""Why clew decides as it does: the same functions that decide, asked without a message.
+"""Explain decisions: the functions that decide, called without a message.
 
-They are asked where the configuration is, and change nothing.
+They run where the configuration is, and change nothing.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from msgspec import Meta
 from clew.api.fields import Directory, Key, Number, SessionId, Value, Word, Zone
 from clew.api.operation import Params, row
 from clew.api.sessions import SessionView
-from clew.core.resets import ResetPolicy, ResetType
+from clew.core.channels.resets import ResetPolicy, ResetType
+from clew.core.channels.routing import Route
+from clew.core.channels.send_policy import ChatType, Verdict
+from clew.core.channels.triggers import Triggered
 from clew.core.resume import Step
-from clew.core.routing import Route
-from clew.core.sending import ChatType, Verdict
-from clew.core.triggers import Triggered
 from clew.errors import Candidate
 
 Time = Annotated[
@@ -94,10 +94,10 @@ class ExplainPlace(Params, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class ExplainContinue(ExplainPlace, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `--continue` would go on with, in a terminal that has left this breadcrumb.
+    """What `--continue` would resume, in a terminal that has left this breadcrumb.
 
     `crumb_cwd` and `crumb_session`: the directory and session it was last used for. `crumb_fresh`:
-    `/new` was the last act there.
+    the last command there was `/new`.
     """
 
     crumb_cwd: Directory | None = None
@@ -113,7 +113,7 @@ class ExplainKey(ExplainPlace, frozen=True, kw_only=True, forbid_unknown_fields=
 
 # --- what is answered -------------------------------------------------------------------------
 class ResetExplained(msgspec.Struct, frozen=True):
-    """Whether a conversation goes on (`fresh`) or begins afresh, why, and by which policy."""
+    """Whether a conversation goes on (`fresh`) or is reset, why, and by which policy."""
 
     key: str
     type: ResetType
@@ -139,7 +139,7 @@ class SendExplained(msgspec.Struct, frozen=True):
 
 
 class RejectedSession(msgspec.Struct, frozen=True):
-    """A session that was looked at, at which step, and why it is not the one."""
+    """A session that was considered, at which step, and why it is not the one."""
 
     session: Candidate
     step: Step
@@ -179,30 +179,30 @@ class KeyExplained(msgspec.Struct, frozen=True):
 
 ROUTE: Final = row(
     "explain.route", "GET", "explain/route", "read", ExplainRoute, Route,
-    "Say which agent and which session key a message would have.",
+    "Explain which agent and which session key a message would get.",
 )  # fmt: skip
 RESET: Final = row(
     "explain.reset", "GET", "explain/reset", "read", ExplainReset, ResetExplained,
-    "Say whether a conversation would go on or begin afresh, and why.",
+    "Explain whether a conversation would go on or be reset.",
 )  # fmt: skip
 SEND: Final = row(
     "explain.send", "GET", "explain/send", "read", ExplainSend, SendExplained,
-    "Say whether replies in a conversation would be delivered, and why.",
+    "Explain whether replies in a conversation would be delivered.",
 )  # fmt: skip
 TRIGGER: Final = row(
     "explain.trigger", "GET", "explain/trigger", "read", ExplainTrigger, Triggered,
-    "Say whether a message begins a new conversation.",
+    "Explain whether a message begins a new conversation.",
 )  # fmt: skip
 RESUME: Final = row(
     "explain.resume", "GET", "explain/resume", "read", ExplainResume, ResumeExplained,
-    "Say which session `--resume VALUE` would find, and which not.",
+    "Explain which session `--resume VALUE` would find.",
 )  # fmt: skip
 CONTINUE: Final = row(
     "explain.continue", "GET", "explain/continue", "read", ExplainContinue, ContinueExplained,
-    "Say which session `--continue` would go on with.",
+    "Explain which session `--continue` would resume.",
 )  # fmt: skip
 KEY: Final = row(
     "explain.key", "GET", "explain/key", "read", ExplainKey, KeyExplained,
-    "Say which key a directory has, and which session that leads to.",
+    "Explain which key a directory has, and which session it leads to.",
 )  # fmt: skip
 ROWS: Final = (ROUTE, RESET, SEND, TRIGGER, RESUME, CONTINUE, KEY)

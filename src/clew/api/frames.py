@@ -16,9 +16,9 @@ from clew.api.chat import Accepted
 from clew.api.fields import Seq, SessionId
 from clew.api.problems import Problem
 from clew.api.sessions import ListedSession
-from clew.core.jsontext import to_wire
+from clew.core.live_events import Committed, Event
 from clew.core.overview import Status
-from clew.core.signals import Committed, Event
+from clew.core.text import to_wire
 from clew.core.tokens import Scope
 from clew.core.turn import Approval
 from clew.errors import InvalidInput
@@ -42,7 +42,7 @@ class Subscribe(
 class Unsubscribe(
     msgspec.Struct, frozen=True, tag="unsubscribe", tag_field="type", forbid_unknown_fields=True
 ):
-    """Follow it no longer; one that is not followed is fine."""
+    """Stop following a session; one that is not followed is fine."""
 
     session: SessionId | None = None
 
@@ -52,7 +52,7 @@ ClientFrame: TypeAlias = Subscribe | Unsubscribe
 
 # --- from the server --------------------------------------------------------------------------
 class StateFrame(msgspec.Struct, frozen=True, tag="state", tag_field="type", omit_defaults=True):
-    """The first frame: who one is here, the newest sessions, and what waits for an answer."""
+    """The first frame: who the caller is, the newest sessions, and the approvals that wait."""
 
     version: str
     at: int
@@ -92,7 +92,7 @@ HintKind = Literal["changed", "created", "gone", "approval", "turn"]
 
 
 class HintFrame(msgspec.Struct, frozen=True, tag="hint", tag_field="type", omit_defaults=True):
-    """Something that has no seq is different: ask for it, if it matters.
+    """Something without a seq has changed: ask for it, if it matters.
 
     `turn` and `approval` are about the session's status, `gone` is for one that was deleted.
     """
@@ -106,7 +106,7 @@ class HintFrame(msgspec.Struct, frozen=True, tag="hint", tag_field="type", omit_
 
 
 class ErrorFrame(msgspec.Struct, frozen=True, tag="error", tag_field="type"):
-    """A request could not be met; of an event stream it is the last frame."""
+    """A request failed; the last frame of an event stream."""
 
     problem: Problem
     session: str | None = None
@@ -173,7 +173,7 @@ def to_sse(frame: StreamFrame | LiveFrame) -> bytes:
 
 
 class Ending(NamedTuple):
-    """Why it is over, as a WebSocket says it."""
+    """Why a WebSocket is closed: code and reason."""
 
     code: int
     reason: str

@@ -18,7 +18,7 @@ from clew.api.handlers.live import follow_list, list_newest, make_state
 from clew.api.handlers.parts import Caller, Parts, get_visible
 from clew.api.problems import problem_of
 from clew.api.sessions import ListedSession
-from clew.core.signals import Event, TurnEnded, TurnStarted
+from clew.core.live_events import Event, TurnEnded, TurnStarted
 from clew.errors import ClewError
 from clew.runtime.watch import BACKLOG, find_newest
 

@@ -28,13 +28,13 @@ class GetMemoryVersion(GetMemory, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class RestoreMemory(GetMemoryVersion, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`if_match` is the etag that the caller has seen; without it, that of the file now counts."""
+    """`if_match` is the etag that the caller has seen; without it, the current one is taken."""
 
     if_match: Annotated[str, Meta(max_length=200)] | None = None
 
 
 class WriteMemory(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The whole file anew. `if_match` is the etag that the caller has seen."""
+    """The whole new content. `if_match` is the etag that the caller has seen."""
 
     store: MemoryName
     content: Annotated[str, Meta(max_length=2 * MEMORY_BYTES)]
@@ -44,9 +44,9 @@ class WriteMemory(Params, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 # --- memory and people ------------------------------------------------------------------------
 class MemoryView(msgspec.Struct, frozen=True):
-    """A memory file. `scope` is what was resolved: everybody's, or this personality's own.
+    """A memory file. `scope` is the resolved one: `global`, or of this personality only.
 
-    `path` is where the file is, on the machine of the memory.
+    `path` is where the file is, on the machine that has the memory.
     """
 
     store: MemoryName
@@ -58,7 +58,7 @@ class MemoryView(msgspec.Struct, frozen=True):
 
 
 class MemoryHistory(msgspec.Struct, frozen=True):
-    """What was written before, newest first; `etag` and `path` are those of the file now."""
+    """The versions, newest first; `etag` and `path` are those of the current file."""
 
     store: MemoryName
     scope: MemoryScope
@@ -68,7 +68,7 @@ class MemoryHistory(msgspec.Struct, frozen=True):
 
 
 class MemoryText(msgspec.Struct, frozen=True):
-    """What a memory file said in a version."""
+    """The text of a version of a memory file."""
 
     store: MemoryName
     number: int
@@ -76,9 +76,9 @@ class MemoryText(msgspec.Struct, frozen=True):
 
 
 class MemoryRestored(msgspec.Struct, frozen=True):
-    """A memory file that is again what it was in a version.
+    """A memory file that was restored to a version.
 
-    `changed`: it was another before. `kept`: what it said until then is a version now, number 2.
+    `changed`: it was different before. `kept`: the text until then is a version now, number 2.
     """
 
     file: MemoryView
@@ -103,7 +103,7 @@ GET: Final = row(
 )  # fmt: skip
 WRITE: Final = row(
     "memory.write", "PUT", "memory/{store}", "write", WriteMemory, MemoryView,
-    "Write a memory file whole.", etag=_memory_etag,
+    "Replace a memory file.", etag=_memory_etag,
 )  # fmt: skip
 HISTORY: Final = row(
     "memory.history", "GET", "memory/{store}/history", "read", GetMemory, MemoryHistory,
@@ -115,7 +115,7 @@ VERSION: Final = row(
 )  # fmt: skip
 RESTORE: Final = row(
     "memory.restore", "POST", "memory/{store}/restore", "write", RestoreMemory,
-    MemoryRestored, "Make a memory file again what it was in a version.", etag=_restored_etag,
+    MemoryRestored, "Restore a memory file to a version.", etag=_restored_etag,
 )  # fmt: skip
 ROWS: Final = (
     GET,

@@ -12,13 +12,13 @@ from clew.core.models import ModelInfo
 
 
 class GetModel(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A model by its name; without one, the one that answers where none was chosen."""
+    """A model by its name; without one, the default."""
 
     name: Word | None = None
 
 
 class ModelList(msgspec.Struct, frozen=True):
-    """The models that can be named there; `current` is the one that answers if nobody chooses."""
+    """The models that can be named there; `current` is the default."""
 
     models: tuple[ModelInfo, ...]
     current: ModelInfo
@@ -32,6 +32,6 @@ LIST: Final = row(
 )  # fmt: skip
 GET: Final = row(
     "models.get", "GET", "model", "read", GetModel, ModelInfo,
-    "Get what is known of a model.",
+    "Get a model.",
 )  # fmt: skip
 ROWS: Final = (LIST, GET)

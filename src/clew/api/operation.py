@@ -21,11 +21,11 @@ Answer = Literal["json", "file", "events"]
 
 
 class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What an operation is given. A field that is left out is its default; None clears."""
+    """The parameters of an operation. A field that is left out has its default; None clears."""
 
 
 class NoParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Nothing."""
+    """No parameters."""
 
 
 P = TypeVar("P", bound=Params)
@@ -52,18 +52,18 @@ class Operation(msgspec.Struct, Generic[P, R], frozen=True, kw_only=True):
 
     @property
     def noun(self) -> str:
-        """What it is about: the name of its module, and of its handlers' module."""
+        """The noun: the name of its module, and of its handlers' module."""
         return self.name.partition(".")[0]
 
     @property
     def path_fields(self) -> tuple[str, ...]:
-        """The parameters that stand in the path."""
+        """The parameters in the path."""
         parts = self.path.split("/")
         return tuple(part[1:-1] for part in parts if part.startswith("{"))
 
     @property
     def header_fields(self) -> tuple[str, ...]:
-        """The parameters that stand in a header: `if_match` in `If-Match`."""
+        """The parameters in a header: `if_match` in `If-Match`."""
         return ("if_match",) if "if_match" in self.takes.__struct_fields__ else ()
 
     @property

@@ -1,4 +1,4 @@
-"""Replies to channels, and what became of them."""
+"""Replies to channels, and whether they were delivered."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clew.core.delivery import Outbound, OutboundStatus
 
 
 class ListOutbox(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Of all sessions, or of one."""
+    """Replies of all sessions, or of one."""
 
     session: SessionId | None = None
     state: OutboundStatus | None = None
@@ -21,7 +21,7 @@ class ListOutbox(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class RetryOutbound(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Send a reply again that failed, or of which nobody knows whether it arrived."""
+    """A reply that failed, or that may not have arrived, to be sent again."""
 
     id: RowId
 
@@ -36,11 +36,11 @@ class OutboxList(msgspec.Struct, frozen=True):
 
 LIST: Final = row(
     "outbox.list", "GET", "outbox", "read", ListOutbox, OutboxList,
-    "List replies to channels, and what became of them.",
+    "List replies to channels, with the state of their delivery.",
 )  # fmt: skip
 RETRY: Final = row(
     "outbox.retry", "POST", "outbox/{id}/retry", "write", RetryOutbound, Outbound,
-    "Send a reply again that failed or is uncertain.",
+    "Send a failed or uncertain reply again.",
 )  # fmt: skip
 ROWS: Final = (
     LIST,

@@ -1,4 +1,4 @@
-"""Guests, and people who ask to be let in."""
+"""Guests, and strangers who ask to be paired."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import msgspec
 from msgspec import Meta
 
 from clew.api.operation import NoParams, Params, row
-from clew.core.guests import Pairing
+from clew.core.channels.people import Pairing
 
 
 class DecidePairing(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The owner's word about a guest. `who` is a code of eight letters, or a person.
+    """The owner's decision about a guest. `who` is a code of eight letters, or a person.
 
     A person is a channel and an id there: `telegram:456`.
     """
@@ -22,7 +22,7 @@ class DecidePairing(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class PairingList(msgspec.Struct, frozen=True):
-    """Guests: first those who wait to be let in; newest first."""
+    """Guests: first those who wait for a decision; newest first."""
 
     pairings: tuple[Pairing, ...]
 
@@ -31,11 +31,11 @@ class PairingList(msgspec.Struct, frozen=True):
 
 LIST: Final = row(
     "pairings.list", "GET", "pairings", "admin", NoParams, PairingList,
-    "List guests, and those who ask to be let in.",
+    "List guests, and those who ask to be paired.",
 )  # fmt: skip
 DECIDE: Final = row(
     "pairings.decide", "POST", "pairings", "admin", DecidePairing, Pairing,
-    "Let a person in to talk, by their code or their name, or refuse them.",
+    "Pair a person by code or name, or refuse them.",
 )  # fmt: skip
 ROWS: Final = (
     LIST,

@@ -12,7 +12,7 @@ from clew.core.personality import Personality
 
 
 class OnePersonality(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The personality that it is about."""
+    """The id of a personality."""
 
     id: Word
 

@@ -1,7 +1,7 @@
 """Errors as problem documents (RFC 9457), and back: the same classes on both ends of a wire.
 
-An error's `code` names its class, its attributes travel as `about`. What HTTP itself can go wrong
-with (a method, a body that is too long) is the gateway's to say, in the same shape.
+An error's `code` names its class, its attributes travel as `about`. Errors of HTTP itself (a
+method, a body that is too long) are made by the gateway, in the same form.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _STATUSES: Final[tuple[tuple[type[ClewError], int], ...]] = (
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What went wrong. `code` is stable and for programs, `detail` is for people."""
+    """An error. `code` is stable and for programs, `detail` is for people."""
 
     title: str
     status: int
@@ -99,7 +99,7 @@ def _read_about(kind: type[ClewError], about: dict[str, Any]) -> Iterator[tuple[
 
 
 def _is_plain(value: object) -> bool:
-    """Whether it travels: texts, numbers, and rows of texts or of values."""
+    """Whether a value can be sent: texts, numbers, and lists of texts or of values."""
     if isinstance(value, tuple):
         return all(isinstance(each, str | msgspec.Struct) for each in value)
     return value is None or isinstance(value, str | int | float | bool)

@@ -1,6 +1,6 @@
 """A terminal's place: which session belongs to its directory, and switching to another.
 
-A terminal says where it is; what is decided is `runtime`'s.
+A terminal says where it is; the runtime decides.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Reason = Literal["startup", "resume", "new", "fork"]
 
 # --- where a terminal is ----------------------------------------------------------------------
 class Standing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A `Place`, as a terminal tells of it."""
+    """A `Place`, as a terminal describes it."""
 
     cwd: Directory
     project: Directory
@@ -50,7 +50,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Crumb(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A breadcrumb, as a terminal tells of it."""
+    """A breadcrumb, as a terminal describes it."""
 
     cwd: Directory
     session: SessionId | None = None
@@ -73,7 +73,7 @@ def tell_place(place: Place) -> Standing:
 
 
 def read_place(at: Standing) -> Place:
-    """The place that a terminal tells of."""
+    """The place that a terminal described."""
     identity = Identity(at.device, at.inode, at.born)
     return Place(at.cwd, at.project, at.basename, identity, at.scope)
 
@@ -96,13 +96,13 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def edit_of(wanted: Wanted | BeginSession) -> SessionEdit:
-    """What was chosen, as a change to the session that is to come."""
+    """The chosen settings, as an edit of the session to come."""
     given = {name: getattr(wanted, name) for name in Wanted.__struct_fields__}
     return SessionEdit(**{name: value for name, value in given.items() if value})
 
 
 def wanted_of(edit: SessionEdit) -> Wanted:
-    """The same the other way round."""
+    """The settings in an edit: the inverse of `edit_of`."""
     given = {name: getattr(edit, name) for name in Wanted.__struct_fields__}
     return Wanted(**{name: value for name, value in given.items() if value not in (UNSET, None)})
 
@@ -118,9 +118,9 @@ class LocateSeat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Located(msgspec.Struct, frozen=True):
-    """The place's key and where it leads; what `--continue` would go on with, and why.
+    """The place's key and where it leads; what `--continue` would resume, and why.
 
-    `resets`: sessions of terminals begin afresh there when it is time to (`BeginSession.resets`).
+    `resets`: sessions of terminals are reset there when it is time to (`BeginSession.resets`).
     """
 
     key: str
@@ -132,10 +132,10 @@ class Located(msgspec.Struct, frozen=True):
 
 
 class BeginSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A new session of a place, with what was chosen for it before there was one.
+    """A new session of a place, with the settings that were chosen before there was one.
 
-    `resets`: only if it is time to begin afresh after `previous`, with what was chosen there; else
-    that one goes on. `transcript_path`: the file, where the sessions are kept, that it goes to.
+    `resets`: only if it is time to reset `previous`, with what was chosen there; else that one goes
+    on. `transcript_path`: the file, where the sessions are kept, that it is written to.
     """
 
     where: Standing
@@ -154,10 +154,10 @@ class BeginSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class SwitchSeat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """From `previous` to `session`, or to a new one if that is left out.
+    """Switch from `previous` to `session`, or to a new one if that is left out.
 
-    `forks`: to a branch of it, with this title. `moves`: it belongs to this place from now on.
-    `stops`: the turn that runs in `previous` is the caller's, and is aborted; `waiting` are the
+    `forks`: to a fork of it, with this title. `moves`: it belongs to this place from now on.
+    `stops`: the running turn in `previous` is the caller's, and is aborted; `waiting` are the
     caller's messages behind it, which then stay in the inbox. `returns`: the person has named the
     session, so it goes on, however old it is. `model` is the one that the terminal used until now:
     it stays where the session's own is not configured any more.
@@ -179,7 +179,7 @@ class SwitchSeat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Seated(msgspec.Struct, frozen=True):
-    """Where the terminal is now, and what there is to say about it.
+    """The terminal's session, and the notices about it.
 
     `model` is the one that answers next; `replacement` its name, if it is used in place of the
     session's own, which is not configured any more. `taken_over`: the dead process that had the
@@ -198,7 +198,7 @@ class Seated(msgspec.Struct, frozen=True):
 
 
 class LeaveSeat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`stops`: the turn that runs is the caller's, and is aborted; `waiting` as in a switch."""
+    """`stops`: the running turn is the caller's, and is aborted; `waiting` as in a switch."""
 
     where: Standing
     session: SessionId
@@ -224,7 +224,7 @@ BEGIN: Final = row(
 )  # fmt: skip
 SWITCH: Final = row(
     "seats.switch", "POST", "seats/switch", "chat", SwitchSeat, Seated,
-    "Take a terminal from one session to another.",
+    "Switch a terminal from one session to another.",
 )  # fmt: skip
 LEAVE: Final = row(
     "seats.leave", "POST", "seats/leave", "chat", LeaveSeat, Left,

@@ -1,4 +1,4 @@
-"""Sessions: what is asked about them, what is answered, and the operations."""
+"""Sessions: their parameters, results and operations."""
 
 from __future__ import annotations
 
@@ -23,16 +23,14 @@ from clew.api.fields import (
 )
 from clew.api.operation import Params, row
 from clew.api.problems import Problem
-from clew.core.compaction import Compacted
+from clew.core.context.compaction import Compacted
 from clew.core.ids import Purpose
 from clew.core.message import Message, Role
 from clew.core.models import Thinking
 from clew.core.notes import Todo
 from clew.core.overview import NamePage, SessionState, Status, status_of
-from clew.core.retention import RetentionAction
-from clew.core.search import SearchPage
-from clew.core.session import MAX_TITLE, SendPolicy, Session
-from clew.core.snippets import Snippet
+from clew.core.search.hits import SearchPage, Snippet
+from clew.core.session import MAX_TITLE, RetentionAction, SendPolicy, Session
 from clew.core.turn import Turn
 
 SeveralSessions = Annotated[tuple[SessionId, ...], Meta(min_length=1, max_length=10_000)]
@@ -83,17 +81,17 @@ class GetMessages(Params, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class OneSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The session that it is about."""
+    """The id of a session."""
 
     id: SessionId
 
 
 class StopSession(OneSession, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`queue`: whether what waits is taken back too; else its turn comes next.
+    """`queue`: whether waiting messages are dropped too; else the next one runs.
 
-    `only`: of what waits, these messages. `message`: nothing but the turn that answers this one is
-    aborted, and if that has not begun, the message is taken back. `anywhere`: also a turn that runs
-    in another process than the one that is called.
+    `only`: of the waiting messages, these. `message`: only the turn that answers this message is
+    aborted, and if it has not begun, the message is dropped. `anywhere`: also a turn that runs in
+    another process than the one that is called.
     """
 
     queue: bool = True
@@ -125,7 +123,7 @@ class MarkSessions(Params, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class PruneSessions(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`older_than`: milliseconds since a session was used; left out, the retention policy holds.
+    """`older_than`: milliseconds since a session was used; left out, the retention policy.
 
     `action`: left out, that of the policy. With `dry_run` nothing is changed.
     """
@@ -154,14 +152,14 @@ class ImportSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class ForkSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`at` is the last message to take along; all if left out."""
+    """`at` is the last message of the fork; all messages if left out."""
 
     id: SessionId
     at: Seq | None = None
 
 
 class CompactSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`instructions`: what the summary should heed."""
+    """`instructions` for the summary."""
 
     id: SessionId
     instructions: Annotated[str, Meta(max_length=4_000)] | None = None
@@ -180,7 +178,7 @@ class ExportSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class ResolveSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a person typed, and what the session is looked for.
+    """What a person typed, and for which purpose the session is looked for.
 
     `resume`: by its id, title, a part of its id, its key, or a part of its title. `read`: the same
     without a part of a title. `change`: only by its id, title, or a beginning or end of its id.
@@ -202,7 +200,7 @@ class PreviewSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 # --- sessions ---------------------------------------------------------------------------------
 class SessionView(Session, frozen=True, omit_defaults=True, kw_only=True):
-    """A session with the id that people type, what goes on in it, and all its tokens."""
+    """A session with its short id, its state, and the sum of its tokens."""
 
     short_id: str
     status: Status | None
@@ -210,7 +208,7 @@ class SessionView(Session, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """The message that a search found in a session: the best of it. Higher scores are better."""
+    """The best message that a search found in a session. Higher scores are better."""
 
     seq: int
     role: Role
@@ -220,7 +218,7 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 class ListedSession(SessionView, frozen=True, omit_defaults=True, kw_only=True):
-    """A session in a list; with a search, why it is there."""
+    """A session in a list; with a search, also its best hit."""
 
     hit: Hit | None = None
 
@@ -253,7 +251,7 @@ class MessageHtml(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class StateView(SessionState, frozen=True, omit_defaults=True):
-    """What goes on in a session. `elsewhere`: a terminal of another process has it open.
+    """The state of a session. `elsewhere`: a terminal of another process has it open.
 
     `runs_elsewhere`: the turn runs in another process than the one that is called.
     """
@@ -279,7 +277,7 @@ def view_state(state: SessionState, process: str, *, runs_here: bool) -> StateVi
 
 
 class SessionDetail(msgspec.Struct, frozen=True):
-    """A session, what goes on in it, and its newest messages. `more`: there are older ones.
+    """A session, its state, and its newest messages. `more`: there are older ones.
 
     `html`, if asked for: one for each message, in the same order.
     """
@@ -332,7 +330,7 @@ class Exported(msgspec.Struct, frozen=True):
 
 
 class Failed(msgspec.Struct, frozen=True):
-    """One of several sessions to which nothing was done, and why."""
+    """A session that was not changed, and why."""
 
     id: str
     problem: Problem
@@ -346,7 +344,7 @@ class Changed(msgspec.Struct, frozen=True):
 
 
 class Pruned(msgspec.Struct, frozen=True):
-    """The sessions that were put away, or would be, oldest first."""
+    """The sessions that were archived or deleted, or would be, oldest first."""
 
     sessions: tuple[SessionView, ...]
     action: RetentionAction
@@ -354,7 +352,7 @@ class Pruned(msgspec.Struct, frozen=True):
 
 
 class Linked(msgspec.Struct, frozen=True):
-    """A key in full, the session that it leads to now, and the one that it led to before."""
+    """A whole key, the session that it leads to now, and the one that it led to before."""
 
     key: str
     session: SessionView | None
@@ -377,8 +375,8 @@ class Imported(msgspec.Struct, frozen=True):
 
 
 class Stopped(msgspec.Struct, frozen=True):
-    """What a stop has done: whether a turn was aborted, with how many sub-agents of it, and which
-    messages were taken back.
+    """What was stopped: whether a turn was aborted, how many of its sub-agents, and which messages
+    were dropped.
     """
 
     session: str
@@ -467,7 +465,7 @@ class ListStates(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class StateList(msgspec.Struct, frozen=True):
-    """What goes on in sessions, by id."""
+    """States of sessions, by id."""
 
     states: dict[str, StateView]
 
@@ -479,7 +477,10 @@ class TodoList(msgspec.Struct, frozen=True):
 
 
 class FindSessions(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a person typed; with a directory, its sessions come first. `purpose` as in `resolve`."""
+    """What a person typed; sessions of the given directory come first.
+
+    `purpose` as in `resolve`.
+    """
 
     value: Value
     purpose: Purpose = "resume"
@@ -526,23 +527,23 @@ RESTORE: Final = row(
 )  # fmt: skip
 FORK: Final = row(
     "sessions.fork", "POST", "sessions/{id}/fork", "write", ForkSession, SessionView,
-    "Begin a new session that shares the beginning of this one.", status=201,
+    "Fork a session: a new one that shares its beginning.", status=201,
 )  # fmt: skip
 COMPACT: Final = row(
     "sessions.compact", "POST", "sessions/{id}/compact", "write", CompactSession, Compacted,
-    "Put a summary in the place of the older messages, for the model.",
+    "Compact a session: the model reads a summary in place of the older messages.",
 )  # fmt: skip
 STOP: Final = row(
     "sessions.stop", "POST", "sessions/{id}/stop", "chat", StopSession, Stopped,
-    "Abort the turn that runs, and take back what waits.",
+    "Abort the running turn, and drop the messages that wait.",
 )  # fmt: skip
 EXPORT: Final = row(
     "sessions.export", "GET", "sessions/{id}/export", "read", ExportSession, Exported,
-    "Get a session as a file.", answer="file",
+    "Export a session as a file.", answer="file",
 )  # fmt: skip
 RESOLVE: Final = row(
     "sessions.resolve", "GET", "resolve", "read", ResolveSession, SessionView,
-    "Find the session that a person means.",
+    "Find the session that a person means by what they typed.",
 )  # fmt: skip
 PREVIEW: Final = row(
     "sessions.preview", "GET", "sessions/{id}/preview", "read", PreviewSession, SessionPreview,
@@ -554,11 +555,11 @@ NAMES: Final = row(
 )  # fmt: skip
 SEARCH: Final = row(
     "sessions.search", "GET", "search", "read", SearchMessages, FoundMessages,
-    "Find messages, best first, also while somebody types.",
+    "Search messages, best first, also while a person types.",
 )  # fmt: skip
 STATES: Final = row(
     "sessions.states", "GET", "states", "read", ListStates, StateList,
-    "Tell what goes on in sessions.",
+    "Get the states of sessions.",
 )  # fmt: skip
 TODOS: Final = row(
     "sessions.todos", "GET", "sessions/{id}/todos", "read", OneSession, TodoList,
@@ -566,23 +567,23 @@ TODOS: Final = row(
 )  # fmt: skip
 FIND: Final = row(
     "sessions.find", "GET", "find", "read", FindSessions, Found,
-    "Find the sessions that a person may mean, all of them.",
+    "Find all sessions that a person may mean.",
 )  # fmt: skip
 MARK: Final = row(
     "sessions.mark", "POST", "marks", "write", MarkSessions, Changed,
-    "Pin or archive several sessions, or take that back.",
+    "Pin, unpin, archive or unarchive several sessions.",
 )  # fmt: skip
 PRUNE: Final = row(
     "sessions.prune", "POST", "prune", "write", PruneSessions, Pruned,
-    "Archive sessions that were not used for long, or put them in the trash.",
+    "Archive or delete sessions that were not used for a long time.",
 )  # fmt: skip
 LINK: Final = row(
     "sessions.link", "POST", "routes", "write", LinkKey, Linked,
-    "Let a key lead to a session: messages under it go on there.",
+    "Link a key to a session: messages under it continue there.",
 )  # fmt: skip
 IMPORT: Final = row(
     "sessions.import", "POST", "import", "admin", ImportSession, Imported,
-    "Make a session of a transcript. A session that is already there is never added to.",
+    "Import a transcript as a new session. An existing session is never added to.",
     uploads=True,
 )  # fmt: skip
 ROWS: Final = (

@@ -1,4 +1,4 @@
-"""How this clew is doing: store, channels, queue, jobs."""
+"""The status of this clew: store, channels, queue, jobs."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import Final, Literal
 import msgspec
 
 from clew.api.operation import NoParams, row
-from clew.core.overview import Status
-from clew.core.stats import StoreStats
+from clew.core.overview import Status, StoreStats
 
 
 class StoreView(msgspec.Struct, frozen=True):
-    """What kind of store it is, where, and how hard it tries to lose nothing."""
+    """The kind of store, where it is, and its durability."""
 
     url: str
     engine: str
@@ -45,7 +44,7 @@ class ChannelView(msgspec.Struct, frozen=True):
 
 
 class CronView(msgspec.Struct, frozen=True):
-    """The jobs: how many, when the next one is due, and what went wrong with which."""
+    """The jobs: how many, when the next one is due, and their errors."""
 
     jobs: int
     due_at: int | None = None
@@ -65,7 +64,7 @@ class ErrandView(msgspec.Struct, frozen=True):
 
 
 class LeaseView(msgspec.Struct, frozen=True):
-    """A session that somebody is at work in, and who."""
+    """A session that a process works in, and which process."""
 
     session: str
     holder: str
@@ -74,7 +73,7 @@ class LeaseView(msgspec.Struct, frozen=True):
 
 
 class StatusReport(msgspec.Struct, frozen=True):
-    """How this clew is doing. A guest hears its version and the time, and nothing else."""
+    """The status of this clew. A guest gets its version and the time only."""
 
     version: str
     at: int
@@ -96,6 +95,6 @@ class StatusReport(msgspec.Struct, frozen=True):
 
 STATUS: Final = row(
     "status", "GET", "status", "read", NoParams, StatusReport,
-    "How this clew is doing.",
+    "Get the status of this clew.",
 )  # fmt: skip
 ROWS: Final = (STATUS,)

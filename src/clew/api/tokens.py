@@ -1,4 +1,4 @@
-"""Credentials of the gateway."""
+"""Tokens of the gateway."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clew.core.tokens import Scope, Token
 
 
 class CreateToken(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A credential for a person; without `expires_at` until it is revoked."""
+    """A token for a person; without `expires_at` it is valid until it is revoked."""
 
     name: Annotated[str, Meta(min_length=1, max_length=100)]
     scope: Scope
@@ -23,19 +23,19 @@ class CreateToken(Params, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class OneToken(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The credential that it is about."""
+    """The id of a token."""
 
     id: RowId
 
 
 class TokenList(msgspec.Struct, frozen=True):
-    """All credentials, oldest first."""
+    """All tokens, oldest first."""
 
     tokens: tuple[Token, ...]
 
 
 class NewToken(msgspec.Struct, frozen=True):
-    """A credential and its secret, which is never shown again."""
+    """A token and its secret, which is never shown again."""
 
     token: Token
     secret: str
@@ -45,15 +45,15 @@ class NewToken(msgspec.Struct, frozen=True):
 
 LIST: Final = row(
     "tokens.list", "GET", "tokens", "admin", NoParams, TokenList,
-    "List the credentials.",
+    "List the tokens.",
 )  # fmt: skip
 CREATE: Final = row(
     "tokens.create", "POST", "tokens", "admin", CreateToken, NewToken,
-    "Make a credential. Its secret is shown once.", status=201,
+    "Create a token. Its secret is shown once.", status=201,
 )  # fmt: skip
 REVOKE: Final = row(
     "tokens.revoke", "DELETE", "tokens/{id}", "admin", OneToken, Token,
-    "End a credential for good.",
+    "Revoke a token.",
 )  # fmt: skip
 ROWS: Final = (
     LIST,

@@ -13,16 +13,16 @@ from clew.api.sessions import Failed, SessionList, SeveralSessions
 
 
 class ListTrash(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many, and from where on."""
+    """`limit` and `cursor` of the page."""
 
     limit: Annotated[int, Meta(ge=1, le=200)] = 20
     cursor: Cursor | None = None
 
 
 class PutInTrash(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`everything`: all sessions that the caller may see, archived ones too, in the place of `ids`.
+    """`everything`: all sessions that the caller may see, archived ones too, in place of `ids`.
 
-    `for_good`: remove them, past the trash. With `dry_run` nothing is deleted: the answer tells
+    `for_good`: remove them without the trash. With `dry_run` nothing is deleted: the result says
     what would be.
     """
 

@@ -13,9 +13,10 @@ from clew.core.usage import UsageBy, UsageRow
 
 
 class GetUsage(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to sum up by, and from when. `limit` is for sessions: so many, the dearest first.
+    """What to sum up by, and from when.
 
-    `timezone`: where days begin and end; left out, where the gateway is.
+    `limit` is for sessions: so many, the most expensive first. `timezone`: where days begin and
+    end; left out, that of the gateway.
     """
 
     by: UsageBy = "day"
@@ -26,17 +27,17 @@ class GetUsage(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 # --- the whole --------------------------------------------------------------------------------
 class UsedSession(msgspec.Struct, frozen=True):
-    """What a session is called; without a name it is gone for good."""
+    """The name of a session; without a name it is purged."""
 
     short_id: str
     name: str = ""
 
 
 class UsageReport(msgspec.Struct, frozen=True):
-    """What was spent, summed up. By day, names are dates in the time zone that was asked for.
+    """Usage, summed up. By day, names are dates in the time zone that was asked for.
 
-    Models and sessions that cost most come first. By session there are as many rows as were asked
-    for; `count` says how many there are, `total` is what all of them have spent, and `sessions`
+    Models and sessions with the highest cost come first. By session there are as many rows as were
+    asked for; `count` says how many there are, `total` is the usage of all of them, and `sessions`
     has the names of those in the rows.
     """
 
@@ -52,6 +53,6 @@ class UsageReport(msgspec.Struct, frozen=True):
 
 USAGE: Final = row(
     "usage", "GET", "usage", "read", GetUsage, UsageReport,
-    "Sum up tokens and money.",
+    "Sum up token usage and cost.",
 )  # fmt: skip
 ROWS: Final = (USAGE,)

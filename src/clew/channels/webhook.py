@@ -17,12 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from clew.core.arrivals import Incoming, Labels, Sender
-from clew.core.channelkeys import ChannelKey, format_key
-from clew.core.chunking import split_text
+from clew.core.channels.incoming import Incoming, Labels, Sender
+from clew.core.channels.replies import Parcel, ReplyTo, parse_reply_to, split_text
+from clew.core.channels.routing import Arrival, Peer
 from clew.core.delivery import Outbound
-from clew.core.replies import Parcel, ReplyTo, parse_reply_to
-from clew.core.routing import Arrival, Peer
+from clew.core.keys import ChannelKey, format_key
 from clew.errors import InvalidConfig, InvalidInput, ReplyDelayed, ReplyRefused, Unauthorized
 from clew.ports import Clock, Receive
 
@@ -37,7 +36,7 @@ TIMEOUT: Final = 30.0
 
 _KEY: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", re.ASCII)
 _LATER: Final = (408, 425, 429, 503)
-"""Answers that say that nothing was done."""
+"""Status codes that say that nothing was done."""
 
 TIMESTAMP: Final = "x-clew-timestamp"
 SIGNATURE: Final = "x-clew-signature"
@@ -53,10 +52,10 @@ _SIGNATURES: Final = 10
 
 
 class Hook(msgspec.Struct, frozen=True, kw_only=True):
-    """A webhook: who may call, whose word it is, and where replies go.
+    """A webhook: who may call, with which rights, and where replies go.
 
-    `session` is a name that its messages share a session under; without one each message, or each
-    `key` that a body names, has its own. `trusted`: it speaks with the owner's rights.
+    `session` is a name under which its messages share a session; without one each message, or each
+    `key` in a body, has its own. `trusted`: it has the owner's rights.
     """
 
     name: str
@@ -85,7 +84,7 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Body(msgspec.Struct, frozen=True):
-    """What a body may say for itself; anything else in it is ignored."""
+    """The known fields of a body; others are ignored."""
 
     text: str
     id: str | None = None
@@ -127,7 +126,7 @@ def read_hook(hook: Hook, headers: Mapping[str, str], body: bytes, *, now: int) 
 
 
 def _session_of(hook: Hook, said: _Body, external: str) -> str:
-    """What its session is called. Who is not trusted can't name the session of another hook."""
+    """The name of its session. A hook that is not trusted can't name another hook's session."""
     if hook.session is not None:
         return hook.session.lower()
     if said.key is not None:
@@ -140,7 +139,7 @@ def _read_body(body: bytes) -> _Body:
     try:
         text = body.decode()
     except UnicodeDecodeError as error:
-        raise InvalidInput("The body is no text.") from error
+        raise InvalidInput("The body is not text.") from error
     try:
         said = msgspec.json.decode(body, type=_Body)
     except (msgspec.MsgspecError, RecursionError):
@@ -175,7 +174,7 @@ class WebhookChannel:
         self._client = client
 
     async def run(self, receive: Receive) -> None:  # noqa: ARG002  # requests come by the gateway
-        """See `ports.Channel`. There is nothing to listen to: the gateway has the door."""
+        """See `ports.Channel`. There is nothing to listen to: the gateway receives the requests."""
         try:
             await asyncio.Event().wait()
         finally:
@@ -192,7 +191,7 @@ class WebhookChannel:
 
     async def send(self, parcel: Parcel) -> dict[str, Any]:
         """See `ports.Channel`."""
-        import httpx  # noqa: PLC0415  # only who sends pays for it
+        import httpx  # noqa: PLC0415  # only senders need httpx
 
         if self.hook.callback is None:
             raise ReplyRefused(f"webhooks.{self.hook.name} has no callback to send replies to.")
@@ -205,7 +204,7 @@ class WebhookChannel:
         try:
             response = await self._client.post(self.hook.callback, content=body, headers=headers)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            raise ReplyDelayed(f"Nobody answers at the callback: {error}") from error
+            raise ReplyDelayed(f"The callback does not answer: {error}") from error
         except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
             raise ReplyRefused(f"The callback is no address: {error}") from error
         return _read_answer(response)
@@ -227,7 +226,7 @@ def _encode(parcel: Parcel) -> bytes:
 
 
 def _read_answer(response: httpx.Response) -> dict[str, Any]:
-    """A receipt; or what the other side's number means."""
+    """A receipt, or the error that the callback's status code means."""
     status = response.status_code
     if response.is_success:
         return {"status": status}
@@ -237,7 +236,7 @@ def _read_answer(response: httpx.Response) -> dict[str, Any]:
         raise ReplyDelayed(f"The callback answers {status}.", after=seconds)
     if status < 500:
         raise ReplyRefused(f"The callback answers {status}.")
-    raise ConnectionError(f"the callback answers {status}")  # it may have been at it
+    raise ConnectionError(f"the callback answers {status}")  # it may have been processed
 
 
 def sign(secret: str, body: bytes, at: int) -> dict[str, str]:

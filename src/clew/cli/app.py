@@ -22,9 +22,9 @@ import msgspec
 from clew import config as configuration
 from clew.clock import host_clock
 from clew.config import Config, Places
-from clew.core.jsontext import to_wire
 from clew.core.names import time_ago
 from clew.core.settings import Secret
+from clew.core.text import to_wire
 
 if TYPE_CHECKING:
     from clew.cli.progress import Progress

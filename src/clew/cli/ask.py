@@ -17,7 +17,7 @@ from clew.cli.talking import Choice, Parts, conversation, on_signals, run_talk
 if TYPE_CHECKING:
     from clew.api.chat import Accepted
     from clew.client.chat import Sending
-    from clew.core.signals import Event
+    from clew.core.live_events import Event
     from clew.core.turn import Approval, Turn
 
 FAILED = 1
@@ -124,7 +124,7 @@ class Question:
 
         Returns the turn that has answered it; None if the question was taken back.
         """
-        from clew.core.signals import ApprovalAsked, TurnEnded
+        from clew.core.live_events import ApprovalAsked, TurnEnded
         from clew.errors import Conflict
         from clew.terminal.paper import Paper
         from clew.terminal.scribe import Scribe
@@ -197,7 +197,7 @@ class Answer:
 
     def take(self, event: Event) -> bool:
         """Write an event that belongs to the answer."""
-        from clew.core.signals import Committed, TextDelta
+        from clew.core.live_events import Committed, TextDelta
 
         match event:
             case TextDelta(text):

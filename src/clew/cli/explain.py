@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from clew.api.explain import RejectedSession
     from clew.api.sessions import SessionView
     from clew.client.client import Client
+    from clew.core.channels.resets import ResetPolicy
     from clew.core.keys import Place
-    from clew.core.resets import ResetPolicy
 
 RULES: Final = {
     "explicit": "it was given",

@@ -153,8 +153,8 @@ def node_run(app: App, words: tuple[str, ...], name: str | None, agent: str) -> 
 def _node_key(name: str | None, agent: str) -> str:
     import platform
 
-    from clew.core.channelkeys import ChannelKey, format_key, normalise_word
-    from clew.core.routing import normalise_agent
+    from clew.core.channels.routing import normalise_agent
+    from clew.core.keys import ChannelKey, format_key, normalise_word
 
     node = normalise_word(platform.node() if name is None else name)
     if not node:
@@ -163,7 +163,7 @@ def _node_key(name: str | None, agent: str) -> str:
 
 
 async def _talk(app: App, text: str, key: str) -> int:
-    from clew.core.signals import Committed, TurnEnded
+    from clew.core.live_events import Committed, TurnEnded
     from clew.core.text import strip_controls
 
     answer: str | None = None

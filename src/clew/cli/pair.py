@@ -6,7 +6,7 @@ import click
 
 from clew.cli.app import App, gateway_options, json_option, pass_app
 from clew.cli.tables import Column, table
-from clew.core.guests import Pairing, describe_person, spell_code
+from clew.core.channels.people import Pairing, describe_person, spell_code
 from clew.core.text import strip_controls
 
 

@@ -8,7 +8,7 @@ from clew.cli.app import App, gateway_options, json_option, pass_app
 from clew.cli.options import Duration
 from clew.cli.tables import session_table
 from clew.core.names import counted
-from clew.core.retention import RetentionAction
+from clew.core.session import RetentionAction
 
 
 @click.command("prune")

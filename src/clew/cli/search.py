@@ -19,7 +19,7 @@ from clew.core.text import columns, cut, strip_controls
 if TYPE_CHECKING:
     from clew.api.sessions import FoundMessages
     from clew.client.client import Client
-    from clew.core.search import SearchHit
+    from clew.core.search.hits import SearchHit
 
 NOTHING_FOUND: Final = 1
 LEAST_NAME: Final = 8

@@ -13,7 +13,7 @@ from clew.cli.options import session_argument
 from clew.cli.tables import fit, home_relative, wrap
 from clew.core.names import counted, format_cost
 from clew.core.text import cut, strip_controls
-from clew.core.unfinished import ENDS, place_unfinished
+from clew.core.turn import ENDS, place_unfinished
 
 if TYPE_CHECKING:
     from clew.api.sessions import MessagePage, SessionView

@@ -11,7 +11,7 @@ import msgspec
 
 from clew.cli.app import App, json_option, only_here, pass_app
 from clew.core.names import counted
-from clew.core.secrets import hide_password
+from clew.core.redaction import hide_password
 
 if TYPE_CHECKING:
     from clew.cli.progress import Progress

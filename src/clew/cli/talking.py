@@ -19,7 +19,7 @@ from clew.cli.options import ALONE
 if TYPE_CHECKING:
     from clew.api.seats import Located
     from clew.cli.connection import Address, Connection
-    from clew.core.breadcrumb import Breadcrumb
+    from clew.core.resume import Breadcrumb
     from clew.terminal.seat import Seat
     from clew.terminal.startup import Asker, Flags, Startup
 
@@ -110,7 +110,7 @@ async def _sit(
     from clew import config as configuration
     from clew.cli.connection import connect
     from clew.client.place import locate
-    from clew.core.breadcrumb import Breadcrumb
+    from clew.core.resume import Breadcrumb
     from clew.terminal.breadcrumbs import find_terminal, read_breadcrumb, write_breadcrumb
     from clew.terminal.live import LiveEvents, open_live
     from clew.terminal.seat import Seat

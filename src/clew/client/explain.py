@@ -23,9 +23,9 @@ from clew.api.explain import (
 )
 from clew.api.seats import Crumb, Standing
 from clew.client.noun import Noun
-from clew.core.routing import Route
-from clew.core.sending import ChatType, Verdict
-from clew.core.triggers import Triggered
+from clew.core.channels.routing import Route
+from clew.core.channels.send_policy import ChatType, Verdict
+from clew.core.channels.triggers import Triggered
 
 
 class Explain(Noun):

@@ -22,7 +22,7 @@ from clew.api.operation import Operation, P, Params, R
 from clew.api.problems import Problem, error_of
 from clew.api.sessions import Exported
 from clew.api.transport import Live
-from clew.core.jsontext import to_wire
+from clew.core.text import to_wire
 from clew.errors import ClewError, GatewayUnavailable, InvalidInput
 from clew.version import __version__
 

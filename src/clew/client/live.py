@@ -36,7 +36,7 @@ from clew.api.frames import (
 )
 from clew.client.chat import PAUSES
 from clew.client.http import is_here, read_problem, unreachable
-from clew.core.jsontext import to_wire
+from clew.core.text import to_wire
 from clew.errors import (
     GatewayUnavailable,
     InvalidInput,

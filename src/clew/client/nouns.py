@@ -60,9 +60,9 @@ from clew.api.trash import (
     TrashedSessions,
 )
 from clew.client.noun import Noun
+from clew.core.channels.people import Pairing
 from clew.core.cron import CronJob
 from clew.core.delivery import Outbound, OutboundStatus
-from clew.core.guests import Pairing
 from clew.core.memory import MemoryName
 from clew.core.models import ModelInfo
 from clew.core.personality import Personality

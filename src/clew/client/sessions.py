@@ -47,15 +47,14 @@ from clew.api.sessions import (
     UpdateSession,
 )
 from clew.client.noun import Noun
-from clew.core.compaction import Compacted
+from clew.core.context.compaction import Compacted
 from clew.core.ids import Purpose
 from clew.core.message import Message, Role
 from clew.core.models import Thinking
 from clew.core.notes import Todo
 from clew.core.overview import NamePage, SessionName
-from clew.core.retention import RetentionAction
-from clew.core.search import SearchHit
-from clew.core.session import SendPolicy
+from clew.core.search.hits import SearchHit
+from clew.core.session import RetentionAction, SendPolicy
 
 SESSION_PAGE: Final = 200
 NAME_PAGE: Final = 5_000

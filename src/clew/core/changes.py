@@ -1,6 +1,6 @@
-"""The small typed changes of which one `record` call is made: all of them happen, or none.
+"""The typed changes that one `record` call consists of: all of them happen, or none.
 
-`at` is for imports, which keep the times of old; left out, the store's clock is used.
+`at` is for imports, which keep the original times; left out, the store's clock is used.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class StartTurn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TakeInbound(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn that runs answers these inbox rows too: they came meanwhile and were put into it."""
+    """A running turn answers these inbox rows too: they came meanwhile and were put into it."""
 
     turn_id: str
     inbound: tuple[str, ...]
@@ -53,13 +53,13 @@ class WaitForApproval(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResumeTurn(msgspec.Struct, frozen=True):
-    """The approval is decided and the turn runs on."""
+    """The approval is decided and the turn goes on."""
 
     turn_id: str
 
 
 class EndTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn is over. `partial` is what a failed one had said so far."""
+    """A turn ends. `partial` is what a failed one had said so far."""
 
     turn_id: str
     status: TurnEnd
@@ -77,14 +77,14 @@ class AddUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UndoTurn(msgspec.Struct, frozen=True):
-    """Take a turn back: readers of this thread pass over it. Numbers stay."""
+    """Undo a turn: readers of this thread leave it out. Numbers stay."""
 
     turn_id: str
     at: int | None = None
 
 
 class RedoTurn(msgspec.Struct, frozen=True):
-    """Bring a turn back that was undone."""
+    """Bring back a turn that was undone."""
 
     turn_id: str
 
@@ -102,7 +102,7 @@ class AddCompaction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UndoCompaction(msgspec.Struct, frozen=True):
-    """Take a compaction back; the one before it, if any, counts again."""
+    """Take a compaction back; the one before it, if any, is used again."""
 
     compaction_id: str
     at: int | None = None
@@ -123,7 +123,7 @@ class DeleteScratch(msgspec.Struct, frozen=True):
 
 
 class WriteTodos(msgspec.Struct, frozen=True):
-    """The whole todo list anew."""
+    """Write the whole todo list."""
 
     todos: tuple[Todo, ...]
 
@@ -154,9 +154,9 @@ Change = (
 
 
 class Recorded(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a record did: seqs and rows of its messages, in order, the head after it, and when.
+    """The result of a record: seqs and rows of its messages, in order, the head, and when.
 
-    `repeated` tells that the idempotency key was known and this is the first answer again.
+    `repeated`: the idempotency key was known, and this is the first result again.
     """
 
     seqs: tuple[int, ...]

@@ -1,7 +1,7 @@
 """Slash commands: their one table, who may use which, and how a line is read as one.
 
-Pure. What a command does is in `runtime.commands`, which has a function for every row; a surface
-looks nothing up anywhere else. A name that is in no row is allowed to nobody.
+Pure. What a command does is in `runtime.commands`, which has a function for every row; surfaces
+look up every property here. A name that is in no row is allowed to no one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from clew.core.people import Role
+from clew.core.channels.people import Role
 from clew.core.tokens import Scope, covers
 from clew.errors import InvalidInput
 
@@ -21,7 +21,7 @@ Surface = Literal["terminal", "channel", "api"]
 """Where a command is typed: a chat in a terminal, a platform such as Telegram, `commands.run`."""
 
 Changes = Literal["nothing", "with_argument", "always"]
-"""Whether a command changes the session it is given in: always, or only if something follows it."""
+"""Whether a command changes the session it is given in: always, or only with an argument."""
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +53,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Issuer(msgspec.Struct, frozen=True, kw_only=True):
-    """Who gives a command, and where. `scope` is their token's; None where none is needed."""
+    """Who gives a command, and where. `scope` is that of their token; None where none is needed."""
 
     role: Role
     surface: Surface
@@ -79,7 +79,7 @@ _ROWS: Final = (
     ),
     Command(
         name="fork", aliases=(), usage="[TITLE]",
-        help="Branch off here, in a session of its own.",
+        help="Branch off into a new session.",
         scope="write", who="owner", surfaces=EVERYWHERE, runs_in="client",
         needs_session=True, is_slow=False, changes="nothing",
     ),
@@ -91,13 +91,13 @@ _ROWS: Final = (
     ),
     Command(
         name="pin", aliases=(), usage="[off]",
-        help="Keep this session on top, and out of retention.",
+        help="Keep this session at the top; retention spares it.",
         scope="write", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
         needs_session=False, is_slow=False, changes="always",
     ),
     Command(
         name="search", aliases=(), usage="WORDS",
-        help="Find where something was said.",
+        help="Search all sessions.",
         scope="chat", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
         needs_session=False, is_slow=False, changes="nothing",
     ),
@@ -115,7 +115,7 @@ _ROWS: Final = (
     ),
     Command(
         name="retry", aliases=(), usage="",
-        help="Try the last turn again.",
+        help="Run the last turn again.",
         scope="chat", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
         needs_session=True, is_slow=False, changes="always",
     ),
@@ -133,37 +133,37 @@ _ROWS: Final = (
     ),
     Command(
         name="approve", aliases=(), usage="[once|session|always]",
-        help="Yes to what a tool asks.",
+        help="Approve the tool call that waits.",
         scope="write", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
         needs_session=False, is_slow=False, changes="always",
     ),
     Command(
         name="deny", aliases=(), usage="",
-        help="No to what a tool asks.",
+        help="Refuse the tool call that waits.",
         scope="write", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
         needs_session=False, is_slow=False, changes="always",
     ),
     Command(
         name="queue", aliases=(), usage="[MODE|clear]",
-        help="What you say while a turn runs.",
+        help="What happens to messages sent while a turn runs.",
         scope="chat", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
         needs_session=False, is_slow=False, changes="with_argument",
     ),
     Command(
         name="send", aliases=(), usage="[on|off|inherit]",
-        help="Whether replies go out to channels.",
+        help="Whether replies are delivered to channels.",
         scope="write", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
         needs_session=False, is_slow=False, changes="with_argument",
     ),
     Command(
         name="link", aliases=(), usage="[CODE]",
-        help="One conversation here and on another surface.",
+        help="Continue this session in another chat.",
         scope="write", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
         needs_session=False, is_slow=False, changes="always",
     ),
     Command(
         name="pair", aliases=(), usage="[CODE|refuse PERSON]",
-        help="Let somebody in, or keep them out.",
+        help="Pair a guest, or refuse one.",
         scope="admin", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
         needs_session=False, is_slow=False, changes="nothing",
     ),
@@ -175,7 +175,7 @@ _ROWS: Final = (
     ),
     Command(
         name="thinking", aliases=(), usage="[LEVEL]",
-        help="How much the model thinks: off to high.",
+        help="Show or set how much the model thinks: off to high.",
         scope="write", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
         needs_session=False, is_slow=False, changes="with_argument",
     ),
@@ -217,13 +217,13 @@ _ROWS: Final = (
     ),
     Command(
         name="context", aliases=(), usage="[list|detail]",
-        help="What the model is given, and how much.",
+        help="What the model is given, with sizes in tokens.",
         scope="chat", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
         needs_session=True, is_slow=False, changes="nothing",
     ),
     Command(
         name="memory", aliases=(), usage="",
-        help="What is remembered, and where it is.",
+        help="Show the memory, and where its files are.",
         scope="chat", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
         needs_session=False, is_slow=False, changes="nothing",
     ),
@@ -247,19 +247,19 @@ _ROWS: Final = (
     ),
     Command(
         name="usage", aliases=(), usage="",
-        help="Tokens and money: this session, and today.",
+        help="Token usage and cost of this session, and of today.",
         scope="chat", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
         needs_session=False, is_slow=False, changes="nothing",
     ),
     Command(
         name="help", aliases=(), usage="[COMMAND]",
-        help="These commands.",
+        help="Show the commands.",
         scope="chat", who="guest", surfaces=EVERYWHERE, runs_in="client",
         needs_session=False, is_slow=False, changes="nothing",
     ),
     Command(
         name="exit", aliases=("quit",), usage="",
-        help="Leave; Ctrl+D does too.",
+        help="Leave the chat; Ctrl+D does too.",
         scope="chat", who="owner", surfaces=_TERMINAL, runs_in="client",
         needs_session=False, is_slow=False, changes="nothing",
     ),
@@ -278,7 +278,7 @@ def find_command(name: str) -> Command | None:
 
 
 def may_use(issuer: Issuer, name: str) -> bool:
-    """Whether somebody may use a command there; nobody may use one that is not in the table."""
+    """Whether the issuer may use a command; one that is not in the table is never allowed."""
     command = find_command(name)
     return (
         command is not None
@@ -289,7 +289,7 @@ def may_use(issuer: Issuer, name: str) -> bool:
 
 
 def may_command(role: Role, name: str, *, is_direct: bool) -> bool:
-    """Whether a command is one for a person; where it is not, their words are plain text."""
+    """Whether a person may use a command; where they may not, the line is a plain message."""
     command = find_command(name)
     if command is None:
         return False
@@ -297,7 +297,7 @@ def may_command(role: Role, name: str, *, is_direct: bool) -> bool:
 
 
 def needs_change(command: Command, rest: str) -> bool:
-    """Whether a command, with what follows it, changes the session; a read-only one refuses it."""
+    """Whether a command, with its arguments, changes the session; a read-only one refuses it."""
     return command.changes == "always" or (command.changes == "with_argument" and bool(rest))
 
 
@@ -305,12 +305,12 @@ def needs_change(command: Command, rest: str) -> bool:
 
 
 def list_commands(issuer: Issuer) -> tuple[Command, ...]:
-    """What somebody can use there."""
+    """The commands that the issuer can use."""
     return tuple(each for each in _ROWS if may_use(issuer, each.name))
 
 
 def describe_help(issuer: Issuer, rest: str = "") -> str:
-    """What `/help` says there: of one command, or of all that they have."""
+    """The text of `/help`: about one command, or about all that the issuer can use."""
     wanted = rest.lstrip("/").lower()
     if not wanted:
         shown = list_commands(issuer)
@@ -335,7 +335,7 @@ def _describe_more(issuer: Issuer, shown: Iterable[Command]) -> str:
 
 
 def describe_unknown(name: str) -> str:
-    """What to say about a command that there is not."""
+    """The message about a command that does not exist."""
     near = difflib.get_close_matches(name, [*COMMANDS, *ALIASES], 1)
     advice = f"Did you mean /{near[0]}?" if near else "/help shows what there is."
     return f"There is no command /{name}. {advice}"
@@ -344,16 +344,16 @@ def describe_unknown(name: str) -> str:
 # --- lines ------------------------------------------------------------------------------------
 
 STOP_WORDS: Final = ("stop", "esc", "abort", "exit", "interrupt")
-"""On a channel, each of them alone is `/stop`."""
+"""On a channel, each of these words alone means `/stop`."""
 
 _LINE: Final = re.compile(r"/([a-z_-]+)(?:\s+(.*))?\Z", re.DOTALL | re.IGNORECASE)
 _NAMED: Final = re.compile(r"/([a-z_-]+)@(\w+)(?=\s|\Z)", re.IGNORECASE)
 
 
 def parse(line: str, *, is_path: Callable[[str], bool]) -> tuple[str, str] | None:
-    """The name and the rest of a command line; None for what is a message, paths included.
+    """The name and the rest of a command line; None for a message, which may begin with a path.
 
-    A word that is no command, but a path that exists (`/tmp is full`), begins a message; `is_path`
+    A word that is no command but a path that exists (`/tmp is full`) begins a message; `is_path`
     says whether there is such a path.
     """
     match = _LINE.match(line.rstrip())
@@ -363,9 +363,9 @@ def parse(line: str, *, is_path: Callable[[str], bool]) -> tuple[str, str] | Non
 
 
 def read_order(text: str, mention: str | None = None) -> str | None:
-    """The command line that a channel's message is: `/status`, `@bot /send off`, or just `stop`.
+    """The command line in a channel's message: `/status`, `@bot /send off`, or just `stop`.
 
-    About its spelling only: a path is one too. None for what is no command in any case.
+    Only the spelling is judged, so a path passes too. None for what can't be a command.
     """
     said = without_mention(text.strip(), mention).strip()
     if said.lower() in STOP_WORDS:

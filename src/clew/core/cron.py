@@ -1,7 +1,7 @@
-"""Jobs that run by the clock: what a schedule says, and when it is due next.
+"""Cron jobs: what a schedule says, and when it is due next.
 
-Pure: the schedule, a moment and a time zone give the next moment. Where jobs are kept and how they
-run is `runtime.cron`'s business.
+Pure: the schedule, a moment and a time zone give the next moment. `runtime.cron` keeps the jobs and
+runs them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from clew.core.channelkeys import ChannelKey, complete_key, format_key
+from clew.core.keys import ChannelKey, complete_key, format_key
 from clew.errors import InvalidInput
 
 ISOLATED: Final = "isolated"
@@ -29,10 +29,10 @@ _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 class CronJob(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A job. It is due at `due_at`; what was missed meanwhile counts once.
+    """A job. It is due at `due_at`; runs that were missed count once.
 
-    `session` is `isolated` (a fresh one for each run), `fixed` (one for all), or a key of its own.
-    `deliver_to` is as `core.replies.parse_reply_to` reads it.
+    `session` is `isolated` (a new one for each run), `fixed` (one for all), or a key of its own.
+    `deliver_to` is read by `core.channels.replies.parse_reply_to`.
     """
 
     name: str
@@ -47,7 +47,7 @@ class CronJob(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """The key that its session has."""
+        """The key of its session."""
         if self.session not in (ISOLATED, FIXED):
             return complete_key(self.session, agent=self.agent)
         return format_key(ChannelKey(self.agent, "cron", self.name))
@@ -77,8 +77,8 @@ def check_schedule(text: str) -> str:
         if croniter.is_valid(schedule):
             return schedule
     raise InvalidInput(
-        f'"{text[:100]}" is no schedule. Write five fields (minute, hour, day, month, weekday) as '
-        'in "0 8 * * mon-fri", or "every 2h".'
+        f'"{text[:100]}" is not a schedule. Write five fields (minute, hour, day, month, weekday) '
+        'as in "0 8 * * mon-fri", or "every 2h".'
     )
 
 
@@ -86,8 +86,8 @@ def next_due(schedule: str, after: int, zone: tzinfo, *, last: int | None = None
     """The first moment after `after`; `InvalidInput` if there is none.
 
     An interval goes on from `last`, when it was due. Wall times follow the zone: one that does not
-    exist moves forward, one that occurs twice counts the first time; but what runs in every hour
-    runs in every hour.
+    exist moves forward, one that occurs twice counts the first time; a job that runs in every hour
+    still runs in every hour.
     """
     every = _EVERY.fullmatch(schedule)
     if every is not None:

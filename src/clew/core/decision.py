@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
+from clew.core.channels.replies import ReplyTo, read_reply_to
 from clew.core.delivery import Inbound
-from clew.core.replies import ReplyTo, read_reply_to
 from clew.core.session import NewSession
 
 

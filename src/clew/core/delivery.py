@@ -1,4 +1,4 @@
-"""Rows of the durable inbox and outbox. When and where to send is decided by the runtime."""
+"""Rows of the durable inbox and outbox. The runtime decides when and where to send."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import msgspec
 
 InboundStatus = Literal["queued", "claimed", "done", "dropped"]
 OutboundStatus = Literal["pending", "sending", "sent", "uncertain", "failed", "withheld"]
-OUTBOUND_ENDS: tuple[OutboundStatus, ...] = ("sent", "failed", "withheld")
 
 
 class NewInbound(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -28,7 +27,7 @@ class NewInbound(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A message in the inbox. `claimant` runs it, `turn_id` is what became of it."""
+    """A message in the inbox. `claimant` runs it; `turn_id` is the turn that answers it."""
 
     id: str
     channel: str
@@ -59,9 +58,9 @@ class NewOutbound(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
 
 
 class Outbound(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A delivery. `uncertain` means that it may or may not have arrived: people are shown these.
+    """A delivery. `uncertain`: it may or may not have arrived; people are shown these.
 
-    What is said to somebody who is not let in yet belongs to no session.
+    What is said to a stranger who is not paired yet belongs to no session.
     """
 
     id: str

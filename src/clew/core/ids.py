@@ -1,6 +1,6 @@
 """Session ids: UUIDs of which people type the shortest unique beginning, or the end.
 
-What a typed id may look like is decided here; looking it up is the store's work.
+This module decides what a typed id may look like; the store looks it up.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SHORTEST = 8
 """Ids are never shown shorter than this."""
 
 SHORTEST_ENDING = 4
-"""Fewer digits than this are no ending: in most stores they would fit many ids."""
+"""Fewer digits than this are not taken for an ending: in most stores they would fit many ids."""
 
 _HEX = re.compile(r"[0-9a-f]{1,32}\Z")
 _CUTS = (8, 12, 16, 20)
@@ -53,7 +53,7 @@ def id_ending(typed: str) -> str | None:
     digits = typed.strip().lower().replace("-", "")
     if len(digits) < SHORTEST_ENDING or not _HEX.match(digits):
         return None
-    # In a whole id the hyphens stand where they stand: what is missing is in front.
+    # The positions of hyphens in a whole id are fixed, counted from its end.
     whole = id_prefix(digits.rjust(32, "0")) or ""
     missing = 32 - len(digits)
     return whole[missing + sum(cut <= missing for cut in _CUTS) :]

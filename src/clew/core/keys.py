@@ -1,7 +1,8 @@
-"""Keys of the terminal: how a directory's name becomes one, and which one a directory gets.
+"""Session keys: those of directories (`cli:api`), and of channels (`agent:main:telegram:dm:42`).
 
-Spelling and choosing only. What is on the disk (which directory, whether it still exists) comes as
-values from `runtime.place.directories`; the keys of channels are not known here yet.
+How keys are spelled and read, and which one a directory gets. What is on the disk (which directory,
+whether it still exists) comes as values from `runtime.place.directories`; which key a message on a
+channel gets is decided in `core.channels.routing`.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from clew.errors import InvalidInput
 
 PREFIX: Final = "cli:"
 ROOT: Final = "/"
-"""What the directory without a name is called; no other directory can have this name."""
+"""The name of the root directory, which has none; no other directory can have this name."""
 LONGEST: Final = 100
-"""Longest spelling of a name; what is longer keeps its beginning and gets a digest."""
+"""Longest spelling of a name; a longer one keeps its beginning and gets a digest."""
 MAX_KEY: Final = 500
 """Longest key that a person may choose."""
 DIGITS: Final = (6, 12, 64)
-"""Digits of the path behind `~`: more than six only where another directory has those."""
+"""Digits of the digest behind `~`: more than six only where another directory has the same six."""
 
 _MARKS: Final = "%:~…/"
 _HIDDEN: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")
@@ -37,12 +38,34 @@ _KEY: Final = re.compile(
 
 Scope = Literal["cwd", "git"]
 
+PeerKind = Literal["dm", "group", "channel"]
+KeyKind = Literal["main", "dm", "group", "channel", "cron", "hook", "node", "subagent"]
+
+CASED: Final = ("matrix", "signal")
+"""Channels whose ids differ by case."""
+
+LONGEST_WORD: Final = 64
+
+_WORD: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_MARKER: Final = re.compile(r"(?:\A|(?<=:))t(?=(?:opic|hread)(?::|\Z))")
+_ESCAPE: Final = re.compile(r"%(?=74|25)")
+_SUFFIX: Final = re.compile(r"(?P<base>.*?)(?::(?P<mark>topic|thread):(?P<id>.+))?", re.DOTALL)
+_CHANNEL_KEY: Final = re.compile(
+    r"agent:(?P<agent>[a-z0-9][a-z0-9_-]{0,63}):(?P<rest>.+)", re.DOTALL
+)
+_PEERED: Final = re.compile(
+    r"(?P<channel>[a-z0-9][a-z0-9_-]{0,63}):"
+    r"(?:(?P<account>%?[a-z0-9][a-z0-9_-]{0,63}):(?=dm:))?"
+    r"(?P<kind>dm|group|channel):(?P<id>.+)",
+    re.DOTALL,
+)
+_BARE: Final = re.compile(r"(?P<kind>dm|cron|hook|subagent):(?P<id>.+)", re.DOTALL)
+_RESERVED: Final = ("dm", "group", "channel")
+
 
 # --- spelling ---------------------------------------------------------------------------------
-
-
 class CliKey(msgspec.Struct, frozen=True):
-    """A terminal's key, taken apart. `whole` is False where a long name was shortened."""
+    """The parts of a directory's key. `whole` is False where a long name was shortened."""
 
     name: str
     digits: str | None = None
@@ -66,7 +89,7 @@ def new_key(base: str, ms: int) -> str:
 
 
 def parse_cli_key(key: str) -> CliKey | None:
-    """Take a terminal's key apart; None for keys that are not of a directory's."""
+    """Parse a directory's key; None for other keys."""
     match = _KEY.fullmatch(key)
     if match is None:
         return None
@@ -78,7 +101,7 @@ def parse_cli_key(key: str) -> CliKey | None:
 
 
 def check_key(typed: str) -> str:
-    """A key that a person chose, or `InvalidInput`. It is taken as it is, without the edges."""
+    """A key that a person chose, stripped, or `InvalidInput`."""
     key = typed.strip()
     if not key:
         raise InvalidInput("The session key is empty. Give it a name, such as --key work.")
@@ -92,8 +115,8 @@ def check_key(typed: str) -> str:
 def spell_name(basename: str) -> str:
     """A directory's name as part of a key, different for different names.
 
-    Ordinary names stay as they are. What has a meaning in keys, can't be seen, or is white space
-    at an edge is written like in URLs (`%3a`). `/` is the root's.
+    Ordinary names stay as they are. Characters that mean something in keys, are invisible, or are
+    white space at an edge are escaped as in URLs (`%3a`). `/` is the root.
     """
     if not basename:
         return ROOT
@@ -105,7 +128,7 @@ def spell_name(basename: str) -> str:
     )
     if len(spelled) <= LONGEST:
         return spelled
-    # An escape is never cut in two: what is left of one goes too.
+    # An escape is never cut in two: its remains are removed too.
     return re.sub("%[0-9a-f]?$", "", spelled[: LONGEST - 13]) + f"…{_digest(basename)[:12]}"
 
 
@@ -116,7 +139,7 @@ def _read_name(spelled: str) -> str | None:
             spelled.partition("…")[0],
         )
     except UnicodeDecodeError:
-        # A shortened name may end inside a character; anything else was never written here.
+        # A shortened name may end inside a character; no other escape was ever written like this.
         return spelled.partition("…")[0] if "…" in spelled else None
 
 
@@ -133,10 +156,8 @@ def _digest(text: str) -> str:
 
 
 # --- places -----------------------------------------------------------------------------------
-
-
 class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a directory is, whatever it is called. `born` in nanoseconds, where that is known."""
+    """A directory's identity, which survives a rename. `born` in nanoseconds, where it is known."""
 
     device: int
     inode: int
@@ -145,7 +166,8 @@ class Identity(msgspec.Struct, frozen=True, omit_defaults=True):
     def is_same(self, other: Identity) -> bool:
         """Whether both are one directory.
 
-        Numbers of deleted directories are given out again, so a birth that both know must agree.
+        Inodes of deleted directories are reused, so times of birth that are known for both must
+        agree.
         """
         if (self.device, self.inode) != (other.device, other.inode):
             return False
@@ -156,7 +178,7 @@ class Place(msgspec.Struct, frozen=True):
     """Where a terminal is: the directory, and the project that it stands for.
 
     The project is the directory itself, or with scope `git` the root of its repository; name and
-    identity are the project's.
+    identity are those of the project.
     """
 
     cwd: str
@@ -167,7 +189,7 @@ class Place(msgspec.Struct, frozen=True):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a session's metadata keep under `directory`."""
+        """What a session's metadata keeps under `directory`."""
         facts: dict[str, Any] = msgspec.to_builtins(self.identity)
         return facts
 
@@ -177,19 +199,19 @@ class Place(msgspec.Struct, frozen=True):
 
 
 def here_filter(place: Place) -> dict[str, Any]:
-    """What narrows a list to the sessions of a place: its project, or the directory itself."""
+    """The filter for the sessions of a place: its project, or the directory itself."""
     return {"project": place.project} if place.scope == "git" else {"cwd": place.cwd}
 
 
 def home_of(session: Session, scope: Scope) -> str | None:
-    """The directory that a session belongs to; None for those of channels."""
+    """The directory that a session belongs to; None for sessions of channels."""
     if scope == "git" and session.project is not None:
         return session.project
     return session.cwd
 
 
 def recorded_identity(session: Session) -> Identity | None:
-    """What the session's directory was when the session was made."""
+    """The identity of the session's directory when the session was made."""
     try:
         return msgspec.convert(session.metadata["directory"], Identity)
     except (KeyError, msgspec.ValidationError):
@@ -197,12 +219,11 @@ def recorded_identity(session: Session) -> Identity | None:
 
 
 # --- choosing ---------------------------------------------------------------------------------
-
-
 class Claim(msgspec.Struct, frozen=True):
-    """Who has a key: nobody, a session without a directory, or that of a directory.
+    """What has a key: nothing, a session without a directory, or the session of a directory.
 
-    `recorded` is what the directory was, `present` what stands at its path now (None: nothing).
+    `recorded` is the identity of that directory then, `present` that of its path now (None: nothing
+    is there).
     """
 
     key: str
@@ -216,7 +237,7 @@ Standing = Literal["free", "ours", "moved", "theirs"]
 
 
 class KeyDecision(msgspec.Struct, frozen=True):
-    """Which key a directory uses, and why: it is its own, free, or came along with a move."""
+    """Which key a directory uses, and why: it is its own, free, or moved with the directory."""
 
     key: str
     standing: Standing
@@ -230,10 +251,10 @@ def candidate_keys(place: Place) -> Iterator[str]:
 
 
 def weigh_claim(place: Place, claim: Claim) -> Standing:
-    """What a key is to a place.
+    """How a key stands to a place.
 
-    Another directory keeps its key while it exists, and also when it is gone, unless the same
-    device and inode prove that it is this one: it may be on a disk that is not there today.
+    Another directory keeps its key while it exists, and also when it is gone (its disk may not be
+    mounted today), unless the same device and inode prove that it is this one.
     """
     if not claim.taken:
         return "free"
@@ -247,9 +268,9 @@ def weigh_claim(place: Place, claim: Claim) -> Standing:
 
 
 def choose_cli_key(place: Place, claims: Sequence[Claim]) -> KeyDecision | None:
-    """The key of a place among those that it may get; None if others have them all.
+    """The key of a place among its candidates; None if other directories have them all.
 
-    A key that it has already wins, then one that comes along with a move, then the first free one.
+    A key that it has already wins, then one that moved with the directory, then the first free one.
     """
     standings = [(claim.key, weigh_claim(place, claim)) for claim in claims]
     for wanted in ("ours", "moved", "free"):
@@ -257,3 +278,111 @@ def choose_cli_key(place: Place, claims: Sequence[Claim]) -> KeyDecision | None:
             if standing == wanted:
                 return KeyDecision(key, standing)
     return None
+
+
+class ChannelKey(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The parts of a key of the gateway."""
+
+    agent: str
+    kind: KeyKind = "main"
+    id: str = "main"
+    channel: str | None = None
+    account: str | None = None
+    topic: str | None = None
+    thread: str | None = None
+
+
+def normalise_word(text: str) -> str:
+    """An agent's, account's or channel's id: small letters, digits, `_` and `-`; may be empty."""
+    word = text.strip().lower()
+    if _WORD.fullmatch(word):
+        return word
+    return re.sub(r"[^a-z0-9_-]+", "-", word).strip("-_")[:LONGEST_WORD].rstrip("-_")
+
+
+def normalise_id(text: str, channel: str | None = None) -> str:
+    """A platform's id, trimmed; case counts only where the platform says so."""
+    trimmed = text.strip()
+    return trimmed if channel in CASED else trimmed.lower()
+
+
+def format_key(key: ChannelKey) -> str:
+    """The key as a text."""
+    identity = _spell(key.id)
+    match key.kind:
+        case "main":
+            rest = identity
+        case "node":
+            rest = f"node-{identity}"
+        case "cron" | "hook" | "subagent":
+            rest = f"{key.kind}:{identity}"
+        case _:
+            account = key.account and f"{_spell_account(key.account)}:"
+            rest = f"{key.channel}:{account or ''}" if key.channel else ""
+            rest += f"{key.kind}:{identity}"
+    if key.topic is not None:
+        rest += f":topic:{key.topic}"
+    elif key.thread is not None:
+        rest += f":thread:{key.thread}"
+    return f"agent:{key.agent}:{rest}"
+
+
+def parse_key(text: str) -> ChannelKey | None:
+    """Parse a key of the gateway; None for those of directories and other surfaces."""
+    whole = _CHANNEL_KEY.fullmatch(text)
+    if whole is None:
+        return None
+    suffix = _SUFFIX.fullmatch(whole["rest"])
+    if suffix is None or not suffix["base"]:
+        return None
+    mark, rest = suffix["mark"], suffix["base"]
+    topic = suffix["id"] if mark == "topic" else None
+    thread = suffix["id"] if mark == "thread" else None
+    agent = whole["agent"]
+    if peered := _PEERED.fullmatch(rest):
+        account = peered["account"]
+        return ChannelKey(
+            agent,
+            peered["kind"],  # type: ignore[arg-type]
+            _read(peered["id"]),
+            peered["channel"],
+            account.removeprefix("%") if account else None,
+            topic,
+            thread,
+        )
+    if bare := _BARE.fullmatch(rest):
+        return ChannelKey(agent, bare["kind"], _read(bare["id"]), None, None, topic, thread)  # type: ignore[arg-type]
+    if rest.startswith("node-") and rest != "node-":
+        return ChannelKey(
+            agent, "node", _read(rest.removeprefix("node-")), None, None, topic, thread
+        )
+    return (
+        None if ":" in rest else ChannelKey(agent, "main", _read(rest), None, None, topic, thread)
+    )
+
+
+def complete_key(text: str, *, agent: str = "main", channel: str | None = None) -> str:
+    """A key as a request may name it: `cron:backup`, `group:-100` and so on get an agent."""
+    key = text.strip()
+    if key.startswith(("cron:", "hook:", "node-", "subagent:")):
+        return f"agent:{agent}:{key}"
+    if key.startswith("group:"):
+        identity = re.sub(r"\A(?:group:)+", "", key)
+        return format_key(
+            ChannelKey(agent, "group", normalise_id(identity, channel), channel or "unknown")
+        )
+    return key
+
+
+def _spell_account(account: str) -> str:
+    """Escape an account that is named like a kind of peer."""
+    return f"%{account}" if account in _RESERVED else account
+
+
+def _spell(identity: str) -> str:
+    """Escape an id, so that no topic or thread can be read in it."""
+    return _MARKER.sub("%74", _ESCAPE.sub("%25", identity))
+
+
+def _read(spelled: str) -> str:
+    return re.sub("%74|%25", lambda match: "t" if match[0] == "%74" else "%", spelled)

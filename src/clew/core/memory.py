@@ -1,6 +1,6 @@
-"""The two memory files as values, and what an edit makes of a text.
+"""The two memory files as values, and the edits of their text.
 
-Where the files lie, and how they are written, is memory's work.
+`clew.memory` reads and writes the files.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ FILE_NAMES: dict[MemoryName, str] = {"user": "USER.md", "memory": "MEMORY.md"}
 MEMORY_BYTES: Final = 512 * 1024
 """A memory file is never longer; its oldest lines go to the archive."""
 MEMORY_VERSIONS: Final = 50
-"""So many versions of a file are kept."""
+"""How many versions of a file are kept."""
 
 
 class MemoryFile(msgspec.Struct, frozen=True):
-    """A memory file as it is now; a missing one is empty. `etag` names this very content."""
+    """A memory file as it is now; a missing one is empty. `etag` identifies this content."""
 
     name: MemoryName
     text: str
@@ -65,7 +65,7 @@ MemoryEdit = AddLine | ReplaceText | RemoveText
 
 
 def apply_edit(text: str, edit: MemoryEdit) -> str:
-    """The text after an edit; `InvalidInput` if the edit does not fit it."""
+    """The text after an edit; `InvalidInput` if the edit does not fit."""
     match edit:
         case AddLine(line=line):
             return add_line(text, line)
@@ -107,7 +107,7 @@ def _find(text: str, wanted: str) -> tuple[int, int]:
     """Where the text is: exactly once, or `InvalidInput`."""
     if not wanted:
         raise InvalidInput("The text to look for is empty. Nothing was changed.")
-    # Whoever quotes from a file with Windows line ends may have seen plain ones.
+    # A quote from a file with Windows line ends may have plain ones.
     for spelled in dict.fromkeys((wanted, _with_newlines(wanted, _newline_of(text)))):
         start = text.find(spelled)
         if start >= 0:
@@ -140,10 +140,10 @@ def _with_newlines(text: str, newline: str) -> str:
 
 
 def split_overflow(text: str, limit: int = MEMORY_BYTES) -> tuple[str, str]:
-    """The oldest whole lines that have to go for the rest to fit, and the rest.
+    """The oldest whole lines that must go for the rest to fit, and the rest.
 
-    Both put together are the text. `InvalidInput` if the last line alone is too long: a memory
-    that is emptied by its own newest line is of no use.
+    Both together are the text. `InvalidInput` if the last line alone is too long: it would push out
+    everything else.
     """
     excess = len(text.encode()) - limit
     if excess <= 0:

@@ -1,7 +1,7 @@
-"""Messages: the durable, numbered, whole rows that a session is made of.
+"""Messages: the durable, numbered, whole rows that a session consists of.
 
-A `Draft` is what a turn wants to say; the store numbers it and it is a `Message`. Deltas and
-progress are signals and never come here.
+A `Draft` is a message before the store has numbered it. Deltas and progress are live events and
+never stored here.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
 class Draft(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A whole message that has no number yet.
 
-    `parts` holds what the provider needs back beyond the text (thinking signatures, images); a
-    part that stands for stored bytes names them as `{"blob": "<hash>"}`. `at` is for imports;
-    left out, the store's clock is used.
+    `parts` holds what the provider needs back beyond the text (thinking signatures, images); a part
+    that stands for stored bytes names them as `{"blob": "<hash>"}`. `at` is for imports; left out,
+    the store's clock is used.
     """
 
     role: Role
@@ -47,8 +47,8 @@ class Draft(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     """A committed message. `seq` orders it in its session; `at` is for people to read.
 
-    `session_id` is where it was said: in a fork, the inherited ones name the older session. `id`
-    is the row in this store and means nothing elsewhere.
+    `session_id` is where it was said: in a fork, the inherited ones name the older session. `id` is
+    the row in this store and means nothing in another.
     """
 
     id: int
@@ -68,7 +68,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def draft(self) -> Draft:
-        """What was said, without where: equal for equal messages of different stores."""
+        """The message without its place: equal for equal messages of different stores."""
         return Draft(
             role=self.role,
             content=self.content,
@@ -86,7 +86,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
 def number(
     draft: Draft, *, row_id: int, session_id: str, seq: int, turn_id: str | None, at: int
 ) -> Message:
-    """A draft as the message that it became."""
+    """The message that a draft has become."""
     return Message(
         row_id,
         session_id,

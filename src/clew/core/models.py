@@ -1,6 +1,6 @@
-"""Models as people name them: `provider/model`, what each can, and how much it may think.
+"""Models as people name them: `provider/model`, what each can do, and how much it may think.
 
-Values and small decisions only; how a model is reached is the agent's business.
+Values and small decisions only; `agent.models` opens models.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def find_alias(aliases: Mapping[str, str], name: str) -> str | None:
-    """The model that the configuration calls so too, whatever its case; aliases of aliases no."""
+    """The model that has this alias in the configuration, in any case; one step only."""
     wanted = name.strip().lower()
     return next((model for alias, model in aliases.items() if alias.lower() == wanted), None)
 
 
 def clamp_thinking(wanted: str | None, levels: tuple[Thinking, ...]) -> Thinking:
-    """The level nearest to the wanted one, not above it if that can be; `off` if none was."""
+    """The level nearest to the wanted one, not above it if possible; `off` if there is none."""
     order = {level: place for place, level in enumerate(THINKING)}
     if wanted not in order:
         return "off"

@@ -1,7 +1,6 @@
-"""What people read in place of ids, clocks and raw numbers, and the durations that they type.
+"""How people read ids, times and numbers, and the durations that they type.
 
-Pure wording: the current time and the time zone are arguments, and how a table is laid out is the
-surface's affair.
+Pure wording: the current time and the time zone are arguments; surfaces lay out tables.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def recent_name(
 
 
 def time_ago(at_ms: int, now_ms: int, tz: tzinfo) -> str:
-    """Say how long ago something was; after six days, on which date. The future is just now."""
+    """How long ago something was; after six days, its date. The future is "just now"."""
     age = now_ms - at_ms
     if age < _MINUTE:
         return "just now"
@@ -77,7 +76,7 @@ def format_bytes(n: int) -> str:
 def format_cost(nano: int | None, *, estimated: bool = False) -> str:
     """Format nano-dollars: cents from a dollar on, four decimals below it.
 
-    `~` before what was reckoned from tokens that no provider has counted.
+    `~` before a cost that was computed from estimated tokens.
     """
     if nano is None:
         return "cost unknown"

@@ -10,7 +10,7 @@ TodoStatus = Literal["pending", "in_progress", "done", "cancelled"]
 
 
 class ScratchEntry(msgspec.Struct, frozen=True):
-    """A named text of a session. In listings `content` is left out and only `size` (bytes) told."""
+    """A named text of a session. In listings `content` is left out; `size` is in bytes."""
 
     name: str
     content: str
@@ -19,7 +19,7 @@ class ScratchEntry(msgspec.Struct, frozen=True):
 
 
 class Todo(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line of a session's todo list; the order of the list is the order that was written."""
+    """One line of a session's todo list."""
 
     text: str
     status: TodoStatus = "pending"

@@ -1,6 +1,6 @@
-"""Sessions at a glance: names to look through by the ten thousand, and what goes on in a few.
+"""Sessions at a glance: their names by the ten thousand, the states of a few, counts of a store.
 
-Both are for screens on which a person picks a session. How they are shown is the screen's business.
+The first two are for screens on which a person picks a session, which decide how to show them.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from clew.core.session import Kind, Session
 from clew.core.turn import Attachment, TurnStatus
 
 NAME_TEXT = 200
-"""Characters that a name has of a summary or a first prompt."""
+"""Characters of a summary or a first prompt that a name has."""
 
 
 class SessionName(msgspec.Struct, frozen=True, gc=False):
-    """As much of a session as one needs to find it: `core.session.Session` without the rest.
+    """As much of a session as is needed to find it: `core.session.Session` without the rest.
 
     Of `short_summary` and `preview` (the first prompt) only the first `NAME_TEXT` characters.
     """
@@ -38,7 +38,7 @@ class SessionName(msgspec.Struct, frozen=True, gc=False):
 
 
 def name_of(session: Session) -> SessionName:
-    """The name of a session that is known whole."""
+    """The name of a session whose row is known."""
     return SessionName(
         id=session.id,
         title=session.title,
@@ -68,11 +68,11 @@ class NamePage(msgspec.Struct, frozen=True):
 
 
 class SessionState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What goes on in a session at this moment. Nothing, if all is as by default.
+    """The state of a session at this moment; the defaults mean that nothing happens.
 
-    `running`: somebody alive is at a turn. `waiting`: that turn needs a person's yes or no first.
-    `interrupted`: the newest turn was cut off, by a crash for example, and has not been taken back.
-    `attachment`: the terminal that has the session open, this one's or another's.
+    `running`: a live process runs a turn. `waiting`: that turn waits for an approval.
+    `interrupted`: the newest turn was cut off, by a crash for example, and has not been undone.
+    `attachment`: the terminal that has the session open, this one or another.
     """
 
     running: bool = False
@@ -89,10 +89,10 @@ def state_of(
     is_undone: bool,
     attachment: Attachment | None,
 ) -> SessionState:
-    """The state of a session, from its newest turn, its open questions and who is alive.
+    """The state of a session, from its newest turn, its open questions and the living processes.
 
-    A turn that nobody alive is at any more has been cut off, also while nobody has said so yet; and
-    whatever it asked, nobody is there to hear the answer.
+    A turn whose process has died counts as interrupted, even before recovery has marked it; a
+    question of such a turn does not wait for an answer.
     """
     is_unfinished = newest in ("running", "waiting")
     running = is_unfinished and is_leased
@@ -108,7 +108,7 @@ Status = Literal["waiting", "running", "interrupted", "open"]
 
 
 def status_of(state: SessionState) -> Status | None:
-    """The most pressing of what goes on; `open` is for a terminal that has the session open."""
+    """The most urgent part of a state; `open` means that a terminal has the session open."""
     if state.waiting:
         return "waiting"
     if state.running:
@@ -116,3 +116,17 @@ def status_of(state: SessionState) -> Status | None:
     if state.interrupted:
         return "interrupted"
     return None if state.attachment is None else "open"
+
+
+class StoreStats(msgspec.Struct, frozen=True):
+    """Counts of rows and bytes. `file_bytes` is what the store takes on its disk."""
+
+    sessions: int
+    archived: int
+    trashed: int
+    messages: int
+    content_bytes: int
+    file_bytes: int
+    platforms: dict[str, int]
+    oldest_at: int | None
+    newest_at: int | None

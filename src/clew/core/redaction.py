@@ -1,4 +1,4 @@
-"""Masking what looks like a secret, for text that leaves the store.
+"""Mask what looks like a secret, in text that leaves the store, and passwords in URLs.
 
 It is a net, not a proof: a secret that looks like prose gets through.
 """
@@ -57,6 +57,12 @@ _SECRETS: Final = tuple(
     )
 )
 
+HIDDEN = "(hidden)"
+
+# Up to the last @: one in a password that should have been %40 must not show the rest of it.
+_USER = re.compile(r"^(?P<before>[A-Za-z][\w+.-]*:/{1,3}[^/?#@:]*):.*@", re.DOTALL)
+_FIELD = re.compile(r"(?P<before>[?&][^=&#]*(?:password|token|secret|key)=)[^&#]*", re.IGNORECASE)
+
 
 def redact(text: str) -> str:
     """Return `text` with `[redacted]` in place of what looks like a secret.
@@ -67,3 +73,11 @@ def redact(text: str) -> str:
     for secret in _SECRETS:
         text = secret.sub(rf"\g<keep>{_MASK}\g<tail>", text)
     return text
+
+
+def hide_password(text: str) -> str:
+    """A URL without its password; any other text as it is."""
+    if "://" not in text and ":/" not in text:
+        return text
+    text = _USER.sub(rf"\g<before>:{HIDDEN}@", text)
+    return _FIELD.sub(rf"\g<before>{HIDDEN}", text)

@@ -1,5 +1,6 @@
 """Which session a person means by what they typed, and what to ask before one is opened.
 
+Also the breadcrumb: what a terminal remembers between two starts (kept by `terminal.breadcrumbs`).
 Reading the value, ordering what was found, and wording: pure. The look-ups in the store are
 `runtime.place.resume`; opening a transcript file is `transfer.resume_file`.
 """
@@ -21,6 +22,7 @@ from clew.errors import Candidate, InvalidInput
 _EXPORT: Final = re.compile(
     r"session-(?P<id>[0-9a-f-]+?)(?:\.(?:md|markdown|html?|jsonl))?", re.IGNORECASE
 )
+
 
 Step = Literal["path", "id", "title", "id_part", "digits", "key", "fragment"]
 STEPS: Final[tuple[Step, ...]] = ("path", "id", "title", "id_part", "key", "fragment")
@@ -46,7 +48,7 @@ What changes or deletes a session never guesses: no part of a title, no name of 
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """A session that was looked at, and why it is not the one."""
+    """A session that was considered, and why it is not the one."""
 
     session_id: str
     step: Step
@@ -54,7 +56,7 @@ class Rejected(msgspec.Struct, frozen=True):
 
 
 class Resolution(msgspec.Struct, frozen=True):
-    """What a value means: the step that decided, and what it found there, newest first.
+    """What a value means: the step that decided, and the sessions it found, newest first.
 
     No step: nothing fits. Step `path`: the file at `path` is to be opened, missing or not. Several
     matches: the person has to choose.
@@ -68,15 +70,13 @@ class Resolution(msgspec.Struct, frozen=True):
 
     @property
     def session(self) -> Session | None:
-        """The session that is meant, if it is only one."""
+        """The session, if there is exactly one."""
         return self.matches[0] if len(self.matches) == 1 else None
 
 
 # --- reading the value ------------------------------------------------------------------------
-
-
 def check_value(value: str) -> str:
-    """The value without its edges; an empty one is an error."""
+    """The value, stripped; an empty one is an error."""
     if not value.strip():
         raise InvalidInput(
             "An empty value names no session. Give an id, a title, a key or a file, or --resume "
@@ -91,7 +91,7 @@ def is_path_like(value: str) -> bool:
 
 
 def is_transcript_name(value: str) -> bool:
-    """Whether a file of this name would be made, if it is not there."""
+    """Whether a missing file of this name would be created."""
     return value.lower().endswith(".jsonl")
 
 
@@ -102,7 +102,7 @@ FileState = Literal["file", "missing", "odd"]
 class NamedFile(msgspec.Struct, frozen=True):
     """Whether a value names a file: before any session, or only if no session fits.
 
-    `unless` is the id of a session that is rather meant, if there is one.
+    `unless` is the id of a session that is meant instead, if there is one.
     """
 
     comes_first: bool
@@ -117,7 +117,7 @@ def read_file_name(value: str, state: FileState) -> NamedFile | None:
         return NamedFile(comes_first=True)
     if not is_transcript_name(value):
         return None if state == "missing" else NamedFile(comes_first=False)
-    # The name that an export gives, without its file: rather the session than a new one.
+    # The default name of an export, and no such file: the session is meant, not a new file.
     named = exported_id(value) if state == "missing" else None
     unless = named if named is not None and is_id(named) else None
     return NamedFile(comes_first=True, unless=unless)
@@ -142,7 +142,7 @@ def exported_id(value: str) -> str | None:
 
 
 def file_name(value: str) -> str:
-    """What comes after the last slash or backslash."""
+    """The part after the last slash or backslash."""
     return re.split(r"[/\\]", value)[-1]
 
 
@@ -155,8 +155,6 @@ def is_transcript_of(value: str, session: Session) -> bool:
 
 
 # --- choosing ---------------------------------------------------------------------------------
-
-
 def settle(
     value: str,
     step: Step,
@@ -164,9 +162,9 @@ def settle(
     place: Place | None,
     rejected: Sequence[Rejected] = (),
 ) -> Resolution:
-    """What a step that found something decides: this directory's sessions, else all, newest first.
+    """What a step that found sessions decides: those of this directory, else all, newest first.
 
-    What was found elsewhere beside this directory's is rejected, and says so.
+    Sessions of other directories are rejected where this directory has some.
     """
     unique = {session.id: session for session in found}
     newest = sorted(unique.values(), key=lambda each: (each.updated_at, each.id), reverse=True)
@@ -212,7 +210,7 @@ def word_question(session: Session, place: Place, question: Question) -> str:
 
 
 def word_refusal(session: Session, place: Place, question: Question) -> str:
-    """What is said after a no, and where nobody can be asked."""
+    """The message after a no, and where no question can be asked."""
     refusal = f'Session "{session.name}" is in another project ({_home(session, place)}).'
     if question == "directory_gone":
         return f"{refusal} That directory is gone: --fork goes on with a copy here."
@@ -225,14 +223,27 @@ def read_answer(question: Question, typed: str) -> Answer:
 
 
 def shown_value(value: str) -> str:
-    """A value that somebody typed, fit for a message."""
+    """A typed value, fit for a message."""
     return cut(strip_controls(value, keep_newlines=False), 60)
 
 
 def candidate_of(session: Session, short_id: str) -> Candidate:
-    """A session as an error names it."""
+    """A session as an error lists it."""
     return Candidate(session.id, short_id, session.listed_name, session.cwd, session.updated_at)
 
 
 def _home(session: Session, place: Place) -> str:
     return strip_controls(home_of(session, place.scope) or "", keep_newlines=False)
+
+
+class Breadcrumb(msgspec.Struct, frozen=True):
+    """The last session of a terminal, and the directory it was opened in.
+
+    `fresh`: the last command was `/new`, and no session has begun since. `at` is when this was
+    written, in milliseconds UTC.
+    """
+
+    cwd: str
+    session_id: str | None
+    fresh: bool = False
+    at: int = 0

@@ -1,7 +1,7 @@
-"""Sessions: what a list shows of a conversation, and what people may change about it.
+"""Sessions: their row, what people may change about it, filters of lists, and retention.
 
-A session is one straight line of messages with a stable id. Which session a key leads to, and
-how its rows are kept, is the store's business.
+A session is one straight line of messages with a stable id. Which session a key leads to, and how
+rows are kept, is decided in the store.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ SendPolicy = Literal["allow", "deny"]
 
 MAX_TITLE = 200
 """Longest title, in characters."""
+
+RetentionAction = Literal["archive", "delete"]
+DAY_MS = 86_400_000
 
 
 class NewSession(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -119,18 +122,18 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def name(self) -> str:
-        """What people see it called: its title, else its summary, its first prompt, its id."""
+        """The name that people see: its title, else its summary, its first prompt, its id."""
         return recent_name(self.title, self.short_summary, self.preview, self.id)
 
     @property
     def listed_name(self) -> str:
-        """What it is called among others: a fork without a title begins like its parent."""
+        """The name in a list: a fork without a title begins like its parent."""
         unmarked = self.parent_id is not None and self.title is None
         return f"{self.name}{' (fork)' if unmarked else ''}"
 
 
 class SessionEdit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a person changes about a session. Left out: as it is. None: cleared."""
+    """What a person changes about a session. Left out: unchanged. None: cleared."""
 
     title: str | UnsetType | None = UNSET
     pinned: bool | UnsetType = UNSET
@@ -195,5 +198,30 @@ class SessionPage(msgspec.Struct, frozen=True):
 
 
 def may_see(viewer: str, person: str) -> bool:
-    """Whether a viewer may see what belongs to a person: the owner everything, a guest its own."""
+    """Whether a viewer may see what belongs to a person: the owner all, a guest their own."""
     return viewer in (OWNER, person)
+
+
+class Retention(msgspec.Struct, frozen=True, kw_only=True):
+    """The policy: idle days, then bytes of content. 0 or less switches either off."""
+
+    retention_days: int = 90
+    max_storage_bytes: int = 52_428_800
+    action: RetentionAction = "archive"
+
+    def idle_cutoff(self, now: int) -> int | None:
+        """Sessions not updated since then have expired; None when days don't matter."""
+        return now - self.retention_days * DAY_MS if self.retention_days > 0 else None
+
+
+class Retained(msgspec.Struct, frozen=True):
+    """What a retention pass did, or would do: ids, oldest first, by reason."""
+
+    action: RetentionAction
+    idle: tuple[str, ...] = ()
+    oversize: tuple[str, ...] = ()
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Every session that was, or would be, archived or deleted."""
+        return self.idle + self.oversize

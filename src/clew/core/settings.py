@@ -1,7 +1,6 @@
-"""What can be configured: the sections, their keys, and what each value may be.
+"""The configuration as values: the sections, their keys, and what each value may be.
 
-Values and names only. Where a value comes from, and the checks that need a file or a clock, are
-`clew.config`'s; what is done with it is everybody else's.
+Where a value comes from, and the checks that need a file or a clock, are in `clew.config`.
 """
 
 from __future__ import annotations
@@ -11,12 +10,12 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from clew.core.channels.resets import ResetByType, ResetRule
+from clew.core.channels.routing import AgentEntry, Binding, DmScope
+from clew.core.channels.send_policy import SendRules
 from clew.core.models import Thinking
-from clew.core.resets import ResetByType, ResetRule
-from clew.core.retention import RetentionAction
-from clew.core.routing import AgentEntry, Binding, DmScope
-from clew.core.secrets import HIDDEN, hide_password
-from clew.core.sending import SendRules
+from clew.core.redaction import HIDDEN, hide_password
+from clew.core.session import RetentionAction
 
 
 class Secret:
@@ -85,7 +84,7 @@ Kind = Annotated[
     Meta(description='"openai", "anthropic", "google" or "python"'),
 ]
 Address = Annotated[
-    # A path only means something to a factory of one's own.
+    # Only a Python factory can have a path.
     Annotated[str, Meta(pattern=r"^(https?://\S+|/.+)$")] | None,
     Meta(description="an http:// or https:// address"),
 ]
@@ -178,7 +177,7 @@ Aliases = Annotated[
 
 
 class GeneralConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Without a section: who answers, unless a session or a flag says otherwise."""
+    """Without a section: what answers, unless a session or a flag says otherwise."""
 
     model: ModelName = None
     personality: PersonalityId = "default"
@@ -191,7 +190,7 @@ class GeneralConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelsConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """`[models]`: those that a message may ask for, and other names of theirs."""
+    """`[models]`: models that a message may ask for, and their aliases."""
 
     allowed: Names = ()
     aliases: Aliases = {}
@@ -205,10 +204,10 @@ class StoreConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SessionConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """`[session]`: its directory, what the model sees, what becomes of old ones, the time zone.
+    """`[session]`: its directory, what the model sees, retention, the time zone.
 
-    From `dm_scope` on: which session a message on a channel is for, when it begins afresh, and
-    whether replies are sent.
+    From `dm_scope` on: which session a message on a channel is for, when it is reset, and whether
+    replies are sent.
     """
 
     scope: Scope = "cwd"
@@ -233,7 +232,7 @@ class SessionConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PruningConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """`[context.pruning]`: whether old tool results are trimmed, and those of which tools."""
+    """`[context.pruning]`: whether old tool results are trimmed, and of which tools."""
 
     mode: PruningMode = "auto"
     allow: Patterns = ()
@@ -241,13 +240,13 @@ class PruningConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ContextConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """`[context]`: what of a thread the model sees."""
+    """`[context]`: which part of a thread the model sees."""
 
     pruning: PruningConfig = PruningConfig()
 
 
 class ToolsConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """`[tools]`: what may run without asking, what never may, and how long and how much."""
+    """`[tools]`: what may run without asking, what never may, time limits and sizes."""
 
     allow: Rules = ()
     deny: Rules = ()
@@ -279,9 +278,9 @@ class HooksConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProviderConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """`[providers.NAME]`: a place where models are.
+    """`[providers.NAME]`: a provider of models.
 
-    Without a kind it is the one it is named after, else anything that speaks like OpenAI.
+    Without a kind, it is that of its name, else anything that speaks like OpenAI.
     """
 
     kind: Kind = None
@@ -305,7 +304,7 @@ class McpConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WebhookConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """`[webhooks.NAME]`: who may call `/v1/hooks/NAME`, whose word it is, where replies go."""
+    """`[webhooks.NAME]`: who may call `/v1/hooks/NAME`, with which rights, where replies go."""
 
     secret: Key = None
     agent: AgentId = "main"
@@ -346,7 +345,7 @@ FAMILY_KEYS: Final = tuple(
 
 
 def split_key(key: str) -> tuple[str, ...] | None:
-    """The way to a value in the file, None for a key that is none."""
+    """The path of a key in the file; None for an unknown key."""
     if key in KEYS:
         return tuple(key.split("."))
     parts = tuple(key.split("."))
@@ -361,12 +360,12 @@ def split_key(key: str) -> tuple[str, ...] | None:
 
 
 def is_name(text: str) -> bool:
-    """Whether a section of a family may be called so."""
+    """Whether a section of a family may have this name."""
     return text.isascii() and text.replace("-", "").replace("_", "").isalnum()
 
 
 def get_type(path: tuple[str, ...]) -> Any:
-    """What the value at a path must be, with its description."""
+    """The type of the value at a path, with its description."""
     if len(path) == 4:
         return Key
     *above, name = path
@@ -382,7 +381,7 @@ def get_meta(kind: Any) -> Meta:
 
 def nearest_key(key: str) -> str | None:
     """The key that was probably meant."""
-    import difflib  # noqa: PLC0415  # only to be helpful
+    import difflib  # noqa: PLC0415  # only for a suggestion
 
     known = [*FAMILY_KEYS, *KEYS]
     parts = key.split(".")
@@ -396,14 +395,14 @@ def nearest_key(key: str) -> str | None:
 
 
 def decode_secret(kind: type, value: object) -> object:
-    """What makes a `Secret` of a text, for msgspec."""
+    """Make a `Secret` of a text, for msgspec."""
     if kind is Secret and isinstance(value, str) and value.strip():
         return Secret(value.strip())
     raise ValueError("not a text")
 
 
 def plain(value: object) -> object:
-    """A value as it is shown and written as JSON: secrets are not."""
+    """A value as it is shown and written as JSON, without secrets."""
     match value:
         case Secret():
             return str(value)
@@ -419,7 +418,7 @@ def plain(value: object) -> object:
 
 
 def template() -> str:
-    """A config file that changes nothing and shows everything that could be changed."""
+    """A config file with every key commented out."""
     lines = ["# clew's configuration. Take the # away from what you want to change."]
     for section, kind in SECTIONS.items():
         lines += ["", f"[{section}]"] if section else [""]

@@ -1,22 +1,24 @@
-"""Text as clew stores, compares and shows it.
+"""Text as clew stores, compares and shows it, and values as JSON text.
 
-Everything here is a function from string to string (or to a number), total over every Python
-`str`. It knows no database, no terminal and no language: the search language is in `query`, what
-a session is called is in `names`.
+Functions over strings, total over every Python `str`. No database, no terminal and no language is
+known here: the search language is in `core.search.query`, names of sessions are in `core.names`.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Any, Final, Literal, TypeVar
+
+import msgspec
+
+from clew.errors import InvalidInput
 
 # --- at the boundary of a store ---------------------------------------------------------------
-
 ESCAPE: Final = "\ufff9"
-"""What `encode_text` puts before what it can't store.
+"""What `encode_text` puts before a character that it can't store.
 
 The interlinear annotation anchor: Unicode keeps it for a program's own use, JSON and both databases
 hold it as it is, and full-text search takes it for a gap between words.
@@ -24,6 +26,10 @@ hold it as it is, and full-text search takes it for a gap between words.
 
 _UNSTORABLE: Final = re.compile(f"[\0{ESCAPE}\ud800-\udfff]")
 _ESCAPED: Final = re.compile(f"{ESCAPE}(?:[ {ESCAPE}]|[(-/][ -/]{{2}})")
+
+T = TypeVar("T")
+
+_SURROGATES: Final = re.compile("[\ud800-\udfff]")
 
 
 def encode_text(text: str) -> str:
@@ -97,7 +103,6 @@ def fold(text: str) -> str:
 
 
 # --- showing ----------------------------------------------------------------------------------
-
 _INVISIBLE: Final = (
     "\u00ad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f"
     "\ufeff\ufff9-\ufffb\U000e0000-\U000e007f"
@@ -176,7 +181,7 @@ def cut(text: str, width: int) -> str:
 
 
 def pad(text: str, width: int, align: Literal["left", "right", "center"] = "left") -> str:
-    """Fill `text` with spaces up to `width` columns; what is wider stays as it is."""
+    """Fill `text` with spaces up to `width` columns; a wider one stays as it is."""
     gap = max(0, width - columns(text))
     before = {"left": 0, "right": gap, "center": gap // 2}[align]
     return " " * before + text + " " * (gap - before)
@@ -208,3 +213,47 @@ def _cell_width(character: str) -> int:
     if unicodedata.category(character) in ("Mn", "Me", "Cf", "Cc"):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def to_json(value: object) -> str:
+    """The value as JSON text."""
+    try:
+        text = msgspec.json.encode(value).decode()
+    except UnicodeEncodeError:
+        text = ESCAPE
+    except (TypeError, OverflowError, RecursionError) as error:
+        raise InvalidInput(f"A value that is not JSON: {error}. Nothing was changed.") from error
+    if ESCAPE in text:
+        text = msgspec.json.encode(_map(msgspec.to_builtins(value), encode_text)).decode()
+    return text
+
+
+def from_json(text: str, kind: type[T]) -> T:
+    """Read a value that `to_json` wrote."""
+    if ESCAPE in text:
+        return msgspec.convert(_map(msgspec.json.decode(text), decode_text), kind)
+    return msgspec.json.decode(text, type=kind)
+
+
+def to_wire(value: object) -> bytes:
+    """Any value as JSON that every parser takes: lone surrogates become U+FFFD.
+
+    Spelled as escapes they would be JSON that many parsers refuse.
+    """
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        import json  # noqa: PLC0415  # hardly ever needed, and every command loads this
+
+        text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False)
+        return _SURROGATES.sub("\ufffd", text).encode()
+
+
+def _map(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list | tuple):
+        return [_map(item, change) for item in value]
+    if isinstance(value, dict):
+        return {_map(key, change): _map(item, change) for key, item in value.items()}
+    return value

@@ -1,6 +1,6 @@
-"""Titles that nobody typed: from a model's answer, or from the first prompt.
+"""Automatic titles: from a model's answer, or from the first prompt.
 
-Pure; whether a session needs a title, and who is asked for it, is decided elsewhere.
+Pure. The runtime decides whether a session needs a title; `agent.titles` asks the model.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _QUOTES: Final = "\"'`\u201c\u201d\u201e\u2018\u2019«»「」*_#"
 
 
 class Title(msgspec.Struct, frozen=True):
-    """A model's title, None if it had none, and what asking for it took."""
+    """A model's title, None if it had none, and the usage of asking."""
 
     text: str | None
     usage: Usage = Usage()
 
 
 def title_from_prompt(text: str) -> str | None:
-    """The first prompt's first line that says something, cut at a word; None if none does."""
+    """The first prompt's first line with words, cut at a word; None if there is none."""
     for line in strip_controls(text).split("\n"):
         said = _plain(line)
         if any(character.isalnum() for character in said):
@@ -47,7 +47,7 @@ def title_from_prompt(text: str) -> str | None:
 
 
 def clean_title(text: str) -> str | None:
-    """A title as a model wrote it, without what models put around it; None if nothing is left."""
+    """A title as a model wrote it, without quotes and prefixes; None if nothing is left."""
     for line in strip_controls(text).split("\n"):
         said = _LABEL.sub("", _plain(line).strip(_QUOTES + " "))
         said = said.strip(_QUOTES + " ").rstrip(".。").strip(_QUOTES + " ")
@@ -68,7 +68,7 @@ def _cut_at_word(text: str) -> str:
         return text
     short = cut(text, TITLE_COLUMNS)
     head, space, _ = short.removesuffix("…").rpartition(" ")
-    # A word broken off, unless that would leave next to nothing (one long word, or a script
+    # Drop the broken word, unless that would leave next to nothing (one long word, or a script
     # that writes without spaces).
     whole = text[len(short) - 1 : len(short)].isspace()
     if whole or not space or columns(head) < TITLE_COLUMNS // 2:

@@ -1,15 +1,18 @@
-"""Turns and who may run them: one user message and all that the agent does about it.
+"""Turns: one user message and all that the agent does about it.
 
-Also the two kinds of hold on a session: a lease (the right to run the next turn, fenced by its
-epoch) and an attachment (a terminal's exclusive hold). The rules of time are the store's.
+Also approvals, the two kinds of hold on a session (a lease is the right to run the next turn,
+fenced by its epoch; an attachment is a terminal's exclusive hold), turns that ended without an
+answer, and the queue modes for messages that come while a turn runs. The store judges time.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any, Final, Literal
 
 import msgspec
 
+from clew.core.message import Message
 from clew.core.usage import Usage
 
 TurnStatus = Literal["running", "waiting", "done", "failed", "aborted", "interrupted"]
@@ -21,11 +24,36 @@ LEASE_MS = 30_000
 HEARTBEAT_MS = 10_000
 STALE_HEARTBEAT_MS = 30_000
 
+ENDS: Final[dict[TurnStatus, str]] = {
+    "aborted": "stopped",
+    "interrupted": "interrupted",
+    "failed": "failed",
+}
+"""The words for the end of a turn that has no answer."""
+
+QueueMode = Literal["followup", "steer", "interrupt", "collect"]
+"""What happens to a message that comes while a turn runs."""
+
+QUEUE_MODES: Final[dict[QueueMode, str]] = {
+    "followup": "each message waits for its own turn",
+    "steer": "a message goes into the turn that runs, before its next step",
+    "interrupt": "a message stops the turn that runs, and is next",
+    "collect": "messages wait, and are answered together",
+}
+
+QUEUED: Final[dict[QueueMode, str]] = {
+    "followup": "Queued; it is next when this turn is done.",
+    "steer": "It goes into this turn before its next step.",
+    "interrupt": "This turn is stopped; yours is next.",
+    "collect": "Queued; what waits is answered together when this turn is done.",
+}
+"""The notice about a message that was sent while a turn runs."""
+
 
 class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
     """One turn. `partial` is what a failed one had said: for people, never for the model.
 
-    `undone_at` is set while the turn is taken back in the session that was asked about.
+    `undone_at` is set while the turn is undone in the session that was asked about.
     """
 
     id: str
@@ -82,3 +110,24 @@ class Attachment(msgspec.Struct, frozen=True):
     terminal: str | None
     since: int
     beat_at: int
+
+
+def find_ends(messages: Sequence[Message]) -> dict[str, int]:
+    """The turns whose last message here is no answer, and the number of that message."""
+    last = {each.turn_id: each for each in messages if each.turn_id is not None}
+    return {
+        turn_id: message.seq
+        for turn_id, message in last.items()
+        if message.role != "assistant" or message.tool_calls
+    }
+
+
+def place_unfinished(turns: Sequence[Turn], messages: Sequence[Message]) -> dict[int, Turn]:
+    """Unfinished turns by the number of the message that they follow."""
+    ends = find_ends(messages)
+    return {ends[turn.id]: turn for turn in turns if turn.id in ends}
+
+
+def read_mode(noted: object) -> QueueMode:
+    """The queue mode in a session's metadata; anything else means the default."""
+    return noted if isinstance(noted, str) and noted in QUEUE_MODES else "followup"

@@ -1,4 +1,4 @@
-"""What a model call cost, in tokens and money, and sums of it. Prices are known elsewhere."""
+"""What a model call cost, in tokens and money, and sums of it. `agent.answers` computes it."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 ESTIMATED = "estimated"
-"""In a session's metadata: no provider has counted some of its totals, so people see `~`."""
+"""In a session's metadata: some of its totals were estimated, so people see `~`."""
 
 
 class UsageRow(msgspec.Struct, frozen=True):
     """What was spent under one name, and in how many turns.
 
-    `estimated`: no provider has counted some of the totals of the sessions that it was spent in.
+    `estimated`: some totals of those sessions were not counted by a provider.
     """
 
     name: str
@@ -53,7 +53,7 @@ class UsageRow(msgspec.Struct, frozen=True):
 
 
 def sum_up(rows: Iterable[UsageRow], name: str) -> UsageRow:
-    """All of it under one name."""
+    """The sum of all rows, under one name."""
     total = UsageRow(name, Usage(), 0)
     for row in rows:
         total = UsageRow(
@@ -63,7 +63,7 @@ def sum_up(rows: Iterable[UsageRow], name: str) -> UsageRow:
 
 
 def by_days(rows: Iterable[UsageRow], zone: Callable[[int], tzinfo]) -> tuple[UsageRow, ...]:
-    """Quarters of an hour, named in milliseconds, as the days of where somebody is."""
+    """Sum rows of quarter-hours (named in milliseconds) to days in a time zone."""
     days: dict[str, list[UsageRow]] = {}
     for row in rows:
         at = int(row.name)
@@ -73,7 +73,7 @@ def by_days(rows: Iterable[UsageRow], zone: Callable[[int], tzinfo]) -> tuple[Us
 
 
 def dearest_first(rows: Iterable[UsageRow]) -> tuple[UsageRow, ...]:
-    """By cost; those whose cost is unknown come last, and by tokens like all that cost the same."""
+    """Sorted by cost, then by tokens; rows whose cost is unknown come last."""
 
     def rank(row: UsageRow) -> tuple[bool, int, int, str]:
         spent = row.usage

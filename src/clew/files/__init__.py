@@ -1,4 +1,4 @@
-"""Small files of clew's own: locks on them, and putting them in place in one step.
+"""Small files of clew's own: locks on them, writing them in one step, and facts about directories.
 
-Paths and bytes only: what they say is everybody else's business, and the database is SQLite's.
+Paths and bytes only; what a file means is known to its owner, and the database belongs to SQLite.
 """

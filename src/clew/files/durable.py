@@ -1,7 +1,7 @@
 """Files that are wholly there or not at all, after any crash.
 
-Bytes and paths only. Whoever calls holds the lock, so the name of a draft can be fixed: what a
-killed process left behind is written over by the next.
+Bytes and paths only. The caller holds the lock, so the name of a draft can be fixed: what a killed
+process left behind is overwritten by the next.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ DRAFT: Final = ".clew-draft"
 
 
 def find_bytes(path: Path) -> bytes | None:
-    """What the file holds, None if there is none. Only a regular file is read."""
+    """The content of a file; None if there is none. Only a regular file is read."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise ClewError(f"{path} is not a file. Move it away, then try again.")
@@ -28,14 +28,14 @@ def find_bytes(path: Path) -> bytes | None:
 
 
 class Overtaken(Exception):
-    """The file is no longer what it was."""
+    """The file was changed meanwhile."""
 
 
 def put_bytes(path: Path, data: bytes, *, over: bytes | None = None) -> None:
     """Put a file in place in one step, on the disk when this returns.
 
-    A link stays a link: what it points to is replaced. A file keeps its mode, a new one is 0600.
-    With `over`, `Overtaken` if the file says something else by now: editors take no lock.
+    A link stays a link: its target is replaced. A file keeps its mode, a new one is 0600. With
+    `over`, raises `Overtaken` if the content is no longer that: editors take no lock.
     """
     target = path.resolve()
     make_directory(target.parent)
@@ -96,7 +96,7 @@ def rename(path: Path, name: str) -> None:
 
 
 def make_directory(path: Path) -> None:
-    """A directory that only its owner looks into, and those above it, if they are not there yet."""
+    """Make a directory that only its owner can read, and those above it, if they are missing."""
     if path.is_dir():
         return
     make_directory(path.parent)
@@ -105,7 +105,7 @@ def make_directory(path: Path) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """What was renamed in a directory stays so."""
+    """Make the renames in a directory durable."""
     if sys.platform == "win32":  # pragma: no cover  # it has no such call
         return
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)

@@ -18,7 +18,7 @@ if sys.platform == "win32":  # pragma: no cover  # written for, not tested here
     import msvcrt
     import random
 
-    # Far behind what the file says: there, a locked byte can't be read by others.
+    # Far behind the content: on Windows, a locked byte can't be read by others.
     _START, _RANGE = 1 << 30, 1 << 20
 
     def _lock(descriptor: int, *, shared: bool) -> bool:
@@ -49,9 +49,9 @@ class FileLock:
         self._descriptor: int | None = None
 
     def acquire(self, *, shared: bool = False) -> bool:
-        """Take the lock, or change its kind; False, at once, if somebody is in the way.
+        """Take the lock, or change its kind; False, at once, if another process has it.
 
-        A failed change from shared to exclusive lets go of the shared one for a moment, as the
+        A failed change from shared to exclusive gives up the shared one for a moment, as the
         operating system does, and takes it back.
         """
         held = self._descriptor is not None
@@ -64,14 +64,14 @@ class FileLock:
         return False
 
     def write(self, content: bytes) -> None:
-        """Replace what the file says. Only for a holder."""
+        """Replace the content of the file. Only for a holder."""
         assert self._descriptor is not None  # noqa: S101  # for the type checker
         os.ftruncate(self._descriptor, 0)
         os.lseek(self._descriptor, 0, os.SEEK_SET)
         os.write(self._descriptor, content)
 
     def release(self) -> None:
-        """Let go; fine when nothing is held."""
+        """Release the lock; does nothing when none is held."""
         if self._descriptor is not None:
             descriptor, self._descriptor = self._descriptor, None
             with contextlib.suppress(OSError):
@@ -82,9 +82,9 @@ class FileLock:
 def held(
     path: Path, *, patience: float | None = None, pause: float = 0.005, told: str = ""
 ) -> Iterator[None]:
-    """Hold the lock alone, in this thread; `Locked` after waiting that many seconds in vain.
+    """Hold the lock alone, in this thread; `Locked` after that many seconds of waiting.
 
-    The file is never removed: a lock on a removed file would exclude nobody.
+    The file is never removed: a lock on a removed file would exclude no one.
     """
     lock = FileLock(path)
     start = time.monotonic()

@@ -22,7 +22,7 @@ from clew.api.handlers.parts import check_handlers
 from clew.api.local import Calls
 from clew.api.operation import NoParams, Operation, Params, read_params
 from clew.api.table import OPERATIONS, get_operation
-from clew.core.jsontext import to_wire
+from clew.core.text import to_wire
 from clew.errors import ClewError, InvalidInput
 from clew.gateway.auth import Credential, Gate
 from clew.gateway.browser_login import make_login_endpoints, make_page_routes

@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from clew.api.operation import NoParams, Operation, Params
-from clew.core.jsontext import to_wire
+from clew.core.text import to_wire
 from clew.core.tokens import Scope
 from clew.gateway.auth import BROWSER_MS, Credential, Gate
 from clew.gateway.endpoints import Endpoint

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, Protocol
 from websockets.frames import Frame, Opcode
 
 from clew.api.frames import EventFrame, LiveFrame, StreamFrame
-from clew.core.jsontext import to_wire
+from clew.core.text import to_wire
 
 MAX_FRAMES: Final = 512
 MAX_BYTES: Final = 1_000_000

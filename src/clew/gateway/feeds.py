@@ -19,7 +19,7 @@ from clew.api.handlers.live import compare, list_newest
 from clew.api.handlers.parts import Caller, Parts
 from clew.api.problems import problem_of
 from clew.api.sessions import ListedSession
-from clew.core.signals import (
+from clew.core.live_events import (
     ApprovalAsked,
     ApprovalDecided,
     Committed,

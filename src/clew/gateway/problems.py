@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.websockets import WebSocket
 
 from clew.api.problems import MEDIA_TYPE, Problem, problem_of
-from clew.core.jsontext import to_wire
+from clew.core.text import to_wire
 from clew.errors import ClewError
 
 WORDS: Final = {

@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from clew.api.operation import Operation, Params
 from clew.channels.webhook import MAX_BODY, Hook, read_hook
-from clew.core.jsontext import to_wire
+from clew.core.text import to_wire
 from clew.errors import Forbidden, InvalidInput, TooManyRequests, Unauthorized
 from clew.gateway.auth import MAX_TRIES, WrongGuesses
 from clew.gateway.endpoints import Endpoint

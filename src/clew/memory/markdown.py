@@ -38,12 +38,12 @@ from clew.ports import Clock
 
 LOCK: Final = ".memory.lock"
 PATIENCE: Final = 10.0
-"""Seconds. A write takes milliseconds: whoever holds the lock for longer has stopped."""
+"""Seconds. A write takes milliseconds: a process that holds the lock for longer has stopped."""
 HISTORY: Final = "memory-history"
 ARCHIVE: Final = "memory-archive.md"
 BY_HAND: Final = "hand"
 ATTEMPTS: Final = 5
-"""How often a change is made anew because an editor saved in the midst of it."""
+"""How often a change is repeated because an editor saved in the middle of it."""
 
 _PLAIN: Final = re.compile(r"[^./\\\0][^/\\\0]{0,99}")
 
@@ -52,7 +52,7 @@ _WHO: Final = 60
 
 
 class Place(NamedTuple):
-    """Where one file is, with what belongs to it."""
+    """Where one memory file and what belongs to it are."""
 
     name: MemoryName
     file: Path
@@ -64,12 +64,12 @@ class MarkdownMemory:
     """The memory of one data directory. Any number of processes may use it at once."""
 
     def __init__(self, data_dir: Path, clock: Clock | None = None) -> None:
-        """`clock` is another than the host's."""
+        """`clock` replaces the host's."""
         self._data_dir = data_dir
         self._clock = clock or host_clock
 
     async def read(self, name: MemoryName, personality: Personality | None = None) -> MemoryFile:
-        """The file as it is now; one that is not there is empty."""
+        """The file as it is now; a missing one is empty."""
         place = self._place(name, personality)
         return await asyncio.to_thread(_read, place)
 
@@ -82,9 +82,9 @@ class MarkdownMemory:
         by: str,
         etag: str | None = None,
     ) -> MemoryFile:
-        """The whole file anew, in one step. `StaleMemory` if `etag` is not the present one's.
+        """Replace the whole file in one step. `StaleMemory` if `etag` is not the current one.
 
-        The oldest lines of a text that is too long go to the archive; the answer has what is left.
+        The oldest lines of a text that is too long go to the archive; what is left is returned.
         """
         place = self._place(name, personality)
 
@@ -106,7 +106,7 @@ class MarkdownMemory:
         *,
         by: str,
     ) -> MemoryFile:
-        """Change a part of the file as it is now, whatever was written meanwhile."""
+        """Edit the file as it is now, also if it was changed meanwhile."""
         place = self._place(name, personality)
         return await asyncio.to_thread(
             self._change, place, lambda present: apply_edit(present.text, edit), by
@@ -115,7 +115,7 @@ class MarkdownMemory:
     async def list_versions(
         self, name: MemoryName, personality: Personality | None = None
     ) -> tuple[MemoryVersion, ...]:
-        """What was written before, newest first, the present text included if clew wrote it."""
+        """The versions, newest first, the current text included if clew wrote it."""
         place = self._place(name, personality)
 
         def list_them() -> tuple[MemoryVersion, ...]:
@@ -140,7 +140,7 @@ class MarkdownMemory:
         return data.decode()
 
     def _place(self, name: MemoryName, personality: Personality | None) -> Place:
-        """The only place that knows what a scope means."""
+        """The paths for a scope; known only here."""
         directory = self._data_dir
         if personality is not None and personality.memory_scope == "per-personality":
             if not _PLAIN.fullmatch(personality.id):
@@ -165,7 +165,7 @@ class MarkdownMemory:
         raise StaleMemory(f"{place.file} is being changed all the time. Nothing was written.")
 
     def _replace(self, place: Place, present: MemoryFile, moved: str, kept: str, by: str) -> None:
-        """Every step is on the disk before the next; a crash between any two loses nothing."""
+        """Replace the file. Each step is on the disk before the next: no crash loses anything."""
         durable.make_directory(place.file.parent)
         history, before = place.history, present.text.encode()
         history.settle(before)
@@ -182,13 +182,13 @@ class MarkdownMemory:
             history.withdraw()
             raise
         finally:
-            # Not worth an error of its own: whoever comes next settles what is left open.
+            # Not worth an error: the next reader or writer settles what is left open.
             with suppress(OSError):
                 history.settle(durable.find_bytes(place.file))
 
     @contextmanager
     def _reading_history(self, place: Place) -> Iterator[None]:
-        """The history, at rest and without what a crash left."""
+        """The history, with what a crash left settled."""
         with _telling(place.file, "can't be read: {}."):
             if not place.history.directory.is_dir():
                 yield
@@ -239,7 +239,7 @@ def _archived(place: Place, moved: str, now: int) -> bytes:
 
 @contextmanager
 def _telling(file: Path, sentence: str) -> Iterator[None]:
-    """Errors of the disk, in words: the file, and a sentence with a gap for the reason."""
+    """Turn disk errors into a message: the file, and a sentence with a gap for the reason."""
     try:
         yield
     except OSError as error:
@@ -256,9 +256,10 @@ class Entry(NamedTuple):
 
 
 class History:
-    """The versions of one file. A version is announced before the file is replaced, then settled.
+    """The versions of one file.
 
-    A crash between the two leaves an announced one behind; `settle` finds out what became of it.
+    A version is announced before the file is replaced, then settled. A crash between the two leaves
+    an announced one behind; `settle` finds out whether it got into place.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -269,15 +270,15 @@ class History:
         durable.put_bytes(self.directory / f"next.{at}.{_spelled(by)}.md", data)
 
     def withdraw(self) -> None:
-        """What was announced is not put in place."""
+        """Remove an announced version that was not put in place."""
         for entry in self._announced():
             entry.path.unlink(missing_ok=True)
 
     def settle(self, present: bytes | None) -> None:
-        """Number what was announced, if the file (now `present`) ever said it.
+        """Number what was announced, if the file (now `present`) ever had it.
 
-        Where the file still is as the newest version, the announced one never got there. Where
-        it is anything else, somebody may have edited it since: then it is kept.
+        If the file still equals the newest version, the announced one never got there. If it is
+        anything else, it may have been edited by hand since: then the announced one is kept.
         """
         for entry in self._announced():
             entries = self._numbered()
@@ -294,7 +295,7 @@ class History:
             draft.unlink(missing_ok=True)
 
     def keep(self, data: bytes, *, at: int, by: str) -> None:
-        """A version that is in place already, like an edit by hand."""
+        """Keep a version that is in place already, like an edit by hand."""
         self.announce(data, at=at, by=by)
         self.settle(data)
 
@@ -329,7 +330,7 @@ class History:
         return [entry for entry in self._entries() if not entry.serial]
 
     def _entries(self) -> list[Entry]:
-        """Everything, newest first; files that are not clew's are passed over."""
+        """All versions, newest first; files that are not clew's are ignored."""
         if not self.directory.is_dir():
             return []
         entries = []
@@ -342,5 +343,5 @@ class History:
 
 
 def _spelled(by: str) -> str:
-    """Who it was, as a part of a file's name."""
+    """The writer's name, as a part of a file name."""
     return quote(by.encode("utf-8", "replace")[:_WHO], safe=" @:")

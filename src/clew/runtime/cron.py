@@ -18,11 +18,11 @@ from typing import Final
 
 import msgspec
 
-from clew.core.arrivals import message_for
+from clew.core.channels.incoming import message_for
+from clew.core.channels.replies import parse_reply_to, read_reply_to
 from clew.core.cron import FIXED, ISOLATED, CronJob, check_name, next_due
-from clew.core.jsontext import from_json, to_json
-from clew.core.replies import parse_reply_to, read_reply_to
 from clew.core.session import OWNER, NewSession, Session
+from clew.core.text import from_json, to_json
 from clew.errors import ClewError, Conflict, InvalidConfig, RecordNotFound
 from clew.files.durable import find_bytes, make_directory, put_bytes
 from clew.files.locks import held

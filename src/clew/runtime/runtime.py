@@ -13,20 +13,20 @@ from typing import Protocol
 import msgspec
 
 from clew.clock import host_clock
-from clew.core.arrivals import Incoming
 from clew.core.changes import Change
-from clew.core.compaction import Compacted
+from clew.core.channels.incoming import Incoming
+from clew.core.channels.send_policy import SendRules
+from clew.core.context.compaction import Compacted
 from clew.core.delivery import Inbound
+from clew.core.live_events import Event, NotAnswered
 from clew.core.notes import Compaction
-from clew.core.queue_modes import QueueMode
-from clew.core.sending import SendRules
-from clew.core.signals import Event, NotAnswered
 from clew.core.turn import (
     HEARTBEAT_MS,
     LEASE_MS,
     Approval,
     ApprovalScope,
     Decision,
+    QueueMode,
     Turn,
 )
 from clew.errors import InvalidInput
@@ -45,11 +45,11 @@ from clew.runtime.lane.turn import Asker
 from clew.runtime.outbound.replies import Replies
 from clew.runtime.upkeep.after_turn import Upkeep
 from clew.runtime.upkeep.compaction import CompactingRules, Compactor, Flusher, Summariser
-from clew.runtime.upkeep.usage import Tab
+from clew.runtime.upkeep.usage import UsageLedger
 from clew.runtime.watch import Bus, follow
 
 
-class Heir(Protocol):
+class Takeover(Protocol):
     """What goes on with what dead processes left (`recovery.takeover`)."""
 
     async def adopt(self, inbound: Inbound) -> bool:
@@ -85,13 +85,15 @@ class Runtime:
         self.clock = clock
         self.bus = Bus()
         self.replies = Replies(store, clock, sending or SendRules())
-        self.heir: Heir | None = None
+        self.takeover: Takeover | None = None
         """What goes on with what dead processes left; only a gateway has one."""
-        tab = Tab(store)
+        ledger = UsageLedger(store)
         compactor = (
             None
             if summariser is None
-            else Compactor(store, self.bus, summariser, flusher=flusher, rules=compacting, tab=tab)
+            else Compactor(
+                store, self.bus, summariser, flusher=flusher, rules=compacting, ledger=ledger
+            )
         )
         inbox = Inbox(store)
         self.questions = Questions(store, clock)
@@ -112,7 +114,7 @@ class Runtime:
             bus=self.bus,
             clock=clock,
             hooks=hooks,
-            tab=tab,
+            ledger=ledger,
             compactor=compactor,
         )
         self._parts = RuntimeParts(
@@ -183,15 +185,15 @@ class Runtime:
     @property
     def takes_up(self) -> bool:
         """Whether this process goes on with what dead ones left: it is a gateway."""
-        return self.heir is not None
+        return self.takeover is not None
 
     async def _adopt_left(self, inbound: Inbound) -> bool | None:
-        return (
-            None if self.heir is None or self._lanes.is_closing else await self.heir.adopt(inbound)
-        )
+        if self.takeover is None or self._lanes.is_closing:
+            return None
+        return await self.takeover.adopt(inbound)
 
     async def _find_cut_off(self, turn: Turn) -> Attempt | None:
-        return None if self.heir is None else await self.heir.find_attempt(turn)
+        return None if self.takeover is None else await self.takeover.find_attempt(turn)
 
     # --- out ----------------------------------------------------------------------------------
 

@@ -13,8 +13,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from clew.core.message import Message
-from clew.core.signals import (
+from clew.core.live_events import (
     ApprovalAsked,
     ApprovalDecided,
     Committed,
@@ -23,6 +22,7 @@ from clew.core.signals import (
     TurnJoined,
     TurnStarted,
 )
+from clew.core.message import Message
 from clew.core.turn import Approval, Turn
 from clew.errors import ClewError
 from clew.ports import Store

@@ -10,14 +10,13 @@ from typing import Any
 
 import msgspec
 
+from clew.core.channels.people import Pairing
 from clew.core.delivery import Inbound, Outbound
-from clew.core.guests import Pairing
-from clew.core.jsontext import from_json, to_json
 from clew.core.message import Draft, Message, ToolCall
 from clew.core.notes import Compaction
 from clew.core.overview import NAME_TEXT, SessionName
 from clew.core.session import Session
-from clew.core.text import ESCAPE, decode_text, encode_text
+from clew.core.text import ESCAPE, decode_text, encode_text, from_json, to_json
 from clew.core.turn import Approval, Attachment, Turn
 from clew.core.usage import Usage
 from clew.errors import InvalidInput

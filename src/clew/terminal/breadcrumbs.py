@@ -16,8 +16,8 @@ from typing import Final
 
 import msgspec
 
-from clew.core.breadcrumb import Breadcrumb
-from clew.core.jsontext import from_json, to_json
+from clew.core.resume import Breadcrumb
+from clew.core.text import from_json, to_json
 from clew.errors import ClewError
 
 PREFIXES: Final = {

@@ -19,9 +19,16 @@ from clew.api.commands import CommandReply
 from clew.api.seats import Seated
 from clew.api.sessions import SessionView
 from clew.core.commands import parse
+from clew.core.live_events import (
+    ApprovalAsked,
+    ApprovalDecided,
+    Event,
+    NotAnswered,
+    Notice,
+    TurnEnded,
+)
 from clew.core.names import counted
 from clew.core.session import Session
-from clew.core.signals import ApprovalAsked, ApprovalDecided, Event, NotAnswered, Notice, TurnEnded
 from clew.core.turn import Approval, ApprovalScope, Decision, Turn
 from clew.errors import ClewError, Unauthorized
 from clew.terminal.commands import Reply, run_command

@@ -25,8 +25,7 @@ from clew.api.frames import (
 )
 from clew.api.transport import Live
 from clew.client.client import Client
-from clew.core.session import Session
-from clew.core.signals import (
+from clew.core.live_events import (
     Committed,
     Event,
     NotAnswered,
@@ -37,6 +36,7 @@ from clew.core.signals import (
     TurnJoined,
     TurnStarted,
 )
+from clew.core.session import Session
 from clew.core.turn import Turn
 from clew.errors import ClewError, GatewayUnavailable, Unauthorized
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from clew.core.arrivals import Attached
+from clew.core.channels.incoming import Attached
 
 MOST: Final = 10
 """Pictures that go along with one message."""

@@ -9,11 +9,9 @@ from typing import Final
 
 from clew.api.seats import Seated
 from clew.api.sessions import SessionView
+from clew.core.live_events import Event
 from clew.core.names import counted
-from clew.core.queue_modes import QUEUED
-from clew.core.signals import Event
-from clew.core.turn import Approval, ApprovalScope, Decision
-from clew.core.unfinished import place_unfinished
+from clew.core.turn import QUEUED, Approval, ApprovalScope, Decision, place_unfinished
 from clew.terminal.asker import LineAsker
 from clew.terminal.conversation import Conversation, read_command
 from clew.terminal.drawing import one_line, question_lines

@@ -9,8 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from clew.core.message import Message
-from clew.core.signals import (
+from clew.core.live_events import (
     Committed,
     Event,
     Notice,
@@ -21,9 +20,9 @@ from clew.core.signals import (
     ToolStarted,
     TurnEnded,
 )
+from clew.core.message import Message
 from clew.core.text import strip_controls
-from clew.core.turn import Turn
-from clew.core.unfinished import ENDS
+from clew.core.turn import ENDS, Turn
 from clew.terminal.drawing import call_line, message_lines, one_line
 from clew.terminal.paper import Cleaner, Paper
 

@@ -23,16 +23,15 @@ from clew.api.sessions import SessionView
 from clew.client.chat import Sending
 from clew.client.client import Client
 from clew.clock import host_clock
-from clew.core.arrivals import Attached
-from clew.core.breadcrumb import Breadcrumb
+from clew.core.channels.incoming import Attached
+from clew.core.channels.session_choice import word_reset
 from clew.core.delivery import Inbound
 from clew.core.keys import Place
 from clew.core.models import ModelInfo
 from clew.core.personality import Personality
-from clew.core.placing import word_reset
-from clew.core.queue_modes import QueueMode, read_mode
+from clew.core.resume import Breadcrumb
 from clew.core.session import OWNER, Session
-from clew.core.turn import Approval, ApprovalScope, Decision
+from clew.core.turn import Approval, ApprovalScope, Decision, QueueMode, read_mode
 from clew.errors import (
     GatewayUnavailable,
     InvalidInput,

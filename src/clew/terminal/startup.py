@@ -15,10 +15,10 @@ import msgspec
 from clew.api.seats import Reason, Seated
 from clew.api.sessions import SessionView
 from clew.client.place import find_file, find_question, locate
-from clew.core.breadcrumb import Breadcrumb
 from clew.core.keys import home_of
 from clew.core.resume import (
     Answer,
+    Breadcrumb,
     candidate_of,
     check_value,
     read_answer,

@@ -1,6 +1,8 @@
-"""What clew's own tests use and others may: the store contract, its model, a clock to move.
+"""For tests of stores and channels, clew's own and others': `contract`, `machine`, `channels`.
 
-Nothing here knows a particular store. `clew.testing.contract` says how to run the suite over one.
+Also a model that follows a script (`scripted`), conversations from a seed (`corpus`) and a clock
+that a test moves (`clock`). Nothing here knows a particular store; `clew.testing.contract` says how
+to run the suite over one.
 """
 
 from __future__ import annotations

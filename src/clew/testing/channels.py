@@ -1,8 +1,8 @@
-"""A platform that is not there: a peer on a local port, and the channel that speaks to it.
+"""A platform for tests: a peer on a local port, and the channel that speaks to it.
 
-The peer takes messages, refuses them, asks for patience, hangs up in mid-send or says nothing, as
-it is told; and it brings messages in as often as it likes until each is acknowledged. One JSON
-document a line.
+As it is told, the peer accepts messages, refuses them, asks to wait, hangs up while sending, or
+says nothing. It delivers messages as often as a test wants, until each is acknowledged. One JSON
+document per line.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from clew.core.arrivals import Incoming
-from clew.core.chunking import split_text
+from clew.core.channels.incoming import Incoming
+from clew.core.channels.replies import Parcel, split_text
 from clew.core.delivery import Outbound
-from clew.core.replies import Parcel
 from clew.errors import ReplyDelayed, ReplyRefused
 from clew.ports import Receive
 
@@ -57,16 +56,16 @@ class Peer:
 
     @property
     def taken(self) -> list[str]:
-        """The texts that it has said yes to."""
+        """The texts that it has accepted."""
         return [each.text for each in self.received if each.mood == "take"]
 
     async def open(self, port: int = 0) -> None:
-        """Answer at a local port."""
+        """Listen at a local port."""
         self._server = await asyncio.start_server(self._serve, HOST, port, limit=LONGEST_LINE)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
-        """Be gone."""
+        """Stop listening and hang up."""
         if self._server is not None:
             self._server.close()
             for writer in self._listeners:
@@ -74,13 +73,13 @@ class Peer:
             await self._server.wait_closed()
 
     async def wait_for(self, count: int) -> None:
-        """Until it has read so many messages."""
+        """Wait until it has read so many messages."""
         while len(self.received) < count:
             self.arrived.clear()
             await self.arrived.wait()
 
     async def bring(self, incoming: Incoming, *, times: int = 1) -> None:
-        """A message for whoever listens, so often; returns when it is acknowledged."""
+        """Send a message to the listener, so often; returns when it is acknowledged."""
         await self._listening.wait()
         name = incoming.external_id or ""
         done = self._acknowledged.setdefault(name, asyncio.Event())
@@ -120,7 +119,7 @@ class Peer:
 
 @asynccontextmanager
 async def open_peer() -> AsyncIterator[Peer]:
-    """A peer inside the block."""
+    """A peer for the time of the block."""
     peer = Peer()
     await peer.open()
     try:
@@ -163,7 +162,7 @@ class PeerChannel:
         """See `ports.Channel`."""
         return split_text(text, self._limit)
 
-    def may_repeat(self, outbound: Outbound) -> bool:  # noqa: ARG002  # a peer's word for all
+    def may_repeat(self, outbound: Outbound) -> bool:  # noqa: ARG002  # the same for every message
         """See `ports.Channel`."""
         return self._repeats
 
@@ -172,7 +171,7 @@ class PeerChannel:
         try:
             reader, writer = await asyncio.open_connection(HOST, self._port, limit=LONGEST_LINE)
         except OSError as error:
-            raise ReplyDelayed("Nobody is there.") from error
+            raise ReplyDelayed("The peer is not there.") from error
         try:
             outbound = parcel.outbound
             await _write(

@@ -9,7 +9,7 @@ DAY: Final = 86_400_000
 
 
 class FakeClock:
-    """Milliseconds UTC, for whatever takes a `clew.ports.Clock`. Begins at noon of 1 May 2026."""
+    """A `clew.ports.Clock` in milliseconds UTC. Begins at noon of 1 May 2026."""
 
     def __init__(self, now: int = 1_777_636_800_000) -> None:
         self.now = now

@@ -33,22 +33,22 @@ Blend = Literal["mixed", "english", "cjk"]
 """Which languages are spoken: many, English only, or only scripts without spaces."""
 
 USUAL_LENGTH = 18
-"""Messages of a session, on average, where nobody says otherwise."""
+"""Messages of a session, on average, unless told otherwise."""
 
 SPACELESS = ("chinese", "japanese", "korean", "thai")
 
 POOL = 1_000
-"""Different sentences that an agent has on one topic; people have half as many."""
+"""Different sentences of the agent on one topic; people have half as many."""
 
 RECORD = 200
-"""Changes that one record has at most: a longer one would make the others wait."""
+"""Most changes in one record: a longer one would make other writers wait."""
 
 FORKED = 0.05
 FORKABLE = 6
-"""Of the conversations with more messages than that, so many are forked."""
+"""Of the conversations with more messages than this, a share of `FORKED` is forked."""
 
 Turns: TypeAlias = tuple[tuple[Change, ...], ...]
-"""What each turn changes."""
+"""The changes of each turn."""
 
 
 class Fork(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,7 +165,7 @@ class Corpus:
         )
 
     def _fork(self, turns: Turns, teller: _Teller, parent: Span, span: Span) -> Fork:
-        """A fork after one of the turns, told by the teller who told them."""
+        """A fork after one of the turns, told by the same teller."""
         lengths = (sum(isinstance(each, AddMessage) for each in turn) for turn in turns)
         made_at = max(parent.ended_at, span.began_at)
         return Fork(
@@ -467,7 +467,7 @@ def foreign(rng: random.Random, words: dict[str, Any]) -> Speech:
 
 
 def _common(rng: random.Random, words: Sequence[str]) -> Callable[[], str]:
-    """Draw from a list whose first entries are the common ones: the n-th is said 1/n as often."""
+    """Draw from a list whose first entries are the common ones: the n-th comes 1/n as often."""
     weights = list(accumulate(1 / rank for rank in range(1, len(words) + 1)))
     return lambda: rng.choices(words, cum_weights=weights)[0]
 
@@ -482,8 +482,8 @@ async def load(
 ) -> None:
     """Write conversations, several at once so that they share commits; then their forks.
 
-    `progress` is called with the number of messages after each session. A fork is as old as it
-    says where the store goes by `clock`; anywhere else it was made just now.
+    `progress` is called with the number of messages after each session. A fork has its own time
+    where the store uses `clock`; in other stores it was made just now.
     """
     forks: list[tuple[str, Fork]] = []
 

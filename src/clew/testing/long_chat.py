@@ -1,10 +1,10 @@
-"""A model for very long conversations: it knows nothing but what is in the request.
+"""A model for very long conversations, which answers from the request alone.
 
 It answers every message with a few hundred words, uses a tool now and then, writes the summaries
-that it is asked for out of the summary so far and the conversation, and refuses what is longer
-than its window, as a provider would. So a goal that is still in the last summary was carried there
-by clew. `open_model` is a factory for `[providers.NAME] kind = "python"`; `base_url` is a file that
-gets one line for each request: kind and tokens.
+that it is asked for out of the summary so far and the conversation, and refuses what is longer than
+its window, as a provider would. So a goal that is still in the last summary got there through clew.
+`open_model` is a factory for `[providers.NAME] kind = "python"`; `base_url` is a file that gets one
+line for each request: kind and tokens.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.settings import ModelSettings
 
-from clew.core.estimate import estimate_text
-from clew.core.summaries import SUMMARY_INSTRUCTION, parse_sections
+from clew.core.context.compaction import SUMMARY_INSTRUCTION, parse_sections
+from clew.core.context.size import estimate_text
 from clew.testing.scripted import ScriptedModel, ScriptedStream, Sent
 
 WINDOW: Final = 16_000
@@ -46,7 +46,7 @@ class LongChatModel(ScriptedModel):
         model_request_parameters: ModelRequestParameters,
         run_context: Any = None,  # noqa: ARG002  # the library's signature
     ) -> AsyncGenerator[StreamedResponse]:
-        """The answer, made up on the spot."""
+        """The answer, made from the request."""
         _, parameters = self.prepare_request(model_settings, model_request_parameters)
         sent = Sent(messages, parameters)
         tokens = count_tokens(sent)
@@ -70,7 +70,7 @@ class LongChatModel(ScriptedModel):
 
 
 def count_tokens(sent: Sent) -> int:
-    """What the request takes, counted in its own way."""
+    """The tokens of a request, counted in its own way."""
     tools = sum(
         len(str(tool.parameters_json_schema)) + len(tool.description or "")
         for tool in sent.tools.values()
@@ -84,7 +84,7 @@ def count_tokens(sent: Sent) -> int:
 
 
 def summarise(asked: str) -> str:
-    """A summary that knows what was in the one before, and what is new."""
+    """A summary that includes the one before, and what is new."""
     found = SO_FAR.search(asked)
     before = parse_sections(found[1]) if found else {}
     named = GOAL.search(asked)
@@ -97,7 +97,7 @@ def summarise(asked: str) -> str:
 
 
 def say(sent: Sent) -> dict[str, Any]:
-    """An answer; for every tenth day, after looking at a file."""
+    """An answer; every tenth day a file is read first."""
     day = re.search(r"day (\d+)0\b", sent.user)
     if day is not None and not sent.answers_since_user and "read_file" in sent.tools:
         call = {"name": "read_file", "arguments": {"path": "diary.txt"}}
@@ -111,6 +111,6 @@ def open_model(_model_id: str, *, base_url: str | None = None, **_: Any) -> Mode
 
 
 def read_log(log: Path) -> Sequence[tuple[str, int]]:
-    """Every request: what it was for, and its tokens."""
+    """Every request: its kind and its tokens."""
     lines = [line.split() for line in log.read_text(encoding="utf-8").splitlines()]
     return [(kind, int(tokens)) for kind, tokens in lines]

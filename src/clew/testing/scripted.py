@@ -112,7 +112,7 @@ class ScriptedModel(Model[Any]):
 
     @property
     def model_name(self) -> str:
-        """What answers name as their model."""
+        """The model name in its answers."""
         return "scripted"
 
     @property
@@ -171,7 +171,7 @@ class ScriptedModel(Model[Any]):
 
 
 class ScriptedStream(StreamedResponse):
-    """An answer on its way."""
+    """An answer while it streams."""
 
     def __init__(
         self, parameters: ModelRequestParameters, answer: dict[str, Any], sent: Sent
@@ -242,7 +242,7 @@ class ScriptedStream(StreamedResponse):
         )
 
     async def close_stream(self) -> None:
-        """Nothing is open."""
+        """Nothing to close."""
 
     @property
     def model_name(self) -> str:
@@ -251,7 +251,7 @@ class ScriptedStream(StreamedResponse):
 
     @property
     def provider_name(self) -> str:
-        """Whose the signatures are."""
+        """The provider of the signatures."""
         return "scripted"
 
     @property
@@ -316,7 +316,7 @@ async def _wait_for(path: Path) -> None:
 
 
 class Sent:
-    """What a request says, as scripts talk about it."""
+    """A request, as scripts talk about it."""
 
     def __init__(self, messages: Sequence[ModelMessage], parameters: ModelRequestParameters):
         self.messages = messages
@@ -365,7 +365,7 @@ class Sent:
         )
 
     def quote(self, what: str) -> str:
-        """What an `echo` says."""
+        """The text that an `echo` says."""
         if what == "thread":
             return json.dumps(
                 [

@@ -1,6 +1,8 @@
 """Sessions as files: written for people (Markdown, HTML) or to be read back (JSON lines).
 
-Everything here goes through the ports, so any store can be exported and imported into.
+`exporter` and `importer` are the two ways, `jsonl` is the format without loss, `thread` what people
+read. `resume_file` is `--resume FILE`. `message_html` renders messages for a web page. Everything
+here goes through the ports, so any store can be exported and imported into.
 """
 
 from __future__ import annotations

@@ -106,9 +106,9 @@ def export_session(
     thinking: bool = False,
     advance: Callable[[int], None] = lambda _: None,
 ) -> AsyncIterator[str]:
-    """The session as a file of that kind, piece by piece.
+    """The session as a file of that format, piece by piece.
 
-    Secrets are masked (`masked`) in what people read and left in what is read back, unless told
+    Secrets are masked (`masked`) in formats for people and kept in JSON lines, unless told
     otherwise. Undone turns are left out of the former and kept in the latter.
     """
     if kind == "jsonl":
@@ -127,7 +127,7 @@ async def _counted(
 
 
 async def write_file(path: Path, pieces: AsyncIterator[str], *, force: bool = False) -> None:
-    """Write a file that is there whole or not at all, for its owner's eyes only."""
+    """Write a file whole or not at all, readable by its owner only."""
     with _new_file(path, force=force) as file:
         async for piece in pieces:
             file.write(piece.encode())
@@ -161,7 +161,7 @@ async def write_markdown(
     *,
     thinking: bool = False,
 ) -> AsyncIterator[str]:
-    """The file, piece by piece."""
+    """The Markdown file, piece by piece."""
     yield f"# {_inline(title_of(session, clean))}\n\n"
     for name, value in header(session, clean):
         yield f"- **{name}:** {_inline(value)}\n"
@@ -192,7 +192,7 @@ def _markdown_block(block: Block) -> str:
 
 
 def _keeps_its_place(text: str) -> bool:
-    """Whether Markdown ends where it ends: every fence closed, no raw HTML, no heading of ours."""
+    """Whether Markdown stays in its place: every fence closed, no raw HTML, no heading of ours."""
     lines = iter(text.split("\n"))
     for line in lines:
         opening = _FENCE.match(line)
@@ -205,7 +205,7 @@ def _keeps_its_place(text: str) -> bool:
 
 
 def _closes(opening: re.Match[str], lines: Iterator[str]) -> bool:
-    """Read on to the end of a fence; lines that leave its indentation could end it elsewhere."""
+    """Read on to the end of a fence. Lines that leave its indentation could end it too early."""
     indent, mark = opening["indent"], opening["mark"]
     if mark[0] == "`" and "`" in opening["info"]:
         return False
@@ -229,7 +229,7 @@ async def write_html(
     *,
     thinking: bool = False,
 ) -> AsyncIterator[str]:
-    """The file, piece by piece."""
+    """The HTML file, piece by piece."""
     yield _HEAD.format(title=escape(title_of(session, clean)))
     for name, value in header(session, clean):
         yield f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>\n"

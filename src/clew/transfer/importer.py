@@ -67,10 +67,10 @@ async def import_transcript(
     extends: bool = True,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Imported:
-    """Bring the session of a transcript into the store; `lines` are those of the file, as bytes.
+    """Import the session of a transcript into the store; `lines` are those of the file, as bytes.
 
     Without `extends` a session that is there is never added to: `Conflict` if the file has more.
-    `NotATranscript` if it is none, `Diverged` if the store has other messages under that id,
+    Raises `NotATranscript` if it is none, `Diverged` if the store has other messages under that id,
     `Conflict` if the session is in the trash: nothing is changed by any of them.
     """
     reading = iter(lines)
@@ -110,7 +110,7 @@ async def _find_target(store: Store, session_id: str) -> Session | None:
 
 
 class _Import:
-    """One transcript on its way into a store."""
+    """The import of one transcript."""
 
     def __init__(
         self,
@@ -154,15 +154,15 @@ class _Import:
             await self._take_free_routes()
 
     async def _take_free_routes(self) -> None:
-        """Keys that led to the session lead to it here too, unless they lead elsewhere."""
+        """Let the keys that led to the session lead to it here too, where they are free."""
         for key in () if self._renamed else self._first.routes:
             if await self._store.find_route(key) is None:
                 await self._store.set_route(key, self._id)
 
     async def take(self, line: Line | None, number: int, size: int) -> None:
-        """The next line; None is one that could not be read."""
-        # Room is only made for a message: so the last one, and all that comes after the thread,
-        # go into one record, and a thread that is whole has its notes.
+        """Take the next line; None is one that could not be read."""
+        # Flush before messages only: so the last one, and all that comes after the thread, go
+        # into one record, and a complete thread has its notes.
         if isinstance(line, MessageLine):
             await self._chunks.make_room(size)
         match line:
@@ -184,10 +184,10 @@ class _Import:
                 self._skipped.append(number)
 
     async def finish(self) -> Imported:
-        """Write what is left, and what can only be said at the end."""
+        """Write what is left, and what can only be written at the end."""
         created = self._target is None
         if self._end is None:
-            # The last message of a cut file is left to the whole one, which then has more to say.
+            # The last message of a cut file is left out, so that the whole file can still add it.
             self._chunks.hold_back()
             await self._chunks.flush()
         elif created or self._chunks.messages:
@@ -207,7 +207,7 @@ class _Import:
         )
 
     async def release(self) -> None:
-        """Let go of the session."""
+        """Release the lease."""
         await self._chunks.release()
 
     async def _describe(self) -> None:
@@ -308,7 +308,7 @@ class _Import:
 
     def _end_turn(self, name: str, turn: Turn) -> None:
         if turn.status in ("running", "waiting"):
-            return  # nobody runs it here: whoever opens the session finds it interrupted
+            return  # no process runs it here: it is found interrupted when the session is opened
         self._chunks.add(
             EndTurn(
                 turn_id=name,
@@ -366,10 +366,10 @@ async def _thread(store: Store, session: Session | None) -> AsyncIterator[Messag
 
 
 def _rest(total: Usage, part: Usage) -> Usage:
-    """What is missing from a part to the total; nothing where it has more already."""
+    """What is missing from a part to the total; nothing where the part has more."""
     cost = None if total.cost is None else max(0, total.cost - (part.cost or 0))
     if part.cost is None:
-        cost = 0  # unknown stays unknown, whatever is added
+        cost = 0  # unknown stays unknown
     return Usage(
         input_tokens=max(0, total.input_tokens - part.input_tokens),
         output_tokens=max(0, total.output_tokens - part.output_tokens),
@@ -381,7 +381,7 @@ def _rest(total: Usage, part: Usage) -> Usage:
 
 
 class Chunks:
-    """What is to be recorded in a session whose head is known. A dry run only counts."""
+    """Changes to record in a session whose head is known, in chunks. A dry run only counts."""
 
     def __init__(self, store: Store, session_id: str, *, head: int, dry_run: bool) -> None:
         self.messages = 0
@@ -394,25 +394,25 @@ class Chunks:
         self._bytes = 0
 
     def add(self, *changes: Change) -> None:
-        """More to record."""
+        """Add changes."""
         self._pending += changes
         self.messages += sum(isinstance(change, AddMessage) for change in changes)
 
     async def make_room(self, size: int) -> None:
-        """Record what waits, if it is much, before so many bytes more come."""
+        """Record what is pending, if this many bytes more would be too much."""
         if len(self._pending) >= CHUNK or self._bytes >= CHUNK_BYTES:
             await self.flush()
         self._bytes += size
 
     def hold_back(self) -> None:
-        """Forget the last message and what came after it; it must not be recorded yet."""
+        """Drop the last message and what came after it; it must not be recorded yet."""
         while self._pending:
             if isinstance(self._pending.pop(), AddMessage):
                 self.messages -= 1
                 return
 
     async def flush(self) -> None:
-        """Record what waits."""
+        """Record what is pending."""
         if self._pending and not self._dry_run:
             if self._lease is None:
                 self._lease = await self._acquire()
@@ -423,7 +423,7 @@ class Chunks:
         self._bytes = 0
 
     async def release(self) -> None:
-        """Let go of the session."""
+        """Release the lease."""
         if self._lease is not None:
             await self._store.release_lease(self._lease)
 

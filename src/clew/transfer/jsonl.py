@@ -14,11 +14,11 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from clew.core.jsontext import from_json, to_json
 from clew.core.message import Draft, Message, blob_hashes
 from clew.core.notes import Compaction, ScratchEntry, Todo
 from clew.core.redaction import redact
 from clew.core.session import Session
+from clew.core.text import from_json, to_json
 from clew.core.turn import Turn
 from clew.core.usage import Usage
 from clew.errors import BlobNotFound, NotATranscript, RecordNotFound
@@ -112,7 +112,7 @@ _LINES: dict[object, type[Line]] = {
 
 
 def parse_line(raw: bytes) -> Line | None:
-    """A line of a transcript, None for one that is damaged or of a kind not known here."""
+    """A line of a transcript; None for one that is damaged or of an unknown kind."""
     try:
         fields = from_json(raw.decode(), dict[str, Any])
         kind = _LINES.get(fields.get("type"))
@@ -122,7 +122,7 @@ def parse_line(raw: bytes) -> Line | None:
 
 
 def parse_first_line(raw: bytes) -> SessionLine:
-    """The session that a file is about, or `NotATranscript`."""
+    """The session in the first line of a file, or `NotATranscript`."""
     if not raw.strip():
         raise NotATranscript(
             "The file is empty: there is no transcript in it. Nothing was changed."
@@ -209,7 +209,7 @@ async def _blob(store: Store, blob_hash: str) -> AsyncIterator[BlobLine]:
 
 
 async def _hidden(store: Store, session: Session, page: tuple[Message, ...]) -> frozenset[int]:
-    """The messages of a page that a fork passes over; other sessions' turns say so themselves."""
+    """The messages of a page that a fork leaves out; turns of other sessions say so themselves."""
     if session.parent_id is None or session.message_count == session.head or not page:
         return frozenset()
     shown = await store.get_messages(session.id, after=page[0].seq - 1, before=page[-1].seq + 1)
@@ -268,7 +268,7 @@ class _Turns:
 
 
 def _mask(line: Line) -> object:
-    """The line without what looks like secrets. Bytes can't be looked into."""
+    """The line without what looks like secrets. Blobs are not masked."""
     return line if isinstance(line, BlobLine) else _mask_value(msgspec.to_builtins(line))
 
 

@@ -26,9 +26,9 @@ from clew.core.text import strip_controls
 from clew.transfer.plain_html import REL, link_up, to_link, to_preformatted
 
 NESTING: Final = 20
-"""Lists and quotes within each other. Deeper ones are shown as they were written."""
+"""How deep lists and quotes may nest. Deeper ones are shown as they were written."""
 LONGEST_CODE: Final = 20_000
-"""Code beyond so many characters has no colours."""
+"""Characters of code beyond which it has no colours."""
 
 NAMES: Final = {
     "bash": "bash sh zsh shell",
@@ -119,7 +119,7 @@ _COLOURS: Final = HtmlFormatter(nowrap=True)
 
 
 def render(text: str, *, colours: bool = True) -> str:
-    """`text` as HTML. What lists and quotes nest too deeply is shown as it was written."""
+    """`text` as HTML. Lists and quotes that nest too deeply are shown as they were written."""
     text = strip_controls(text)
     parser = _parser(_has_room_for_tables(text), colours)
     tokens = parser.parse(text)
@@ -166,7 +166,7 @@ def _has_room_for_tables(text: str) -> bool:
 
 
 def _is_too_deep(tokens: Sequence[Token]) -> bool:
-    """Whether the parser came to its limit, where it drops what follows."""
+    """Whether the parser reached its limit, after which it drops what follows."""
     return any(
         token.level + 1 >= NESTING and token.type in ("blockquote_open", "list_item_open")
         for token in tokens
@@ -181,7 +181,7 @@ def _align(token: Token) -> None:
 
 
 def _without_images(tokens: Sequence[Token]) -> Iterator[Token]:
-    """Images as links, since nothing loads from elsewhere; addresses in the text as links too."""
+    """Images as links, since nothing is loaded; addresses in the text as links too."""
     inside = 0
     for token in tokens:
         inside += token.nesting if token.type in ("link_open", "link_close") else 0

@@ -27,7 +27,7 @@ from clew.transfer.thread import thoughts
 LONGEST: Final = 50_000
 """Characters of a text; a longer one is shown as it was written."""
 PAGE: Final = 500_000
-"""Characters of Markdown in a page, the newest messages first; the others likewise."""
+"""Characters of Markdown in a page, the newest messages first; more is shown as it was written."""
 COLOUR_S: Final = 10.0
 """Time of a page in which code is coloured."""
 LOSSES: Final = 6
@@ -46,20 +46,20 @@ log = logging.getLogger(__name__)
 
 
 class Typesetter:
-    """Sets the messages of a page. One text at a time, so that pages take turns; `close` it."""
+    """Renders the messages of a page, one text at a time, so that pages take turns; `close` it."""
 
     def __init__(self) -> None:
         self._process: Process | None = None
         self._turn = asyncio.Lock()
 
     async def render(self, messages: Sequence[Message]) -> tuple[MessageHtml, ...]:
-        """One for each message, in the same order."""
+        """The HTML of each message, in the same order."""
         allowance = _Allowance()
         made = [await self._render(message, allowance) for message in reversed(messages)]
         return tuple(reversed(made))
 
     async def close(self) -> None:
-        """End the process."""
+        """End the child process."""
         async with self._turn:
             await self._end()
 
@@ -85,7 +85,7 @@ class Typesetter:
         return await _escape(to_preformatted, text)
 
     async def _ask(self, text: str, colours: bool, allowance: _Allowance) -> str | None:
-        """What the process makes of it; None if it was lost."""
+        """The child process's answer; None if the process was lost."""
         data = strip_controls(text).encode()
         async with self._turn:
             began = monotonic()
@@ -104,7 +104,7 @@ class Typesetter:
                 return None
             finally:
                 allowance.seconds -= monotonic() - began
-                if not answered:  # half an answer would be taken for the next one
+                if not answered:  # the rest of this answer would be taken for the next one
                     allowance.losses += 1
                     await self._end()
 
@@ -112,8 +112,8 @@ class Typesetter:
         if self._process is not None:
             if self._process.returncode is None:
                 return self._process
-            await self._end()  # somebody else has ended it
-        # Without our environment: it reads what anybody wrote, and needs no secret for it.
+            await self._end()  # it was ended already
+        # Without our environment: it reads text of strangers and needs no secrets.
         self._process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-I", "-m", __name__),
             env={}, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True,
@@ -130,7 +130,7 @@ class Typesetter:
 
 
 class _Allowance:
-    """What is left of a page's work."""
+    """The work that a page has left."""
 
     def __init__(self) -> None:
         self.characters = PAGE
@@ -154,12 +154,12 @@ async def _escape(draw: Callable[[str], str], text: str) -> str:
 
 # --- the process ------------------------------------------------------------------------------
 def serve(asked: BinaryIO, answers: BinaryIO) -> None:
-    """Set what is asked for until there is no more; first say that all is ready.
+    """Render what is asked for until the input ends; first say that all is ready.
 
-    The signal is caught by nobody, so it ends the process even within a regular expression, and
-    also when whoever asked is gone.
+    The signal of the timer is not caught, so it ends the process even within a regular expression,
+    and also when the parent is gone.
     """
-    from clew.transfer.markdown_html import render  # noqa: PLC0415  # only the process pays for it
+    from clew.transfer.markdown_html import render  # noqa: PLC0415  # only the child process needs it
 
     _answer(answers, "")
     while header := asked.read(_HEADER.size):

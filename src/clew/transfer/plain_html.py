@@ -11,7 +11,7 @@ from html import escape
 from typing import Final
 
 REL: Final = "noopener noreferrer nofollow"
-"""What every link says of itself: the page behind it learns nothing, and is not vouched for."""
+"""On every link: the page behind it gets no referrer and no endorsement."""
 
 # Possessive, so that no text takes more than one look at each of its characters. A name before
 # the host (`https://bank.example@other.example`) is there to deceive.
@@ -57,7 +57,7 @@ def to_link(address: str, text: str) -> str:
 
 
 def _trim(address: str) -> str:
-    """Without what belongs to the sentence around it: `(see https://example.org/a_(b)).`"""
+    """The address without the end of the sentence: `(see https://example.org/a_(b)).`"""
     counts = {mark: address.count(mark) for mark in "()[]"}
     end = len(address)
     while end and (last := address[end - 1]) in _TRAILING:

@@ -1,7 +1,7 @@
-"""`--resume <file>`: a transcript as the beginning of a chat, and a chat as a new transcript.
+"""`--resume FILE`: begin a chat with a transcript, or write a new chat to one.
 
-A file that has a transcript is imported and never written to. One that is missing or empty is
-where the new session goes when the chat ends. Everything else is refused and left as it is.
+A file that has a transcript is imported and never written to. A missing or empty file gets the new
+session when the chat ends. Everything else is refused and left as it is.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from clew.transfer.jsonl import parse_first_line
 
 
 class TranscriptOpening(msgspec.Struct, frozen=True):
-    """What a file is to the chat that opens it.
+    """How a chat begins with a file.
 
     With a session: it was imported from the file, and `notes` say what could not be read. Without:
-    a new session is to be made with `transcript_path=path`, and `export_back` writes it there.
+    a new session is made with `transcript_path=path`, and `export_back` writes it there.
     """
 
     path: str
@@ -39,14 +39,15 @@ class TranscriptOpening(msgspec.Struct, frozen=True):
 
     @property
     def is_new(self) -> bool:
-        """Whether a new session begins, which goes to the file at the end."""
+        """Whether a new session begins, which is written to the file at the end."""
         return self.session is None
 
 
 async def open_transcript(store: Store, path: Path) -> TranscriptOpening:
     """Import the transcript, or say that a new one begins. The file is not changed.
 
-    `NotATranscript` for a file that is none; what the system says about one that can't be read.
+    Raises `NotATranscript` for a file that is none, and the system's error for one that can't be
+    read.
     """
     new = find_new(path)
     if new is not None:
@@ -81,20 +82,20 @@ async def export_back(store: Store, session: Session, path: Path | str) -> None:
 async def write_back(session_id: str, path: Path | str, pieces: AsyncIterator[str]) -> None:
     """The same with a transcript that is made already; in one step.
 
-    `Conflict` if the file has become another's meanwhile: it is left alone, and the session is
-    in the store anyway.
+    `Conflict` if another program has written the file meanwhile: it is left alone, and the session
+    is in the store anyway.
     """
     target = _resolved(Path(path))
     if _size(target, missing_ok=True) and _session_in(target) != session_id:
         raise Conflict(
-            f"{_shown(target)} was written by somebody else meanwhile and is left as it is. "
-            f"The session is kept: `clew export {session_id} --format jsonl` writes it elsewhere."
+            f"{_shown(target)} was written by another program meanwhile and is left as it is. "
+            f"The session is kept: `clew export {session_id} --format jsonl` writes it again."
         )
     await write_file(target, pieces, force=True)
 
 
 def _resolved(path: Path) -> Path:
-    """The file itself where the path is a link to it, so that a link stays a link."""
+    """The target of a link, so that a link stays a link."""
     try:
         return path.expanduser().resolve()
     except (OSError, RuntimeError, ValueError) as error:
@@ -102,7 +103,7 @@ def _resolved(path: Path) -> Path:
 
 
 def _size(path: Path, *, missing_ok: bool) -> int:
-    """The bytes of a file, 0 for one that may be made; an error for what is no file."""
+    """The size of a file, 0 for one that may be made; an error for what is not a file."""
     try:
         status = path.stat()
     except FileNotFoundError as error:
@@ -121,7 +122,7 @@ def _size(path: Path, *, missing_ok: bool) -> int:
 
 
 def _check_folder(path: Path) -> None:
-    """Better to hear at the beginning than at the end that nothing can be written there."""
+    """Check at the beginning, not at the end, that the file can be written."""
     folder = path.parent
     if not folder.is_dir():
         raise NotFound(f"There is no directory {_shown(folder)}: make it first.")
@@ -130,7 +131,7 @@ def _check_folder(path: Path) -> None:
 
 
 def _session_in(path: Path) -> str | None:
-    """The id of the session whose transcript a file is."""
+    """The id of the session in a transcript file."""
     try:
         with path.open("rb") as stream:
             return parse_first_line(stream.readline()).session.id

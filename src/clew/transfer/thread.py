@@ -25,7 +25,7 @@ Clean = Callable[[str], str]
 
 
 class Block(msgspec.Struct, frozen=True):
-    """A piece of a message. `text` is what was said, `details` folds away under its title."""
+    """A piece of a message. `text` is what was said; `details` folds under its title."""
 
     kind: Literal["text", "details", "note"]
     body: str
@@ -43,15 +43,15 @@ async def pages(
 
 
 def title_of(session: Session, clean: Clean) -> str:
-    """What a page about the session is called, on one line."""
-    # The preview may be of a turn that was taken back.
+    """The title of a page about the session, on one line."""
+    # The preview may be of a turn that was undone.
     preview = session.preview if session.message_count == session.head else None
     name = session.title or session.short_summary or preview or f"Session {session.id}"
     return cut(_line(clean(name)), 100)
 
 
 def header(session: Session, clean: Clean) -> list[tuple[str, str]]:
-    """What stands above a transcript, as names and values of one line each."""
+    """The lines above a transcript, as names and values."""
     rows = [
         ("Session", session.id),
         ("Started", _time(session.created_at)),
@@ -65,12 +65,12 @@ def header(session: Session, clean: Clean) -> list[tuple[str, str]]:
 
 
 def speaker(message: Message) -> str:
-    """Under whose name a message stands: what tools answer is part of the assistant's work."""
+    """The name above a message: results of tools count as the assistant's."""
     return "User" if message.role == "user" else "Assistant"
 
 
 def blocks(message: Message, clean: Clean, *, thinking: bool = False) -> Iterator[Block]:
-    """A message in the order in which it is read."""
+    """The blocks of a message, in the order in which it is read."""
     if thinking:
         for thought in thoughts(message.parts):
             yield Block("details", _text(clean(thought)), "Thinking")
@@ -92,7 +92,7 @@ def blocks(message: Message, clean: Clean, *, thinking: bool = False) -> Iterato
 
 
 def thoughts(parts: tuple[dict[str, Any], ...]) -> Iterator[str]:
-    """What a model thought before it spoke, as far as its provider tells."""
+    """A model's thinking, as far as its provider tells."""
     for part in parts:
         if "thinking" in (part.get("type"), part.get("kind"), part.get("part_kind")):
             texts = (part.get(name) for name in ("thinking", "content", "text"))

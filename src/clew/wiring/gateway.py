@@ -119,7 +119,7 @@ def open_channels(hooks: Sequence[Hook], clock: Clock) -> tuple[Channel, ...]:
 def list_hooks(config: Config) -> tuple[Hook, ...]:
     """The webhooks, with their secrets; `InvalidConfig` for one that could not work."""
     from clew.channels.webhook import Hook  # noqa: PLC0415  # only who serves pays for it
-    from clew.core.routing import normalise_agent  # noqa: PLC0415  # likewise
+    from clew.core.channels.routing import normalise_agent  # noqa: PLC0415  # likewise
 
     hooks = []
     for name, each in config.webhooks.items():

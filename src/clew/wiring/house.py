@@ -24,7 +24,7 @@ from clew.config import (
     set_value,
     shared_cache_dir,
 )
-from clew.core.pruning import Pruning
+from clew.core.context.thread import Pruning
 from clew.store import is_postgres, sqlite_path
 from clew.wiring.stores import describe_store, retention_policy
 
@@ -36,11 +36,10 @@ if TYPE_CHECKING:
     from clew.api.handlers.parts import Format
     from clew.api.sessions import Imported, MessageHtml
     from clew.api.status import ChannelView, ErrandView, StoreView
+    from clew.core.channels.session_choice import Judge, ReceptionRules
     from clew.core.keys import Place
     from clew.core.message import Message
-    from clew.core.placing import Judge, ReceptionRules
-    from clew.core.retention import Retention
-    from clew.core.session import Session
+    from clew.core.session import Retention, Session
     from clew.ports import Agent, Clock, Context, Memory, Personalities, Store
     from clew.runtime.cron import CronFile
     from clew.runtime.inbound.reception import Reception
@@ -213,7 +212,7 @@ class House:
     @cached_property
     def rules(self) -> ReceptionRules:
         """What the configuration says about messages on channels."""
-        from clew.core.placing import ReceptionRules  # noqa: PLC0415  # see above
+        from clew.core.channels.session_choice import ReceptionRules  # noqa: PLC0415  # see above
         from clew.wiring.rules import (  # noqa: PLC0415  # see above
             model_names,
             reset_rules,
@@ -326,7 +325,7 @@ class House:
     async def describe(self) -> StoreView:
         """What kind of store it is."""
         from clew.api.status import StoreView  # noqa: PLC0415  # see above
-        from clew.core.secrets import hide_password  # noqa: PLC0415  # see above
+        from clew.core.redaction import hide_password  # noqa: PLC0415  # see above
 
         facts = await describe_store(self.config)
         return StoreView(

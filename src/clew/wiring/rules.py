@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from clew.config import (
     Config,
 )
-from clew.core.channelkeys import normalise_word
+from clew.core.channels.resets import ResetRules
+from clew.core.channels.routing import RoutingRules
+from clew.core.channels.triggers import ModelNames
+from clew.core.keys import normalise_word
 from clew.core.models import find_alias
-from clew.core.resets import ResetRules
-from clew.core.routing import RoutingRules
-from clew.core.triggers import ModelNames
 
 if TYPE_CHECKING:
-    from clew.core.placing import Judge
+    from clew.core.channels.session_choice import Judge
 
 
 def routing_rules(config: Config) -> RoutingRules:
@@ -46,7 +46,7 @@ def terminal_judge(config: Config) -> Judge | None:
     rules = reset_rules(config)
     if not any(normalise_word(each) == "cli" for each in rules.by_channel):
         return None
-    from clew.core.placing import judge_terminal  # noqa: PLC0415  # hardly anybody wants it
+    from clew.core.channels.session_choice import judge_terminal  # noqa: PLC0415  # hardly anybody wants it
     from clew.runtime.zones import find_zone  # noqa: PLC0415  # likewise
 
     zone = find_zone(config.session.timezone)

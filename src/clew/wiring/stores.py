@@ -11,7 +11,7 @@ import msgspec
 from clew.config import (
     Config,
 )
-from clew.core.retention import Retention
+from clew.core.session import Retention
 from clew.errors import InvalidInput
 from clew.store import is_postgres, need_postgres, open_store, sqlite_path
 

@@ -14,11 +14,11 @@ import pytest
 from clew.agent.tool_interface import ToolOutcome
 from clew.agent.tools import Policy, Tools
 from clew.core.changes import AddMessage, Change, Recorded, ResumeTurn, StartTurn, WaitForApproval
+from clew.core.live_events import Signal
 from clew.core.message import Draft, Message, ToolCall
 from clew.core.models import ModelInfo
 from clew.core.personality import Personality
 from clew.core.session import NewSession, Session, SessionEdit
-from clew.core.signals import Signal
 from clew.core.turn import Approval, ApprovalScope, Decision, Lease
 from clew.memory import MarkdownMemory
 from clew.ports import Store

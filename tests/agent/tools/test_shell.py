@@ -11,8 +11,8 @@ import pytest
 
 from clew.agent.tools.output import Spool
 from clew.agent.tools.processes import clean_environment, run_process
-from clew.core.search import SearchFilter
-from clew.core.signals import ToolProgress
+from clew.core.live_events import ToolProgress
+from clew.core.search.hits import SearchFilter
 from tests.agent.tools.conftest import ENVIRONMENT, SECRETS, Bench
 from tests.patience import PATIENCE
 
@@ -82,7 +82,7 @@ async def test_an_expired_question_is_a_no(bench: Bench) -> None:
     bench.turn.answers = [("no", "once")]
     bench.turn.answered_by = "expired"
     outcome = await bench.call("shell", command="touch made")
-    assert "Nobody answered in time" in outcome.content
+    assert "The owner did not answer in time" in outcome.content
     assert not (bench.root / "made").exists()
 
 

@@ -71,7 +71,7 @@ async def test_plan_mode_only_looks_and_proposes(bench: Bench) -> None:
     looking = {"read_file", "list_files", "search_files", "memory_read"}
     assert await bench.list_names() == looking | NOTES | SESSIONS | {"propose_plan"}
     outcome = await bench.call("write_file", path="a", content="x")
-    assert "not there in plan mode" in outcome.content
+    assert "not available in plan mode" in outcome.content
     assert not (bench.root / "a").exists()
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from clew.agent.system_prompt import PAUSED, PLAN
-from clew.core.compaction import BEFORE_SUMMARY
+from clew.core.context.compaction import BEFORE_SUMMARY
+from clew.core.live_events import ApprovalAsked, Notice
 from clew.core.session import SessionFilter
-from clew.core.signals import ApprovalAsked, Notice
 from tests.runtime.conftest import collect, soon, until
 from tests.runtime.rooms import Room, room
 

@@ -15,13 +15,13 @@ import msgspec
 import pytest
 
 from clew.agent.models.catalogue import Catalogue
-from clew.core.approvals import asked_id
-from clew.core.arrivals import Receipt
 from clew.core.changes import Send, StartTurn, WaitForApproval
+from clew.core.channels.approvals import asked_id
+from clew.core.channels.incoming import Receipt
+from clew.core.channels.routing import Peer as Place
+from clew.core.channels.send_policy import SendMatch, SendRule, SendRules
 from clew.core.delivery import NewInbound, NewOutbound
 from clew.core.message import ToolCall
-from clew.core.routing import Peer as Place
-from clew.core.sending import SendMatch, SendRule, SendRules
 from clew.core.session import NewSession, Session, SessionEdit
 from clew.core.turn import Approval
 from clew.ports import LiveTurn

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from clew.agent.models.catalogue import Catalogue
-from clew.core.placing import RETURNED
+from clew.core.channels.session_choice import RETURNED
 from clew.core.session import NewSession, Session
 from clew.errors import InvalidInput
 from clew.ports import Store

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from clew.agent.models.catalogue import Catalogue
-from clew.core.guests import CODE_MS, MOST_TOLD
-from clew.core.routing import Peer, RoutingRules
-from clew.core.sending import SendMatch, SendRule, SendRules
+from clew.core.channels.people import CODE_MS, MOST_TOLD
+from clew.core.channels.routing import Peer, RoutingRules
+from clew.core.channels.send_policy import SendMatch, SendRule, SendRules
 from clew.errors import InvalidInput, TurnFailed
 from clew.runtime.inbound.pairing import WELCOME, approve_pairing, refuse_pairing
 from clew.runtime.outbound.replies import FAILED_FOR_GUESTS

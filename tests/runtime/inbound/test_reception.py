@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 from clew.agent.models.catalogue import Catalogue
-from clew.core.arrivals import Attached
+from clew.core.channels.incoming import Attached
+from clew.core.channels.resets import ResetRule, ResetRules
+from clew.core.channels.routing import Peer, RoutingRules
+from clew.core.channels.send_policy import SendRules
+from clew.core.channels.session_choice import GREETING
 from clew.core.delivery import NewInbound
-from clew.core.placing import GREETING
-from clew.core.resets import ResetRule, ResetRules
-from clew.core.routing import Peer, RoutingRules
-from clew.core.sending import SendRules
 from clew.core.session import OWNER, SessionEdit, SessionFacts
 from clew.testing.clock import DAY, SECOND
 from tests.runtime.conftest import Actor, Held, soon, until

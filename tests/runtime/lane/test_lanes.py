@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from clew.core.changes import AddMessage, StartTurn
+from clew.core.live_events import Event, Notice, TurnEnded, TurnStarted
 from clew.core.message import Draft
 from clew.core.session import Session
-from clew.core.signals import Event, Notice, TurnEnded, TurnStarted
 from clew.errors import ClewError, LeaseHeld, StaleLease
 from clew.ports import LiveTurn, Store
 from clew.runtime.runtime import Runtime

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from clew import config as configuration
+from clew.core.live_events import ApprovalAsked, ApprovalDecided, Event
 from clew.core.message import ToolCall
 from clew.core.session import NewSession, Session, SessionFacts
-from clew.core.signals import ApprovalAsked, ApprovalDecided, Event
 from clew.core.turn import Approval, ApprovalScope, Decision
 from clew.ports import LiveTurn, Store
 from clew.runtime.lane.turn import APPROVAL_MS

@@ -10,11 +10,10 @@ import pytest
 
 from clew import config as configuration
 from clew.core.changes import AddMessage
+from clew.core.live_events import TurnEnded, TurnJoined, TurnStarted
 from clew.core.message import Draft, ToolCall
-from clew.core.queue_modes import QUEUE_MODES
 from clew.core.session import NewSession, Session
-from clew.core.signals import TurnEnded, TurnJoined, TurnStarted
-from clew.core.turn import Turn
+from clew.core.turn import QUEUE_MODES, Turn
 from clew.ports import LiveTurn, Store
 from clew.runtime.inbound.reception import Ticket
 from clew.runtime.recovery.recovery import recover

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
+from clew.core.live_events import ApprovalAsked
 from clew.core.message import ToolCall
 from clew.core.session import NewSession, Session, SessionFilter
-from clew.core.signals import ApprovalAsked
 from clew.errors import InvalidInput, TurnFailed
 from clew.ports import LiveTurn, Store
 from clew.runtime.runtime import Runtime

@@ -16,10 +16,10 @@ import pytest
 
 from clew.clock import host_clock
 from clew.core.changes import Send
+from clew.core.channels.replies import ReplyTo
+from clew.core.channels.send_policy import SendMatch, SendRule, SendRules
 from clew.core.delivery import NewOutbound, Outbound, OutboundStatus
 from clew.core.message import Draft
-from clew.core.replies import ReplyTo
-from clew.core.sending import SendMatch, SendRule, SendRules
 from clew.core.session import NewSession, Session, SessionEdit
 from clew.core.turn import Turn
 from clew.errors import TurnFailed
@@ -273,7 +273,7 @@ async def test_a_reply_is_tried_again_when_nobody_was_there(
 
         async def has_failed() -> bool:
             (row,) = await store.list_outbound()
-            return row.status == "pending" and row.error == "Nobody is there."
+            return row.status == "pending" and row.error == "The peer is not there."
 
         await until(has_failed)
         await peer.open(peer.port)

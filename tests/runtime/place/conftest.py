@@ -20,8 +20,8 @@ from clew.api.sessions import SessionView
 from clew.client.client import Client
 from clew.client.place import locate
 from clew.clock import host_clock
+from clew.core.channels.session_choice import Judge
 from clew.core.keys import cli_key
-from clew.core.placing import Judge
 from clew.core.turn import HEARTBEAT_MS, Turn
 from clew.memory import MarkdownMemory
 from clew.ports import Store

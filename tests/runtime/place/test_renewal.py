@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from clew.core.placing import RETURNED, judge_terminal
-from clew.core.resets import ResetRule, ResetRules
+from clew.core.channels.resets import ResetRule, ResetRules
+from clew.core.channels.session_choice import RETURNED, judge_terminal
 from clew.core.session import NewSession, Session
 from clew.ports import Store
 from clew.runtime.runtime import Runtime

@@ -10,9 +10,9 @@ import pytest
 
 from clew.agent.models.catalogue import Catalogue
 from clew.core.changes import AddMessage, EndTurn, StartTurn
+from clew.core.channels.replies import read_reply_to, reply_over_api
 from clew.core.delivery import NewInbound
 from clew.core.message import Draft, ToolCall
-from clew.core.replies import read_reply_to, reply_over_api
 from clew.core.session import NewSession, Session
 from clew.ports import LiveTurn, Store
 from clew.runtime.inbound.inbox import Inbox

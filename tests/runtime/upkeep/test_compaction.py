@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from clew.core.changes import AddMessage, AddUsage, EndTurn, StartTurn, WriteScratch, WriteTodos
-from clew.core.compaction import Digest
+from clew.core.context.compaction import Digest
+from clew.core.live_events import Notice, Signal
 from clew.core.message import Draft, Message
 from clew.core.models import ModelInfo
 from clew.core.notes import Compaction, Todo
 from clew.core.session import NewSession, Session
-from clew.core.signals import Notice, Signal
 from clew.core.turn import Lease
 from clew.core.usage import Usage
 from clew.errors import InvalidInput, LeaseHeld, ModelUnavailable, StaleLease, TurnFailed

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.message import Message, Role
-from clew.core.snippets import Snippet
+from clew.core.search.hits import Snippet
 from clew.core.text import columns
 from clew.terminal.picker.lines import BADGES, Look, Piece, cut_front, draw_row, mark_words
 from clew.terminal.picker.preview import draw_end, draw_hit, find_words, wrap

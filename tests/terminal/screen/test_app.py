@@ -501,7 +501,7 @@ async def test_commands_files_and_models_are_completed(stage: Stage) -> None:
     (stage.work / "notes.txt").touch()
     async with open_chat(stage) as chat:
         await chat.type("/thi")
-        await chat.sees("How much the model thinks")
+        await chat.sees("Show or set how much the model")
         await chat.press("tab")
         await chat.sees("medium")
         await chat.press("ctrl+u")

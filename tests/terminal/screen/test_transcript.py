@@ -7,8 +7,7 @@ import asyncio
 import pytest
 
 from clew.api.sessions import MessagePage
-from clew.core.message import ToolCall
-from clew.core.signals import (
+from clew.core.live_events import (
     ApprovalAsked,
     ApprovalDecided,
     Committed,
@@ -21,6 +20,7 @@ from clew.core.signals import (
     ToolStarted,
     TurnEnded,
 )
+from clew.core.message import ToolCall
 from clew.core.turn import Approval, Turn
 from clew.errors import StoreBusy
 from clew.terminal.screen.transcript import PAGE

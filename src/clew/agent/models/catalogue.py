@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 EMBEDDED_WORDS: Final = ("local", "embedded", "smollm2-135m")
 ALIASES: Final = {"google-gla": "google", "openai-responses": "openai", "openai-chat": "openai"}
-"""What pydantic-ai calls providers, where it is not what clew does."""
+"""pydantic-ai's names of providers, where clew has another."""
 
 TIERS: Final[dict[str, tuple[str, ...]]] = {
     "openai": ("auto", "default", "flex", "priority"),
@@ -50,7 +50,7 @@ TIERS: Final[dict[str, tuple[str, ...]]] = {
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a model can, as far as anybody knows."""
+    """What a model can do, as far as it is known."""
 
     context_window: int | None = None
     tools: bool = True
@@ -59,11 +59,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 UNKNOWN: Final = Facts(thinking=THINKING)
-"""For a model that somebody's own code makes: whatever is asked of it is passed on."""
+"""For a model that a Python factory makes: every setting is passed on to it."""
 
 
 class Catalogue:
-    """`ports.Models`, and the way to the models themselves."""
+    """`ports.Models`, and opening the models themselves."""
 
     def __init__(self, setup: ModelsSetup) -> None:
         self._setup = setup
@@ -76,19 +76,19 @@ class Catalogue:
     # --- naming -------------------------------------------------------------------------------
 
     def list_models(self) -> tuple[ModelInfo, ...]:
-        """The embedded one, a few of each provider, and those that were configured."""
+        """The embedded model, a few of each provider, and those that were configured."""
         names = [
             f"{provider.name}/{model_id}"
             for provider in self._setup.providers
             for model_id in provider.models or RECOMMENDED.get(provider.name, ())
         ]
-        with contextlib.suppress(ModelNotFound):  # whoever asks for it is told
+        with contextlib.suppress(ModelNotFound):  # get_model says so when it is asked for
             chosen = self.get_model().name
             names += [chosen] if chosen not in (*names, EMBEDDED) else []
         return (self.get_model(EMBEDDED), *map(self.get_model, names))
 
     def get_model(self, name: str | None = None) -> ModelInfo:
-        """A model by what a person typed, the default if None; `ModelNotFound` with near names."""
+        """A model by what was typed, the default if None. `ModelNotFound` has similar names."""
         if name is None:
             name, _ = self.choose_default()
         alias_of = find_alias(self._setup.aliases, name)
@@ -100,7 +100,7 @@ class Catalogue:
         return self._describe(*found)
 
     def choose_default(self) -> tuple[str, str]:
-        """The model that is used when nobody says another, and why it is that one."""
+        """The model that is used when none is named, and why it is that one."""
         if self._setup.model is not None:
             return self._setup.model, self._setup.model_source
         for name in KEY_VARIABLES:
@@ -111,7 +111,7 @@ class Catalogue:
         return EMBEDDED, "no key is set"
 
     def is_known(self, info: ModelInfo) -> bool:
-        """Whether anybody has heard of the model; a provider may have newer ones."""
+        """Whether the libraries know the model; a provider may have newer ones."""
         provider = self._providers.get(info.provider)
         if info.embedded or provider is None or provider.kind == "python":
             return True
@@ -121,8 +121,8 @@ class Catalogue:
         return model_id in list_known(provider.kind)
 
     def find_similar(self, name: str) -> tuple[str, ...]:
-        """Names that are near to one that was typed."""
-        import difflib  # noqa: PLC0415  # only to be helpful
+        """Names that are similar to one that was typed."""
+        import difflib  # noqa: PLC0415  # only for a suggestion
 
         known = [EMBEDDED]
         for provider in self._setup.providers:
@@ -136,7 +136,7 @@ class Catalogue:
         return tuple(dict.fromkeys(near))[:3]
 
     def _resolve(self, name: str) -> tuple[ProviderSetup, str] | str | None:
-        """The provider and the id that are meant; the embedded model's name for that."""
+        """The provider and the model id; the embedded model is returned by its name."""
         if name.lower() in (EMBEDDED, *EMBEDDED_WORDS) and "local" not in self._providers:
             return EMBEDDED
         if name.lower() in (EMBEDDED, "embedded"):
@@ -215,17 +215,17 @@ class Catalogue:
         return find_weights(self._setup.weights_dirs)
 
     def fetch_weights(self, progress: Progress = lambda _done, _total: None) -> Path:
-        """Have the weights here. Blocks; `ModelUnavailable` says why they can't be had."""
+        """Fetch the weights if they are not here. Blocks; raises `ModelUnavailable`."""
         found = self.find_weights()
         return found or fetch_weights(self._setup.weights_dirs[0], progress)
 
     # --- using --------------------------------------------------------------------------------
 
     async def open_model(self, info: ModelInfo) -> Model[Any]:
-        """The model, ready to be asked; the same one every time.
+        """The model, ready to be asked; the same object every time.
 
-        The embedded one is loaded, and its weights are fetched if they are not here.
-        `ModelUnavailable` with what to do if it can't be used.
+        The embedded one is loaded, and its weights are fetched if they are not here. Raises
+        `ModelUnavailable`, with what to do, if it can't be used.
         """
         async with self._opening.setdefault(info.name, asyncio.Lock()):
             if info.name not in self._open:
@@ -257,9 +257,9 @@ class Catalogue:
     def get_settings(
         self, info: ModelInfo, *, thinking: str | None = None, service_tier: str | None = None
     ) -> dict[str, Any]:
-        """What goes with every request: the session's wish, else the configured default.
+        """Settings for every request: the session's, else the configured default.
 
-        Both are bent to what the model can. The tier `none` is no tier.
+        Both are reduced to what the model can do. The tier `none` is no tier.
         """
         settings: dict[str, Any] = {}
         wanted = thinking or self._setup.thinking
@@ -278,7 +278,7 @@ class Catalogue:
         return settings
 
     async def close(self) -> None:
-        """Let go of connections and of the embedded model's memory."""
+        """Close connections and free the embedded model's memory."""
         opened, self._open = list(self._open.values()), {}
         for each in opened:
             if each.client is not None:
@@ -294,14 +294,14 @@ class _Known(msgspec.Struct):
 
 
 class FactBook:
-    """Facts by kind of provider and model id, remembered in a file of the cache directory."""
+    """Facts by kind of provider and model id, kept in a file of the cache directory."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
         self._known: dict[str, Facts] | None = None
 
     def get_facts(self, kind: Kind, model_id: str, *, direct: bool) -> Facts:
-        """What is known; `direct` for a provider's own address, not one that speaks like it."""
+        """The facts of a model. `direct`: at the provider's own address."""
         if self._known is None:
             self._known = self._read()
         key = f"{kind}{'' if direct else '*'}/{model_id}"
@@ -318,7 +318,7 @@ class FactBook:
         return known.facts if known.version == _version() else {}
 
     def _write(self) -> None:
-        # Only a cache: where it can't be kept, the next start is slower, and that is all.
+        # Only a cache: without it the next start is slower.
         known = _Known(version=_version(), facts=self._known or {})
         draft = self._file.with_name(f".{self._file.name}.{os.getpid()}")
         with contextlib.suppress(OSError):
@@ -328,7 +328,7 @@ class FactBook:
 
 
 def _version() -> str:
-    """Which installed libraries it is: their files, since asking for the version takes longer."""
+    """The installed libraries, by their files: asking for their versions takes longer."""
     parts = []
     for name in ("pydantic_ai", "genai_prices"):
         spec = importlib.util.find_spec(name)
@@ -340,7 +340,7 @@ def _version() -> str:
 
 
 def look_up(kind: Kind, model_id: str, *, direct: bool) -> Facts:
-    """Ask the libraries."""
+    """Ask the libraries for the facts."""
     profile = _profile(kind, model_id)
     thinks = profile.get("supports_thinking") or profile.get("thinking_always_enabled")
     levels: tuple[Thinking, ...] = ("low", "medium", "high") if thinks else ()
@@ -366,9 +366,9 @@ def list_known(kind: Kind) -> tuple[str, ...]:
 
 
 def _load() -> None:
-    """Load the whole library first, and wait for a thread that is at it.
+    """Import the whole library first, and wait for another thread that is importing it.
 
-    Python lets one thread into a part of a package that another is still loading; both fail then.
+    Python lets one thread into a part of a package that another is still importing; both fail then.
     """
     importlib.import_module("pydantic_ai")
 
@@ -379,8 +379,8 @@ def _profile(kind: Kind, model_id: str) -> dict[str, Any]:
     from pydantic_ai.profiles.anthropic import (  # noqa: PLC0415  # a second to import
         anthropic_model_profile,
     )
-    from pydantic_ai.profiles.google import google_model_profile  # noqa: PLC0415  # likewise
-    from pydantic_ai.profiles.openai import openai_model_profile  # noqa: PLC0415  # likewise
+    from pydantic_ai.profiles.google import google_model_profile  # noqa: PLC0415  # a second to import
+    from pydantic_ai.profiles.openai import openai_model_profile  # noqa: PLC0415  # a second to import
 
     ask: dict[str, Any] = {
         "anthropic": anthropic_model_profile,

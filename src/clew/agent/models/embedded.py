@@ -1,8 +1,7 @@
-"""The embedded model as pydantic-ai sees a model: text in, text out, no tools, no images.
+"""The embedded model as a model of pydantic-ai: text in, text out, no tools, no images.
 
-Only imported when it is used, since it needs pydantic-ai. What the conversation is, and that the
-small model gets a small prompt, is decided above; here the oldest messages are left out when they
-would take too long to read.
+Imported only when it is used, since it needs pydantic-ai. `requests` gives it a small prompt; here
+the oldest messages are left out when they would take too long to read.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ MODEL: Final = "smollm2-135m"
 READ: Final = 400
 """Estimated tokens of messages that are given to it; all of them at once are some four seconds."""
 ANSWER: Final = 384
-"""Tokens that it may say, if nobody asks for fewer."""
+"""Most tokens of an answer, unless fewer are asked for."""
 
 # Without the first, pydantic-ai would spend 71 tokens on explaining a tag.
 PROFILE: Final = ModelProfile(
@@ -108,7 +107,7 @@ class EmbeddedModel(Model[None]):
             try:
                 loop.call_soon_threadsafe(chunks.put_nowait, item)
             except RuntimeError:
-                run.stop()  # the loop is gone, and with it everybody who would listen
+                run.stop()  # the event loop is closed, so there is no reader left
 
         run = Run()  # for a chunk that comes before `start` has returned
         run = self.engine.start(
@@ -139,7 +138,7 @@ def _options(settings: ModelSettings | None) -> dict[str, Any]:
 
 @dataclass
 class EmbeddedResponse(StreamedResponse):
-    """An answer that is still being made."""
+    """An answer while it is being generated."""
 
     run: Run
     chunks: asyncio.Queue[Chunk | BaseException | None]
@@ -147,7 +146,7 @@ class EmbeddedResponse(StreamedResponse):
     _held: Chunk | None = field(default=None, init=False)
 
     async def wait_for_first(self) -> None:
-        """Let what is wrong with the question be an error of the request, not of the stream."""
+        """Wait for the first piece, so that an error of the question is raised by the request."""
         self._held = await self._next()
 
     async def _next(self) -> Chunk | None:

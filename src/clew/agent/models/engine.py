@@ -1,8 +1,8 @@
 """The embedded model's engine: llama.cpp inside this process, one question at a time.
 
-It takes messages as plain dictionaries and hands on what the library says, from a thread of its
-own. It knows neither pydantic-ai nor where the weights come from. The library also opens a port
-on this machine, which can't be switched off: nobody has its key.
+It takes messages as plain dictionaries and passes on what the library says, from a thread of its
+own. It knows neither pydantic-ai nor where the weights come from. The library also opens a port on
+this machine, which can't be switched off; its key is random and known to this process only.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class Run:
 
     @property
     def stopped(self) -> bool:
-        """Whether nobody wants the rest."""
+        """Whether it was stopped: the rest is not wanted."""
         return self._stopped.is_set()
 
     def stop(self) -> None:
-        """Let it end; returns at once."""
+        """End the run at its next token; returns at once."""
         self._stopped.set()
 
 
@@ -59,11 +59,11 @@ class Engine:
 
     @property
     def loaded(self) -> bool:
-        """Whether the first question needs not wait for it."""
+        """Whether the weights are in memory."""
         return self._server is not None
 
     def load(self) -> None:
-        """Read the weights, if that is not done. Takes about a second."""
+        """Read the weights, once. Takes about a second."""
         with self._loading:
             if self._server is None:
                 self._server = _serve(self.weights)
@@ -76,7 +76,7 @@ class Engine:
         on_chunk: Callable[[Chunk], None],
         on_end: Callable[[BaseException | None], None],
     ) -> Run:
-        """Ask. Both callbacks come from another thread, `on_end` last and once."""
+        """Ask. Both callbacks are called from another thread, `on_end` last and once."""
         run = Run()
 
         def receive(chunk: Chunk) -> bool:
@@ -92,7 +92,7 @@ class Engine:
                     question = {"messages": list(messages), "stream": True, **options}
                     question["stream_options"] = {"include_usage": True}
                     self._server.handle_chat_completions(question, receive)
-            except BaseException as error:  # noqa: BLE001  # handed on to whoever waits
+            except BaseException as error:  # noqa: BLE001  # passed on to the caller
                 failure = error
             finally:
                 self._runs.discard(run)
@@ -105,7 +105,7 @@ class Engine:
         return run
 
     def unload(self, patience: float = PATIENCE) -> None:
-        """Give the memory back, and end what still runs."""
+        """End what still runs, and free the memory."""
         running = list(self._runs)
         for run in running:
             run.stop()
@@ -138,7 +138,7 @@ def _serve(weights: Path) -> Any:
     parameters.model_alias = {"smollm2-135m"}
     parameters.n_ctx = CONTEXT
     parameters.n_parallel = 1
-    # It fits. Finding that out would load it twice, and hold up every other thread meanwhile.
+    # It fits. Checking that would load it twice, and block every other thread meanwhile.
     parameters.fit_params = False
     # Two threads were far slower than one where it was measured.
     parameters.cpuparams.n_threads = 1

@@ -33,22 +33,23 @@ LABELS: Final[dict[Kind, str]] = {
     "python": "A Python factory",
 }
 KINDS: Final[dict[str, Kind]] = {"anthropic": "anthropic", "google": "google", "openai": "openai"}
-"""What a provider is that is named so, if nobody says otherwise."""
+"""The kind of a provider with this name, unless the configuration says another."""
 
 KEY_VARIABLES: Final[dict[str, str]] = {
     "anthropic": "ANTHROPIC_API_KEY",
     "openai": "OPENAI_API_KEY",
     "google": "GOOGLE_API_KEY",
 }
-"""The providers that are there without configuration, in the order in which a key of theirs makes
-one of their models the default."""
+"""The providers that exist without configuration, in the order in which a key makes one of their
+models the default.
+"""
 
 RECOMMENDED: Final[dict[str, tuple[str, ...]]] = {
     "anthropic": ("claude-sonnet-5-5", "claude-opus-5-5", "claude-haiku-5-5"),
     "openai": ("gpt-6.1-sol", "gpt-6.1-terra", "gpt-6-luna"),
     "google": ("gemini-3.8-flash", "gemini-4-argon", "gemini-3.5-flash-lite"),
 }
-"""A few of each, the default first. Every other model of theirs can be named too."""
+"""A few models of each, the default first. Every other model can be named too."""
 
 READ_TIMEOUT: Final = 600
 """Seconds without a byte; a model that thinks hard may be silent for minutes."""
@@ -58,7 +59,7 @@ ANTHROPIC_URL: Final = "https://api.anthropic.com"
 
 
 class ProviderSetup(msgspec.Struct, frozen=True, kw_only=True):
-    """A place where models are. `api_key` is asked when a model is used; it may raise."""
+    """A provider of models. `api_key` is called when a model is used; it may raise."""
 
     name: str
     kind: Kind
@@ -71,10 +72,11 @@ class ProviderSetup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelsSetup(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that the catalogue is told.
+    """Everything that the catalogue is built from.
 
-    `model_source` says who chose the model. Weights are looked for in all of `weights_dirs` and
-    fetched into the first. `aliases` are other names, each of a `provider/model`.
+    `model_source` says where the default model was chosen. Weights are looked for in all of
+    `weights_dirs` and fetched into the first. `aliases` are other names, each of a
+    `provider/model`.
     """
 
     providers: tuple[ProviderSetup, ...]
@@ -108,7 +110,7 @@ def find_problem(provider: ProviderSetup) -> str | None:
 
 
 def _missing_key(provider: ProviderSetup) -> str | None:
-    """Servers of one's own may want none."""
+    """What to say if the key is missing; None for a server of one's own, which may need none."""
     name, variable = provider.name, KEY_VARIABLES.get(provider.name)
     if provider.kind == "python" or (provider.kind == "openai" and provider.base_url):
         return None
@@ -142,7 +144,7 @@ def open_provider_model(provider: ProviderSetup, model_id: str) -> Opened:
 
 
 def is_direct(provider: ProviderSetup) -> bool:
-    """Whether it is the provider's own address, and so everything that it offers can be used."""
+    """Whether it is the provider's own address, so that everything it offers can be used."""
     return provider.kind != "python" and provider.base_url is None
 
 
@@ -155,14 +157,14 @@ def _client() -> httpx2.AsyncClient:
 
 
 def _key(provider: ProviderSetup) -> str:
-    # Servers that want no key want none that is empty either.
+    # Servers that need no key refuse an empty one.
     return provider.api_key() if provider.api_key is not None else "no-key"
 
 
 def _open_anthropic(provider: ProviderSetup, model_id: str, http: httpx2.AsyncClient) -> Model[Any]:
     from anthropic import AsyncAnthropic  # noqa: PLC0415  # over a second to import
-    from pydantic_ai.models.anthropic import AnthropicModel  # noqa: PLC0415  # likewise
-    from pydantic_ai.providers.anthropic import AnthropicProvider  # noqa: PLC0415  # likewise
+    from pydantic_ai.models.anthropic import AnthropicModel  # noqa: PLC0415  # over a second to import
+    from pydantic_ai.providers.anthropic import AnthropicProvider  # noqa: PLC0415  # over a second to import
 
     client = AsyncAnthropic(
         api_key=_key(provider),
@@ -175,8 +177,8 @@ def _open_anthropic(provider: ProviderSetup, model_id: str, http: httpx2.AsyncCl
 
 def _open_openai(provider: ProviderSetup, model_id: str, http: httpx2.AsyncClient) -> Model[Any]:
     from openai import AsyncOpenAI  # noqa: PLC0415  # most of a second to import
-    from pydantic_ai.models.openai import OpenAIResponsesModel  # noqa: PLC0415  # likewise
-    from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415  # likewise
+    from pydantic_ai.models.openai import OpenAIResponsesModel  # noqa: PLC0415  # most of a second to import
+    from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415  # most of a second to import
 
     client = AsyncOpenAI(
         api_key=_key(provider), base_url=OPENAI_URL, max_retries=0, http_client=http
@@ -188,8 +190,8 @@ def _open_compatible(
     provider: ProviderSetup, model_id: str, http: httpx2.AsyncClient
 ) -> Model[Any]:
     from openai import AsyncOpenAI  # noqa: PLC0415  # most of a second to import
-    from pydantic_ai.models.openai import OpenAIChatModel  # noqa: PLC0415  # likewise
-    from pydantic_ai.providers.openai_compatible import (  # noqa: PLC0415  # likewise
+    from pydantic_ai.models.openai import OpenAIChatModel  # noqa: PLC0415  # most of a second to import
+    from pydantic_ai.providers.openai_compatible import (  # noqa: PLC0415  # most of a second to import
         OpenAICompatibleProvider,
     )
 
@@ -203,7 +205,7 @@ def _open_compatible(
 
 def _open_google(provider: ProviderSetup, model_id: str, http: httpx2.AsyncClient) -> Model[Any]:
     from pydantic_ai.models.google import GoogleModel  # noqa: PLC0415  # seconds to import
-    from pydantic_ai.providers.google import GoogleProvider  # noqa: PLC0415  # likewise
+    from pydantic_ai.providers.google import GoogleProvider  # noqa: PLC0415  # seconds to import
 
     return GoogleModel(
         model_id,
@@ -214,7 +216,7 @@ def _open_google(provider: ProviderSetup, model_id: str, http: httpx2.AsyncClien
 
 
 def _open_python(provider: ProviderSetup, model_id: str) -> Model[Any]:
-    """What a function of somebody's makes of the id."""
+    """Open a model with a function of the person's own code."""
     module, _, name = (provider.factory or "").partition(":")
     where = f"providers.{provider.name}.factory"
     try:
@@ -232,7 +234,7 @@ def _open_python(provider: ProviderSetup, model_id: str) -> Model[Any]:
         options["api_key"] = provider.api_key()
     from pydantic_ai.models import Model  # noqa: PLC0415  # a second to import
 
-    made = factory(model_id, **options)  # type: ignore[operator]  # whatever it is, it is called
+    made = factory(model_id, **options)  # type: ignore[operator]  # it is called, and fails if it is no function
     if not isinstance(made, Model):
         raise ModelUnavailable(
             f"{where}: {provider.factory} gave a {type(made).__name__}, not a pydantic-ai Model."

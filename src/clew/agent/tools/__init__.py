@@ -1,6 +1,7 @@
 """The tools of the agent: files, shell, sessions, memory, notes, sub-agents and MCP servers.
 
-`Tools` is the toolbox that the loop is given. Nothing here knows a model.
+`toolbox` is what the loop is given; it judges calls by `rules` and runs them. `tool` is what every
+tool consists of, and each other module holds a few tools. Nothing here knows a model.
 """
 
 from __future__ import annotations

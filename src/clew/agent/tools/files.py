@@ -1,4 +1,4 @@
-"""Reading and writing files."""
+"""Tools that read and write files."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ async def edit_file(job: Job, given: EditFile) -> str:
 
 
 async def reach(job: Job, path: str) -> Place:
-    """A place to look at; one outside the workspace is asked about."""
+    """Locate a file to read; outside the workspace, the owner is asked."""
     place = locate(get_workspace(job), path)
     await job.permit(
         {"path": place.shown},
@@ -133,7 +133,7 @@ async def reach(job: Job, path: str) -> Place:
 
 
 async def _put(job: Job, place: Place, before: str | None, after: str) -> str:
-    """Ask with the difference as it will be, then write unless the file has changed meanwhile."""
+    """Show the difference and ask, then write, unless the file has changed meanwhile."""
     if before == after:
         return f"{place.shown} already has this content; nothing was changed."
     asked = False
@@ -143,7 +143,7 @@ async def _put(job: Job, place: Place, before: str | None, after: str) -> str:
     try:
         if asked and await asyncio.to_thread(_find_text, place) != before:
             raise ToolFailure(
-                f"{place.shown} was changed by somebody else meanwhile, so it was left alone. "
+                f"{place.shown} was changed by another program meanwhile, so it was left alone. "
                 "Read it again."
             )
         await asyncio.to_thread(write_atomic, place.real, after.encode("utf-8", "replace"))

@@ -1,7 +1,7 @@
 """Tools of MCP servers: started when first needed, offered as `<server>_<tool>`.
 
 The client is pydantic-ai's. Each connection belongs to one task, which opens and closes it. A
-server that can't be reached is told about once and missed; the other tools go on.
+server that can't be reached is reported once and left out; the other tools go on.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class MCPConnection:
         except ToolFailure as failure:
             self.problem = str(failure)
             return ()
-        except Exception as error:  # noqa: BLE001  # whatever a stranger's server does
+        except Exception as error:  # noqa: BLE001  # a foreign server may raise anything
             self._leave()
             self.problem = f"The MCP server {self.server.name} does not answer: {_reason(error)}"
             return ()
@@ -107,7 +107,7 @@ class MCPConnection:
             raise ToolFailure(f"Stopped after its time limit of {limit:g} s.") from None
         except ToolFailure:
             raise
-        except Exception as error:  # noqa: BLE001  # whatever a stranger's server does
+        except Exception as error:  # noqa: BLE001  # a foreign server may raise anything
             if _is_broken(error):
                 self._leave()
             raise ToolFailure(_reason(error)) from None
@@ -144,7 +144,7 @@ class MCPConnection:
 
 
 class _Link:
-    """A connection and the one task that opens, keeps and closes it."""
+    """A connection, and the one task that opens, keeps and closes it."""
 
     def __init__(self, server: MCPServer, environment: dict[str, str]) -> None:
         self.stop = asyncio.Event()
@@ -156,13 +156,13 @@ class _Link:
             toolset = _make_toolset(server, environment)
             async with asyncio.timeout(server.timeout):
                 await toolset.__aenter__()
-        except BaseException as error:  # told to those who wait
+        except BaseException as error:  # raised for the callers that wait
             if not isinstance(error, ToolFailure):
                 reason = f"The MCP server {server.name} could not be started: {_reason(error)}"
                 self.ready.set_exception(ToolFailure(reason))
             else:
                 self.ready.set_exception(error)
-            self.ready.exception()  # nobody may be waiting any more
+            self.ready.exception()  # no caller may be waiting any more
             if isinstance(error, asyncio.CancelledError):
                 raise
             return
@@ -234,7 +234,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _is_broken(error: BaseException) -> bool:
-    """Whether a failure is the connection's; a tool that says no leaves it in order."""
+    """Whether the connection failed; a tool that reports an error leaves it open."""
     from pydantic_ai.exceptions import ModelRetry, ToolFailed  # noqa: PLC0415  # loaded by now
 
     if isinstance(error, ToolFailed):

@@ -42,7 +42,7 @@ NameArgument = Annotated[
 
 
 class WriteEntry(Arguments, frozen=True):
-    """An entry."""
+    """An entry to write."""
 
     name: NameArgument
     content: Annotated[str, Meta(max_length=MAX_ENTRY)]
@@ -57,13 +57,13 @@ class ReadEntry(Arguments, frozen=True):
 
 
 class DeleteEntry(Arguments, frozen=True):
-    """A name."""
+    """An entry to delete."""
 
     name: NameArgument
 
 
 class ListEntries(Arguments, frozen=True):
-    """Nothing."""
+    """No arguments."""
 
 
 class TodoLine(Arguments, frozen=True):
@@ -80,7 +80,7 @@ class WriteTodoList(Arguments, frozen=True):
 
 
 class ReadTodoList(Arguments, frozen=True):
-    """Nothing."""
+    """No arguments."""
 
 
 async def scratchpad_write(job: Job, given: WriteEntry) -> ToolOutcome:
@@ -188,11 +188,11 @@ async def memory_write(job: Job, given: WriteMemory) -> str:
         except ClewError as error:
             raise ToolFailure(str(error)) from None
         return f"Written to {FILE_NAMES[given.file]}. It is read from the next turn on."
-    raise ToolFailure("Somebody else keeps writing to this file. Try again later.")
+    raise ToolFailure("Another writer keeps changing this file. Try again later.")
 
 
 def read_edit(given: WriteMemory) -> MemoryEdit:
-    """The change that is meant."""
+    """The edit of the memory file that the arguments describe."""
     match given.action:
         case "add":
             return AddLine(given.text)
@@ -229,7 +229,7 @@ async def propose_plan(job: Job, given: ProposePlan) -> str:
     if approval.decision != "yes":
         late = approval.decided_by == "expired"
         raise ToolFailure(
-            "Nobody answered in time. Plan mode stays on; wait for the person."
+            "The owner did not answer in time. Plan mode stays on; wait for the person."
             if late
             else "The person does not want this plan yet. Plan mode stays on: ask what to change."
         )

@@ -22,10 +22,10 @@ from clew.core.changes import WriteScratch
 from clew.core.text import strip_controls
 
 KEPT_BYTES = 1_000_000
-"""Most of one output that is kept at all: the first half and the last."""
+"""Most bytes of one output that are kept: the first half and the last."""
 
 PAGED = frozenset({"read_file", "scratchpad_read"})
-"""Tools that show a page and say how to get the next: keeping their result aside gains nothing."""
+"""Tools that show a page and say how to get the next: their results never go to the scratchpad."""
 
 MAX_LINE = 2_000
 _COUNTED = 20_000_000
@@ -33,7 +33,7 @@ _COUNTED = 20_000_000
 
 
 class Spool:
-    """Takes any amount of bytes and keeps the first and the last of them."""
+    """Takes any amount of bytes and keeps the first and the last ones."""
 
     def __init__(self, limit: int = KEPT_BYTES) -> None:
         self.size = 0
@@ -42,7 +42,7 @@ class Spool:
         self._tail = bytearray()
 
     def add(self, data: bytes) -> None:
-        """Take more. Memory stays below some two times the limit."""
+        """Add bytes. Memory stays below about twice the limit."""
         self.size += len(data)
         room = self._half - len(self._head)
         if room > 0:
@@ -106,7 +106,7 @@ def read_page(real: Path, offset: int, limit: int, room: int) -> str:
 
 
 def page_text(text: str, offset: int, limit: int, room: int) -> str:
-    """The same for a text."""
+    """The same as `read_page`, for a text."""
     return make_page(io.BytesIO(text.encode("utf-8", "replace")), offset, limit, room, count=True)
 
 

@@ -1,7 +1,8 @@
-"""Where a tool may go: the workspace, and files opened so that no symbolic link leads out of it.
+"""Paths that a tool may use: the workspace, without links that lead out of it.
 
 A path is resolved first; from then on every directory on the way is opened without following links,
-so what was judged is what is opened. Whether a place outside may be used is decided elsewhere.
+so the file that was judged is the file that is opened. Whether a path outside the workspace may be
+used is decided in `rules`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from clew.agent.tools.tool import Job, ToolFailure
 _DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_PATH", os.O_RDONLY)
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _BINARY = getattr(os, "O_BINARY", 0)
-# Opening a pipe must not wait for somebody to write to it.
+# Opening a pipe must not wait for a writer.
 _READING = os.O_RDONLY | _NOFOLLOW | _BINARY | getattr(os, "O_NONBLOCK", 0)
 
 

@@ -1,7 +1,7 @@
-"""A child process that can't hurt: bounded in time and output, and gone when we are done with it.
+"""A child process with limits: bounded in time and output, and ended with everything it started.
 
 It has a process group of its own, no input, and an environment of known names. What it prints is
-read as it comes and only its ends are kept. POSIX only.
+read as it comes and only the beginning and the end are kept. POSIX only.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ import msgspec
 from clew.agent.tools.output import KEPT_BYTES, Spool
 
 GRACE = 0.1
-"""Seconds between the asking to end and the killing."""
+"""Seconds between SIGTERM and SIGKILL."""
 
 _HARMLESS = frozenset({
     "PATH", "HOME", "LANG", "LANGUAGE", "TERM", "TZ", "USER", "LOGNAME", "SHELL", "TMPDIR",
     "SYSTEMROOT", "COMSPEC", "PATHEXT", "TEMP", "TMP", "USERPROFILE",
 })  # fmt: skip
 _FIXED = {"PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
-"""Nobody is there to turn a page or type a password."""
+"""Settings for programs that would wait for a key or a password."""
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """How a process came to its end. `code` is None if it was stopped at its time limit."""
+    """How a process ended. `code` is None if it was stopped at its time limit."""
 
     code: int | None
     output: str
@@ -57,7 +57,7 @@ async def run_process(
 ) -> Ended:
     """Run a program to its end, to its time limit, or until this task is cancelled.
 
-    Whatever it has started goes with it. `OSError` if it can't be started.
+    Everything it has started ends with it. Raises `OSError` if it can't be started.
     """
     reading, writing = os.pipe()
     output = _Output(Spool(keep), progress)
@@ -93,7 +93,7 @@ async def run_process(
 async def _started(
     starting: asyncio.Future[asyncio.subprocess.Process],
 ) -> asyncio.subprocess.Process:
-    """The process. A start that is cancelled half-way would leave its children behind."""
+    """Start the process. A start that is cancelled half-way would leave its children behind."""
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
@@ -103,7 +103,7 @@ async def _started(
 
 
 class _Output(asyncio.Protocol):
-    """Gathers what comes through the pipe, as fast as it comes."""
+    """Collects what comes through the pipe."""
 
     def __init__(self, spool: Spool, progress: Callable[[bytes], None] | None) -> None:
         self.spool = spool

@@ -44,13 +44,13 @@ MAX_RULE: Final = 500
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")  # no file can hold it
 _NAME: Final = re.compile(r"[A-Za-z0-9_*?.-]+")
-# Whatever could end a command, begin another, or put words into it that nobody saw.
+# What could end a command, begin another, or insert words that the owner did not see.
 _META: Final = re.compile(r"[;&|`$<>(){}\\\n\r\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _PARTS: Final = re.compile(r"[;&|`$<>(){}\n\r]+")
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """A rule that was read: `tool` is a pattern, `text` what follows the `kind` sign, if any."""
+    """A parsed rule: `tool` is a pattern, `text` what follows the `kind` sign, if any."""
 
     tool: str
     kind: Literal["", ":", "="] = ""
@@ -59,13 +59,13 @@ class Rule(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=1024)
 def parse_rule(text: str) -> Rule:
-    """Read a rule, or `InvalidInput` that says what is wrong with it."""
+    """Parse a rule; `InvalidInput` says what is wrong with it."""
     match = _NAME.match(text)
     name = match[0] if match else ""
     sign, rest = text[len(name) : len(name) + 1], text[len(name) + 1 :]
     if not name or sign not in ("", ":", "="):
         raise InvalidInput(
-            f'"{text[:80]}" is no rule. Write a tool (write_file), a tool and a path '
+            f'"{text[:80]}" is not a rule. Write a tool (write_file), a tool and a path '
             "(write_file:docs/**), or the beginning of a command (shell:git log)."
         )
     if sign == "":
@@ -156,7 +156,7 @@ def _allows(rule: Rule, tool: str, arguments: Mapping[str, Any]) -> bool:
 
 
 def _denies(rule: Rule, tool: str, arguments: Mapping[str, Any]) -> bool:
-    """Like `_allows`, but in doubt it matches: any part of a command, any place of a tool."""
+    """Like `_allows`, but matches in doubt: any part of a command, any path of a tool."""
     if not fnmatchcase(tool, rule.tool):
         return False
     if rule.kind == "":

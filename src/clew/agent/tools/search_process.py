@@ -26,7 +26,7 @@ Ignoring = list[tuple[re.Pattern[str], bool, bool]]
 
 
 def main() -> None:
-    """Do what the argument says."""
+    """Run the search that the argument describes."""
     given: dict[str, Any] = json.loads(sys.argv[1])
     try:
         more = seek(given)
@@ -42,7 +42,7 @@ def say(value: Any) -> None:
 
 
 def seek(given: dict[str, Any]) -> bool:
-    """Print what is found, and tell whether there is more than was wanted."""
+    """Print what is found. Returns whether there is more than the limit."""
     files = walk(given)
     if given["glob"]:
         wanted = glob_pattern(given["glob"])
@@ -139,7 +139,7 @@ def read_ignore(directory: str) -> Ignoring:
 
 
 def is_ignored(path: str, is_directory: bool, rules: tuple[tuple[str, Ignoring], ...]) -> bool:
-    """Whether the last rule that speaks of a path leaves it out."""
+    """Whether the last rule that matches a path excludes it."""
     ignored = False
     for directory, patterns in rules:
         relative = path[len(directory) + 1 :]

@@ -11,7 +11,7 @@ from clew.agent.tools.tool import Arguments, Job, Tool, ToolFailure, shorten
 from clew.core.ids import id_prefix
 from clew.core.message import Message
 from clew.core.names import counted, recent_name
-from clew.core.search import SearchFilter
+from clew.core.search.hits import SearchFilter
 from clew.core.session import Session, SessionFilter, may_see
 from clew.errors import PersonalityNotFound, TurnFailed
 
@@ -129,7 +129,7 @@ async def spawn(job: Job, given: Spawn) -> str:
     try:
         answer = await job.turn.spawn(given.task, personality=personality)
     except (PersonalityNotFound, TurnFailed) as error:
-        raise ToolFailure(f"The sub-agent came to nothing: {error}") from None
+        raise ToolFailure(f"The sub-agent failed: {error}") from None
     return answer or "(The sub-agent ended without an answer.)"
 
 

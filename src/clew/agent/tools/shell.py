@@ -11,7 +11,7 @@ from clew.agent.tool_interface import ToolOutcome
 from clew.agent.tools.paths import get_workspace
 from clew.agent.tools.processes import clean_environment, run_process
 from clew.agent.tools.tool import MAX_DETAIL, Arguments, Job, Tool, ToolFailure
-from clew.core.signals import ToolProgress
+from clew.core.live_events import ToolProgress
 from clew.core.text import strip_controls
 
 _PROGRESS_SECONDS = 0.1

@@ -49,7 +49,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ToolFailure(Exception):
-    """A call that came to nothing. The message is for the model."""
+    """A call that failed. The message is for the model."""
 
 
 class TurnNotes:
@@ -89,15 +89,15 @@ class Job:
 
     @property
     def mode(self) -> str | None:
-        """The session's mode, with what this turn has made of it."""
+        """The session's mode, as this turn may have changed it."""
         return self.notes.mode or self.turn.session.mode
 
     async def permit(
         self, arguments: dict[str, Any], *, summary: str, detail: str = "", **more: Any
     ) -> bool:
-        """Make sure that the call may run, asking the owner if need be; `ToolFailure` if not.
+        """Make sure that the call may run, asking the owner if necessary; else `ToolFailure`.
 
-        Tells whether it had to ask. `arguments` are those that rules speak of (`judge`).
+        Returns whether the owner was asked. `arguments` are those that rules look at (`judge`).
         """
         if self._judge(arguments) == "allow":
             return False
@@ -129,10 +129,10 @@ class Job:
     async def _heed(self, approval: Approval, rule: str | None) -> None:
         if approval.decision != "yes":
             if approval.decided_by == "expired":
-                raise ToolFailure("Nobody answered in time, so it was not done.")
+                raise ToolFailure("The owner did not answer in time, so it was not done.")
             if approval.decided_by == "nobody":
                 raise ToolFailure(
-                    "Nobody is there to be asked, so it was not done. Go on without it; a rule "
+                    "The owner can't be asked here, so it was not done. Go on without it; a rule "
                     "in tools.allow, or a chat in a terminal, would make it possible."
                 )
             raise ToolFailure(
@@ -147,9 +147,9 @@ class Job:
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool. `machine`: it touches the machine, so guests have none of it.
+    """A tool. `machine`: it touches the machine, so guests do not get it.
 
-    `special` ones are offered to those personalities that name them.
+    `special` tools are offered only to personalities that name them.
     """
 
     name: str
@@ -160,7 +160,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def spec(self) -> ToolSpec:
-        """The tool as the model is told of it: the docstring of its function is what it is."""
+        """The tool as it is described to the model, by the docstring of its function."""
         return ToolSpec(
             name=self.name,
             description=inspect.cleandoc(self.function.__doc__ or ""),
@@ -170,12 +170,12 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a model gives to a tool."""
+    """The arguments that a model gives to a tool."""
 
 
-@functools.cache  # every turn asks for all of them, and making them is most of what it would cost
+@functools.cache  # every turn needs all of them, and making them is the larger part of the work
 def make_schema(arguments: type[msgspec.Struct]) -> dict[str, Any]:
-    """The JSON schema of a tool's arguments, in one piece: some providers follow no references."""
+    """The JSON schema of a tool's arguments, without references: some providers follow none."""
     whole = msgspec.json.schema(arguments)
     definitions = whole.pop("$defs", {})
     schema: dict[str, Any] = _inline(whole, definitions)
@@ -194,7 +194,7 @@ def _inline(node: Any, definitions: dict[str, Any]) -> Any:
         rest = {name: value for name, value in node.items() if name != "$ref"}
         node = definitions[reference.removeprefix("#/$defs/")] | rest
     if all(isinstance(each, str) for each in node.get("enum", [0])):
-        node = {"type": "string"} | node  # some providers insist
+        node = {"type": "string"} | node  # some providers require it
     return {name: _inline(value, definitions) for name, value in node.items()}
 
 
@@ -209,7 +209,7 @@ def read_arguments(tool: Tool, text: str) -> Any:
 
 
 def session_rules(turn: LiveTurn) -> tuple[str, ...]:
-    """The rules that were allowed for this session; what can't be read counts for nothing."""
+    """The rules that were allowed for this session; unreadable ones are ignored."""
     kept = turn.session.metadata.get("allow")
     return tuple(rule for rule in kept if _is_rule(rule)) if isinstance(kept, list) else ()
 
@@ -222,12 +222,12 @@ def _is_rule(rule: object) -> bool:
 
 
 def is_owner(turn: LiveTurn) -> bool:
-    """Whether the owner asked; everybody else is a guest."""
+    """Whether the turn is the owner's; every other person is a guest."""
     return turn.person == OWNER
 
 
 def show_detail(text: str) -> str:
-    """What a question shows: bounded, harmless to a terminal, and honest about what is left out."""
+    """The detail of a question: bounded, without control characters, saying what is left out."""
     shown = strip_controls(text)
     hidden = shown != text.replace("\r\n", "\n")
     note = "\n[Control or invisible characters are not shown.]" if hidden else ""

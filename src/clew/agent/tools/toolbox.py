@@ -1,7 +1,7 @@
 """The toolbox: which tools a turn is offered, and the one way to run a call.
 
-It checks what is offered, the arguments and the policy, and turns whatever goes wrong with a call
-into words for the model. It knows no model and no loop.
+It checks what is offered, the arguments and the policy, and turns every error of a call into a
+message for the model. It knows no model and no loop.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from clew.agent.tools.tool import (
     is_owner,
     read_arguments,
 )
+from clew.core.live_events import Notice
 from clew.core.message import ToolCall
 from clew.core.models import ModelInfo
 from clew.core.personality import Personality
-from clew.core.signals import Notice
 from clew.errors import ClewError, StaleLease, StoreUnusable
 from clew.ports import LiveTurn, Memory, Store
 
@@ -69,7 +69,7 @@ class Tools:
     async def list_tools(
         self, turn: LiveTurn, personality: Personality, model: ModelInfo
     ) -> tuple[ToolSpec, ...]:
-        """What the next request of this turn offers.
+        """The tools for the next request of this turn.
 
         Ask again after every tool that ran: an approved plan brings the other tools back.
         """
@@ -103,7 +103,7 @@ class Tools:
         return await finish(outcome, job)
 
     async def aclose(self) -> None:
-        """End the MCP servers."""
+        """Stop the MCP servers."""
         await asyncio.gather(*(server.close() for server in self._servers))
 
     async def _run(self, job: Job) -> ToolOutcome:
@@ -118,7 +118,7 @@ class Tools:
             if server is not None:
                 return await server.call(job)
         if name in TOOLS and job.mode == "plan":
-            raise ToolFailure(f"{name} is not there in plan mode, which changes nothing.")
+            raise ToolFailure(f"{name} is not available in plan mode, which changes nothing.")
         raise ToolFailure(f"There is no tool {name!r} here. There are: {', '.join(offered)}.")
 
     def _list_own(self, turn: LiveTurn, personality: Personality) -> list[Tool]:
@@ -175,7 +175,7 @@ class Tools:
 
 
 def _is_named(name: str, personality: Personality, *, special: bool) -> bool:
-    """Whether a personality wants a tool: by name, by pattern, or because it is a usual one."""
+    """Whether a personality has a tool: by name, by pattern, or because it is not special."""
     if personality.tools is None:
         return not special
     if USUAL in personality.tools and not special:

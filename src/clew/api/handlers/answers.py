@@ -18,7 +18,7 @@ from clew.api.frames import DoneFrame, EventFrame, event_frame
 from clew.api.handlers.parts import Parts
 from clew.core.decision import read_decision
 from clew.core.delivery import Inbound
-from clew.core.signals import (
+from clew.core.live_events import (
     ApprovalAsked,
     ApprovalDecided,
     Committed,

@@ -19,11 +19,10 @@ from clew.api.frames import AcceptedFrame, StreamFrame
 from clew.api.handlers.answers import answer, describe_accepted
 from clew.api.handlers.parts import Caller, Parts, find_replacement, get_visible, handles
 from clew.api.handlers.sessions import stop_session
-from clew.core.arrivals import Attached, Incoming, Sender
-from clew.core.channelkeys import complete_key
-from clew.core.keys import check_key
-from clew.core.replies import API, reply_over_api
-from clew.core.routing import Arrival
+from clew.core.channels.incoming import Attached, Incoming, Sender
+from clew.core.channels.replies import API, reply_over_api
+from clew.core.channels.routing import Arrival
+from clew.core.keys import check_key, complete_key
 from clew.core.session import NewSession, Session, may_see
 from clew.errors import InvalidInput, SessionNotFound
 from clew.runtime.inbound.reception import Ticket

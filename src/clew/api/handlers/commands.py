@@ -15,8 +15,8 @@ from clew.api.handlers.parts import Caller, Parts, get_visible, handles, view
 from clew.api.handlers.seats import check_key_of, make_surface
 from clew.api.seats import Wanted, edit_of, read_place, wanted_of
 from clew.api.sessions import SessionView
+from clew.core.channels.people import Role
 from clew.core.commands import Issuer, find_command, may_command, parse
-from clew.core.people import Role
 from clew.core.session import Session
 from clew.core.tokens import covers
 from clew.core.turn import Turn

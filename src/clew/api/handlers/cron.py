@@ -11,10 +11,10 @@ from clew.api.cron import ADD, LIST, REMOVE, RUN, AddJob, JobList, OneJob
 from clew.api.handlers.answers import describe_accepted
 from clew.api.handlers.parts import Caller, Parts, handles
 from clew.api.operation import NoParams
+from clew.core.channels.replies import parse_reply_to
+from clew.core.channels.routing import normalise_agent
 from clew.core.cron import FIXED, ISOLATED, CronJob, check_name, check_schedule, next_due
 from clew.core.keys import check_key
-from clew.core.replies import parse_reply_to
-from clew.core.routing import normalise_agent
 from clew.errors import InvalidInput
 from clew.runtime.cron import CronFile, begin_run
 from clew.runtime.zones import find_zone

@@ -32,13 +32,12 @@ from clew.api.explain import (
     SendExplained,
 )
 from clew.api.handlers.parts import Caller, Parts, handles, view
-from clew.core.breadcrumb import Breadcrumb
+from clew.core.channels.resets import channel_of, choose_policy, decide_reset, reset_type
+from clew.core.channels.routing import Arrival, Route, parse_peer, route
+from clew.core.channels.send_policy import decide_send, describe_conversation
+from clew.core.channels.triggers import Triggered, read_trigger
 from clew.core.keys import Identity, Place
-from clew.core.resets import channel_of, choose_policy, decide_reset, reset_type
-from clew.core.resume import candidate_of
-from clew.core.routing import Arrival, Route, parse_peer, route
-from clew.core.sending import decide_send, describe_conversation
-from clew.core.triggers import Triggered, read_trigger
+from clew.core.resume import Breadcrumb, candidate_of
 from clew.errors import InvalidInput
 from clew.runtime.place.directories import find_cli_key
 from clew.runtime.place.resume import find_continue, look_up

@@ -5,7 +5,7 @@ from __future__ import annotations
 from clew.api.handlers.parts import Caller, Parts, handles
 from clew.api.operation import NoParams
 from clew.api.pairings import DECIDE, LIST, DecidePairing, PairingList
-from clew.core.guests import Pairing
+from clew.core.channels.people import Pairing
 from clew.runtime.inbound.pairing import approve_pairing, refuse_pairing
 
 

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clew.api.status import ChannelView, ErrandView, StoreView
+    from clew.core.channels.session_choice import Judge, ReceptionRules
     from clew.core.keys import Place
-    from clew.core.placing import Judge, ReceptionRules
-    from clew.core.retention import Retention
+    from clew.core.session import Retention
     from clew.ports import Clock, Context, Memory, Models, Personalities, Store
     from clew.runtime.cron import CronFile
     from clew.runtime.inbound.reception import Reception

@@ -54,7 +54,7 @@ async def wait_for_answer(parts: Parts, params: WaitForAnswer, caller: Caller) -
     # Loaded when it is called: lists of sessions need nothing of it.
     from clew.api.frames import EventFrame  # noqa: PLC0415
     from clew.api.handlers.answers import answer  # noqa: PLC0415
-    from clew.core.signals import Committed, TurnEnded  # noqa: PLC0415
+    from clew.core.live_events import Committed, TurnEnded  # noqa: PLC0415
     from clew.runtime.inbound.reception import ticket_of  # noqa: PLC0415
 
     row = await parts.store.get_inbound(params.id)

@@ -26,9 +26,9 @@ from clew.api.seats import (
     read_place,
 )
 from clew.api.sessions import FORK, UPDATE, SessionView
-from clew.core.breadcrumb import Breadcrumb
+from clew.core.channels.session_choice import is_platforms
 from clew.core.keys import Place
-from clew.core.placing import is_platforms
+from clew.core.resume import Breadcrumb
 from clew.core.session import Session
 from clew.errors import SessionNotFound
 from clew.runtime.place.begin import Surface, begin, renew

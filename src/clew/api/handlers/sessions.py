@@ -87,12 +87,11 @@ from clew.api.sessions import (
     UpdateSession,
     list_session,
 )
-from clew.core.channelkeys import complete_key
-from clew.core.compaction import Compacted
-from clew.core.keys import Identity, Place, check_key
+from clew.core.context.compaction import Compacted
+from clew.core.keys import Identity, Place, check_key, complete_key
 from clew.core.message import Message
 from clew.core.overview import NamePage, SessionName, name_of
-from clew.core.search import SearchFilter, SearchHit
+from clew.core.search.hits import SearchFilter, SearchHit
 from clew.core.session import Session, SessionEdit, SessionFilter, may_see
 from clew.core.text import cut, strip_controls
 from clew.errors import InvalidInput, SessionNotFound

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from clew.core.approvals import NOTHING, SCOPES, Answer, find_rule, read_wish, summarise
+from clew.core.channels.approvals import NOTHING, SCOPES, Answer, find_rule, read_wish, summarise
 from clew.core.names import counted
 from clew.core.session import OWNER
 from clew.core.text import cut

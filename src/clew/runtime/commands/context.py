@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clew.core.compaction import AFTER_SUMMARY, since, summary_message
-from clew.core.context import ContextPart
-from clew.core.estimate import estimate_message, estimate_thread
+from clew.core.context.compaction import AFTER_SUMMARY, since, summary_message
+from clew.core.context.size import ContextPart, estimate_message, estimate_thread
+from clew.core.context.thread import window
 from clew.core.message import Message
 from clew.core.names import counted, format_count
 from clew.core.notes import Compaction
 from clew.core.session import Session
 from clew.core.text import columns, cut, pad, strip_controls
-from clew.core.thread import window
 from clew.errors import InvalidInput
 from clew.runtime.commands.desk import Desk, Reply
 from clew.runtime.commands.reports import format_context

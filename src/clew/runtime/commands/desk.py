@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from clew.core.arrivals import Incoming, Sender
+from clew.core.channels.incoming import Incoming, Sender
+from clew.core.channels.replies import ReplyTo
+from clew.core.channels.routing import Arrival
 from clew.core.commands import Issuer
 from clew.core.delivery import Inbound
 from clew.core.message import Draft
 from clew.core.models import ModelInfo
 from clew.core.personality import Personality
-from clew.core.queue_modes import QueueMode, read_mode
-from clew.core.replies import ReplyTo
-from clew.core.routing import Arrival
 from clew.core.session import MAX_TITLE, Session, SessionEdit
+from clew.core.turn import QueueMode, read_mode
 from clew.errors import InvalidInput, PersonalityNotFound
 from clew.ports import Context, Memory, Models, Personalities, Store
 from clew.runtime.inbound.reception import Ticket

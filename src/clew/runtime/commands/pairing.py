@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clew.core.guests import Pairing, describe_person, spell_code
+from clew.core.channels.people import Pairing, describe_person, spell_code
 from clew.core.session import OWNER
 from clew.errors import Forbidden, InvalidInput
 from clew.runtime.commands.desk import Desk, Reply

@@ -5,8 +5,8 @@ from __future__ import annotations
 from clew.core.decision import read_decision
 from clew.core.delivery import Inbound
 from clew.core.names import counted
-from clew.core.queue_modes import QUEUE_MODES, read_mode
 from clew.core.text import cut, strip_controls
+from clew.core.turn import QUEUE_MODES, read_mode
 from clew.errors import InvalidInput
 from clew.runtime.commands.desk import Desk, Reply
 from clew.runtime.inbound.inbox import is_own

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from clew.core.commands import describe_help
-from clew.core.compaction import is_counted
+from clew.core.context.compaction import is_counted
 from clew.core.memory import MEMORY_NAMES
 from clew.core.models import clamp_thinking
 from clew.core.names import (

@@ -6,7 +6,7 @@ In a terminal new, resume and fork are done by the terminal itself.
 from __future__ import annotations
 
 from clew.core.names import recent_name, time_ago
-from clew.core.search import SearchFilter
+from clew.core.search.hits import SearchFilter
 from clew.core.session import SessionEdit, SessionFilter
 from clew.core.text import strip_controls
 from clew.errors import InvalidInput

@@ -2,7 +2,7 @@
 
 The question is named in the command before that is kept: whenever it is carried out, and however
 often it is delivered, it is the answer to that question or to none. What counts as an answer is
-decided in `core.approvals`; giving it is done by the commands `/approve` and `/deny`.
+decided in `core.channels.approvals`; giving it is done by the commands `/approve` and `/deny`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from clew.core.approvals import (
+from clew.core.channels.approvals import (
     NOTHING,
     Answer,
     Asked,
@@ -22,7 +22,7 @@ from clew.core.approvals import (
     read_answer,
     read_wish,
 )
-from clew.core.arrivals import Incoming
+from clew.core.channels.incoming import Incoming
 from clew.core.commands import parse
 from clew.core.delivery import Outbound
 from clew.core.session import Session

@@ -14,16 +14,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from clew.core.arrivals import Incoming
-from clew.core.channelkeys import normalise_word
-from clew.core.commands import find_command, may_command, parse, read_order
-from clew.core.decision import Decision, encode_decision
-from clew.core.delivery import NewInbound
-from clew.core.guests import Admission, Pairing, admit
-from clew.core.ids import new_id
-from clew.core.keys import Place
-from clew.core.people import Role, is_owner, person_of
-from clew.core.placing import (
+from clew.core.channels.incoming import Incoming
+from clew.core.channels.people import Admission, Pairing, Role, admit, is_owner, person_of
+from clew.core.channels.replies import ReplyTo, read_reply_to
+from clew.core.channels.routing import Peer, Route, route
+from clew.core.channels.session_choice import (
     Placement,
     ReceptionRules,
     begin_session,
@@ -32,11 +27,14 @@ from clew.core.placing import (
     is_platforms,
     place,
 )
-from clew.core.replies import ReplyTo, read_reply_to
-from clew.core.routing import Peer, Route, route
+from clew.core.channels.triggers import Triggered, read_trigger
+from clew.core.commands import find_command, may_command, parse, read_order
+from clew.core.decision import Decision, encode_decision
+from clew.core.delivery import NewInbound
+from clew.core.ids import new_id
+from clew.core.keys import Place, normalise_word
 from clew.core.session import OWNER, Session, may_see
 from clew.core.tokens import covers
-from clew.core.triggers import Triggered, read_trigger
 from clew.errors import Forbidden
 from clew.ports import Clock, Store
 from clew.runtime.inbound.approvals import Answers

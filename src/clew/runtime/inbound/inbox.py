@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from clew.core.arrivals import Attached
+from clew.core.channels.incoming import Attached
 from clew.core.delivery import Inbound, NewInbound
 from clew.ports import Store
 

@@ -13,7 +13,7 @@ import re
 import secrets
 from typing import Any, Final
 
-from clew.core.placing import RETURNED
+from clew.core.channels.session_choice import RETURNED
 from clew.core.session import OWNER, Session, may_see
 from clew.errors import InvalidInput
 from clew.ports import Store

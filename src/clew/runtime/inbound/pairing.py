@@ -1,8 +1,8 @@
 """Pairing: a stranger asks to be let in, and the owner decides.
 
 A stranger is told a code, which reaches the owner by another way than this one: that is how the
-owner knows who asks. What strangers write is not kept. The rules are `core.guests`; that the
-caller is the owner is checked before.
+owner knows who asks. What strangers write is not kept. The rules are in `core.channels.people`;
+that the caller is the owner is checked before.
 """
 
 from __future__ import annotations
@@ -13,10 +13,8 @@ from typing import Final
 
 import msgspec
 
-from clew.core.arrivals import Incoming
-from clew.core.channelkeys import normalise_word
-from clew.core.delivery import NewOutbound
-from clew.core.guests import (
+from clew.core.channels.incoming import Incoming
+from clew.core.channels.people import (
     CODE_LENGTH,
     LETTERS,
     LONGEST_NAME,
@@ -28,7 +26,9 @@ from clew.core.guests import (
     read_person,
     spell_code,
 )
-from clew.core.replies import ReplyTo, read_reply_to
+from clew.core.channels.replies import ReplyTo, read_reply_to
+from clew.core.delivery import NewOutbound
+from clew.core.keys import normalise_word
 from clew.errors import InvalidInput, RecordNotFound
 from clew.ports import Store
 

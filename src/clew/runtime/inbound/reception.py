@@ -15,16 +15,14 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from clew.core.arrivals import Incoming, Receipt
+from clew.core.channels.incoming import Incoming, Receipt, find_news
+from clew.core.channels.replies import ReplyTo
+from clew.core.channels.session_choice import ReceptionRules, find_keyholder, notice_of
 from clew.core.commands import find_command
 from clew.core.decision import Decision, read_decision
 from clew.core.delivery import Inbound, NewInbound, NewOutbound
 from clew.core.keys import Place
 from clew.core.message import Draft
-from clew.core.origins import find_news
-from clew.core.placing import ReceptionRules, find_keyholder, notice_of
-from clew.core.queue_modes import QueueMode, read_mode
-from clew.core.replies import ReplyTo
 from clew.core.session import (
     OWNER,
     NewSession,
@@ -32,7 +30,7 @@ from clew.core.session import (
     SessionEdit,
     SessionFacts,
 )
-from clew.core.turn import Turn
+from clew.core.turn import QueueMode, Turn, read_mode
 from clew.errors import ClewError, Conflict, InvalidInput, SessionNotFound
 from clew.ports import Clock, Store
 from clew.runtime.inbound.approvals import Answers

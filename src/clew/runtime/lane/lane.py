@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from clew.core.changes import AddMessage, Change, StartTurn, TakeInbound, UndoTurn
-from clew.core.estimate import estimate_text
-from clew.core.signals import NotAnswered, Notice, TurnJoined
+from clew.core.context.size import estimate_text
+from clew.core.live_events import NotAnswered, Notice, TurnJoined
 from clew.core.turn import Lease, Turn
 from clew.errors import ClewError, Conflict
 from clew.runtime.cancellation import heed_cancel, unbroken, whole

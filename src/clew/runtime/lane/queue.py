@@ -13,13 +13,12 @@ from typing import Any, Final
 
 import msgspec
 
+from clew.core.channels.replies import ReplyTo
 from clew.core.delivery import Inbound
 from clew.core.message import Draft
 from clew.core.names import counted
-from clew.core.queue_modes import QueueMode
-from clew.core.replies import ReplyTo
 from clew.core.text import cut
-from clew.core.turn import Lease, Turn
+from clew.core.turn import Lease, QueueMode, Turn
 from clew.runtime.lane.turn import Asker
 
 CAP: Final = 20

@@ -10,7 +10,7 @@ import asyncio
 from collections import Counter
 from typing import Protocol
 
-from clew.core.arrivals import Incoming, message_for
+from clew.core.channels.incoming import Incoming, message_for
 from clew.core.message import Message
 from clew.core.session import NewSession, Session
 from clew.core.titles import title_from_prompt

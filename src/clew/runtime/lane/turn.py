@@ -24,10 +24,8 @@ from clew.core.changes import (
     ResumeTurn,
     WaitForApproval,
 )
-from clew.core.message import Message, ToolCall, number
-from clew.core.replies import ReplyTo
-from clew.core.session import OWNER, Session, SessionEdit
-from clew.core.signals import (
+from clew.core.channels.replies import ReplyTo
+from clew.core.live_events import (
     ApprovalAsked,
     ApprovalDecided,
     Committed,
@@ -35,6 +33,8 @@ from clew.core.signals import (
     Signal,
     TextDelta,
 )
+from clew.core.message import Message, ToolCall, number
+from clew.core.session import OWNER, Session, SessionEdit
 from clew.core.turn import Approval, Lease, Turn
 from clew.core.usage import ESTIMATED, Usage
 from clew.errors import ClewError, StaleLease

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from clew.core.changes import EndTurn
-from clew.core.signals import Notice, TurnEnded, TurnStarted
+from clew.core.live_events import Notice, TurnEnded, TurnStarted
 from clew.core.turn import Lease, Turn, TurnEnd
 from clew.errors import ClewError, ContextTooLong, RecordNotFound, StaleLease
 from clew.runtime.cancellation import heed_cancel, is_cancelled, whole

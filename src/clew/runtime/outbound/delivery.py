@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import msgspec
 
+from clew.core.channels.replies import Parcel, account_of
 from clew.core.delivery import Outbound
-from clew.core.replies import Parcel, account_of
-from clew.core.signals import Notice
+from clew.core.live_events import Notice
 from clew.errors import ClewError, NotFound, ReplyDelayed, ReplyRefused, StoreClosed
 from clew.ports import Channel, Clock, Store
 from clew.runtime.cancellation import whole

@@ -11,11 +11,11 @@ import asyncio
 import secrets
 from typing import NamedTuple
 
-from clew.core.approvals import asked_id, question_text
 from clew.core.changes import AddMessage, Change, EndTurn, Send, WaitForApproval
+from clew.core.channels.approvals import asked_id, question_text
+from clew.core.channels.replies import ReplyTo, conversation_of, is_said
+from clew.core.channels.send_policy import SendRules, decide_send
 from clew.core.delivery import NewOutbound
-from clew.core.replies import ReplyTo, conversation_of, is_said
-from clew.core.sending import SendRules, decide_send
 from clew.core.session import OWNER, SendPolicy
 from clew.ports import Clock, Store
 

@@ -12,9 +12,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET
 
+from clew.core.channels.session_choice import NOTED, Judge, last_interaction
 from clew.core.keys import Place, new_key
 from clew.core.models import ModelInfo
-from clew.core.placing import NOTED, Judge, last_interaction
 from clew.core.session import OWNER, NewSession, Session, SessionEdit
 from clew.errors import Conflict, ModelNotFound
 from clew.ports import Models, Store

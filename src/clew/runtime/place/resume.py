@@ -16,12 +16,12 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from clew.core.breadcrumb import Breadcrumb
 from clew.core.ids import Purpose, id_prefix, is_id
 from clew.core.keys import Place, here_filter, home_of
 from clew.core.names import recent_name
 from clew.core.resume import (
     PURPOSES,
+    Breadcrumb,
     Rejected,
     Resolution,
     Step,

@@ -14,8 +14,8 @@ from typing import Literal
 
 import msgspec
 
+from clew.core.channels.session_choice import RETURNED
 from clew.core.models import ModelInfo
-from clew.core.placing import RETURNED
 from clew.core.session import Session, SessionEdit
 from clew.core.turn import Attachment
 from clew.errors import ClewError, ModelNotFound, SwitchRefused

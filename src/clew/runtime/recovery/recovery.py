@@ -13,8 +13,7 @@ import msgspec
 
 from clew.core.delivery import Inbound
 from clew.core.message import Message
-from clew.core.turn import Turn
-from clew.core.unfinished import ENDS, find_ends
+from clew.core.turn import ENDS, Turn, find_ends
 from clew.errors import RecordNotFound
 from clew.ports import Store
 

@@ -15,8 +15,8 @@ from typing import Final
 
 import msgspec
 
+from clew.core.channels.replies import ReplyTo, read_reply_to
 from clew.core.delivery import Inbound, NewOutbound
-from clew.core.replies import ReplyTo, read_reply_to
 from clew.core.session import OWNER, Session
 from clew.core.turn import Turn
 from clew.errors import ClewError, SessionNotFound
@@ -55,14 +55,14 @@ async def take_up(runtime: Runtime, *, active_ms: int = RECENT_MS) -> TakenUp:
     From now on whatever another process leaves in a session is gone on with before anything new
     begins there. `active_ms`: sessions that were idle for longer are not looked at.
     """
-    heir = Successor(runtime)
-    runtime.heir = heir
+    takeover = GatewayTakeover(runtime)
+    runtime.takeover = takeover
     continued = [
         session.id
         async for session in _find_cut_off(runtime.store, runtime.clock() - active_ms)
-        if await heir.go_on(session)
+        if await takeover.go_on(session)
     ]
-    adopted = [row.id for row in await _list_left(runtime.store) if await heir.adopt(row)]
+    adopted = [row.id for row in await _list_left(runtime.store) if await takeover.adopt(row)]
     return TakenUp(tuple(continued), tuple(adopted))
 
 
@@ -94,8 +94,8 @@ async def _look_at(store: Store, page: Sequence[Session]) -> list[Session]:
     return [each for each in page if each.id in states and states[each.id].interrupted]
 
 
-class Successor:
-    """`runtime.Heir`: what goes on with what others left, with the rights of who asked for it."""
+class GatewayTakeover:
+    """`runtime.Takeover` of a gateway: goes on with the rights of the person who asked."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -112,7 +112,7 @@ class Successor:
         return False
 
     async def find_attempt(self, turn: Turn) -> Attempt | None:
-        """See `runtime.Heir`."""
+        """See `runtime.Takeover`."""
         reply_to = read_reply_to(turn.reply_to)
         if turn.status != "interrupted" or turn.undone_at is not None or reply_to is None:
             return None
@@ -133,7 +133,7 @@ class Successor:
         )
 
     async def adopt(self, inbound: Inbound) -> bool:
-        """See `runtime.Heir`."""
+        """See `runtime.Takeover`."""
         waiting = self._runtime.list_queued(inbound.session_id or "")
         if any(each.id == inbound.id for each in waiting):
             return False  # it is in its lane, and only held back for a moment

@@ -10,10 +10,10 @@ import asyncio
 import contextlib
 from functools import partial
 
-from clew.core.compaction import NOTHING, Compacted
+from clew.core.context.compaction import NOTHING, Compacted
+from clew.core.live_events import Notice
 from clew.core.notes import Compaction
 from clew.core.session import Session
-from clew.core.signals import Notice
 from clew.core.turn import Lease, Turn
 from clew.core.usage import Usage
 from clew.errors import ClewError, InvalidInput
@@ -23,7 +23,7 @@ from clew.runtime.lane.lanes import Lanes
 from clew.runtime.lane.turn import RunningTurn
 from clew.runtime.upkeep.compaction import Compactor
 from clew.runtime.upkeep.titles import Titler
-from clew.runtime.upkeep.usage import Tab
+from clew.runtime.upkeep.usage import UsageLedger
 from clew.runtime.watch import Bus
 
 
@@ -39,7 +39,7 @@ class Upkeep:
         bus: Bus,
         clock: Clock,
         hooks: Hooks,
-        tab: Tab,
+        ledger: UsageLedger,
         compactor: Compactor | None,
     ) -> None:
         self._store = store
@@ -47,7 +47,7 @@ class Upkeep:
         self._bus = bus
         self._clock = clock
         self._hooks = hooks
-        self._tab = tab
+        self._ledger = ledger
         self._compactor = compactor
         self._titler = Titler(store, agent, self.spend)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -119,12 +119,12 @@ class Upkeep:
 
     def spend(self, session_id: str, usage: Usage) -> None:
         """Something beside the turns was paid for: book it as soon as the session is free."""
-        self._tab.add(session_id, usage)
-        self._lanes.do_between(session_id, self._tab.settle_under, quiet=True)
+        self._ledger.add(session_id, usage)
+        self._lanes.do_between(session_id, self._ledger.settle_under, quiet=True)
 
     async def close(self) -> None:
         """Finish what the last turns left to do, when no more of them come."""
         if self._tasks:
             await asyncio.wait(self._tasks)
         await self._titler.close()
-        await self._tab.settle_all()
+        await self._ledger.settle_all()

@@ -1,8 +1,8 @@
 """Compaction in time: between turns, under the session's lease, and in one commit or not at all.
 
-Whether it is due, what stays and what a summary is made of is decided in `core.compaction`; who
-writes it is behind the two ports here. Whatever goes wrong on the way, a kill included, the session
-is as it was.
+Whether it is due, what stays and what a summary is made of is decided in
+`core.context.compaction`; who writes it is behind the two ports here. Whatever goes wrong on the
+way, a kill included, the session is as it was.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Protocol
 import msgspec
 
 from clew.core.changes import AddCompaction, AddUsage, UndoCompaction
-from clew.core.compaction import (
+from clew.core.context.compaction import (
     NOTHING,
     UNKNOWN_WINDOW,
     Compacted,
@@ -32,21 +32,21 @@ from clew.core.compaction import (
     show,
     wants_flush,
 )
-from clew.core.estimate import estimate_thread
+from clew.core.context.size import estimate_thread
+from clew.core.context.thread import Pruning, prune
+from clew.core.live_events import Notice, Signal
 from clew.core.message import Message
 from clew.core.models import ModelInfo
 from clew.core.names import format_count
 from clew.core.notes import Compaction
-from clew.core.pruning import Pruning, prune
 from clew.core.session import Session
-from clew.core.signals import Notice, Signal
 from clew.core.turn import HEARTBEAT_MS, LEASE_MS, Lease
 from clew.core.usage import Usage
 from clew.errors import ClewError, InvalidInput, StaleLease
 from clew.ports import LiveTurn, Store
 from clew.runtime.cancellation import unbroken, whole
 from clew.runtime.lane.lease import hold
-from clew.runtime.upkeep.usage import Record, Tab
+from clew.runtime.upkeep.usage import Record, UsageLedger
 from clew.runtime.watch import Bus
 
 MOST_MESSAGES = 5_000
@@ -112,7 +112,7 @@ class Compactor:
         *,
         flusher: Flusher | None = None,
         rules: CompactingRules | None = None,
-        tab: Tab | None = None,
+        ledger: UsageLedger | None = None,
         lease_ms: int = LEASE_MS,
         renew_ms: int = HEARTBEAT_MS,
     ) -> None:
@@ -121,7 +121,7 @@ class Compactor:
         self._summariser = summariser
         self._flusher = flusher
         self._rules = rules or CompactingRules()
-        self._tab = tab or Tab(store)
+        self._ledger = ledger or UsageLedger(store)
         self._hold = partial(hold, store, purpose="compact", lease_ms=lease_ms, renew_ms=renew_ms)
         self._flushed: dict[str, int] = {}
 
@@ -227,7 +227,7 @@ class Compactor:
             window=size,
             rules=self._rules.pruning,
         )
-        settle = partial(self._tab.settle, session.id, record, turn_id=turn_id)
+        settle = partial(self._ledger.settle, session.id, record, turn_id=turn_id)
         try:
             await self._flush(session, seen, size)
             digest = await self._summariser.summarise(
@@ -236,7 +236,7 @@ class Compactor:
                 previous=None if previous is None else previous.summary,
                 instructions=instructions or None,
                 signal=partial(self._bus.publish, session.id),
-                spend=partial(self._tab.add, session.id),
+                spend=partial(self._ledger.add, session.id),
             )
             made = _measure(found, digest, seen, session.context_tokens)
             # The one commit. Who stops it now gets what they would get a moment later.
@@ -265,7 +265,7 @@ class Compactor:
             return
         self._flushed[session.id] = session.compactions
         try:
-            await self._flusher.flush(session, seen, spend=partial(self._tab.add, session.id))
+            await self._flusher.flush(session, seen, spend=partial(self._ledger.add, session.id))
         except Exception:  # the border of a turn, if a silent one
             log.exception("The memory could not be written before a compaction")
 

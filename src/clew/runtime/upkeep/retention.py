@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from clew.core.retention import DAY_MS, Retained, Retention
+from clew.core.session import DAY_MS, Retained, Retention
 from clew.ports import Store
 
 

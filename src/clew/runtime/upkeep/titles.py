@@ -9,8 +9,8 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 
+from clew.core.channels.session_choice import GREETING
 from clew.core.message import Message
-from clew.core.placing import GREETING
 from clew.core.session import Session, SessionFacts
 from clew.core.titles import title_from_prompt
 from clew.core.usage import Usage

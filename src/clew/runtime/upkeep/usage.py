@@ -25,7 +25,7 @@ Record = Callable[..., Awaitable[Recorded]]
 """The store's `record` under a lease that is held."""
 
 
-class Tab:
+class UsageLedger:
     """What each session still owes to its own totals."""
 
     def __init__(self, store: Store) -> None:

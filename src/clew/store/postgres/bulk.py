@@ -22,7 +22,7 @@ from clew.core.changes import (
     StartTurn,
     UndoTurn,
 )
-from clew.core.jsontext import to_json
+from clew.core.text import to_json
 from clew.core.usage import Usage
 from clew.errors import Conflict, InvalidInput
 from clew.store.postgres.connection import Connection

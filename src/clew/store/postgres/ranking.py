@@ -1,7 +1,8 @@
 """The statement of a search: which messages match, how they rank, which of them a page shows.
 
 PostgreSQL does all of it, and only the rows of the page are transferred. `words` has the query,
-`scope` the filters, `search` the time limit and the hits. The numbers are those of `core.ranking`.
+`scope` the filters, `search` the time limit and the hits. The numbers are
+those of `core.search.hits`.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from clew.core.query import MAX_INDEXED
-from clew.core.ranking import DAY_MS, HALF_LIFE_DAYS, K1, LEAST_IDF, RECENCY, B
+from clew.core.search.hits import DAY_MS, HALF_LIFE_DAYS, K1, LEAST_IDF, RECENCY, B
+from clew.core.search.query import MAX_INDEXED
 from clew.store.postgres.scope import Bindings, Scope
 from clew.store.postgres.words import Asked, rarest
 from clew.store.rows import Row

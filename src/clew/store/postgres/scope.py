@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from clew.core.search import SearchFilter
+from clew.core.search.hits import SearchFilter
 from clew.core.session import OWNER, may_see
 from clew.errors import SessionNotFound
 from clew.store.postgres.connection import Connection

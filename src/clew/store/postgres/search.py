@@ -12,10 +12,9 @@ import time
 import msgspec
 import psycopg
 
-from clew.core import query as language
-from clew.core.query import Query
-from clew.core.search import SearchFilter, SearchHit, SearchPage
-from clew.core.snippets import Snippet, snippet
+from clew.core.search import query as language
+from clew.core.search.hits import SearchFilter, SearchHit, SearchPage, Snippet, snippet
+from clew.core.search.query import Query
 from clew.core.text import decode_text
 from clew.store.cursors import check_limit, make_cursor, read_cursor
 from clew.store.postgres.connection import Connection

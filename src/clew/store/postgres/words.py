@@ -14,8 +14,8 @@ from itertools import chain, count
 from operator import add
 from typing import NamedTuple
 
-from clew.core.query import MAX_INDEXED, Query, Term, find_pieces
-from clew.core.stems import protective_ending, stem, stunting_endings
+from clew.core.search.query import MAX_INDEXED, Query, Term, find_pieces
+from clew.core.search.stems import protective_ending, stem, stunting_endings
 from clew.core.text import fold
 
 MAX_POSITION = 16_383

@@ -20,7 +20,7 @@ import apsw
 import msgspec
 
 from clew.core.names import counted, format_bytes, format_count
-from clew.core.query import spaceless_tokens
+from clew.core.search.query import spaceless_tokens
 from clew.core.text import decode_text
 from clew.errors import ClewError, StoreDamaged
 from clew.files.locks import FileLock

@@ -20,12 +20,18 @@ from typing import Any, NamedTuple
 import apsw
 import msgspec
 
-from clew.core import query as language
-from clew.core.query import Query
-from clew.core.ranking import idf, with_recency
-from clew.core.search import SearchFilter, SearchHit, SearchPage
+from clew.core.search import query as language
+from clew.core.search.hits import (
+    SearchFilter,
+    SearchHit,
+    SearchPage,
+    Snippet,
+    idf,
+    snippet,
+    with_recency,
+)
+from clew.core.search.query import Query
 from clew.core.session import OWNER, may_see
-from clew.core.snippets import Snippet, snippet
 from clew.core.text import decode_text
 from clew.errors import SessionNotFound
 from clew.store.cursors import check_limit, make_cursor, read_cursor

@@ -10,8 +10,8 @@ from typing import Any
 
 import apsw
 
-from clew.core.query import spaceless_tokens
-from clew.core.ranking import bm25
+from clew.core.search.hits import bm25
+from clew.core.search.query import spaceless_tokens
 from clew.core.text import decode_text, fold
 from clew.store.sqlite.connection import fetch, fetch_one
 

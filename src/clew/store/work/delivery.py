@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clew.core.delivery import Inbound, NewInbound, NewOutbound, Outbound, OutboundStatus
-from clew.core.jsontext import to_json
+from clew.core.text import to_json
 from clew.errors import RecordNotFound
 from clew.store.cursors import check_limit
 from clew.store.rows import (

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from clew.core.ids import SHORTEST_ENDING, id_ending, id_prefix, shortest_prefix
-from clew.core.overview import NamePage, SessionState, state_of
+from clew.core.overview import NamePage, SessionState, StoreStats, state_of
 from clew.core.session import OWNER, Session, SessionFilter, SessionPage
-from clew.core.stats import StoreStats
 from clew.core.text import decode_text, fold
 from clew.core.turn import Attachment, Lease
 from clew.store.cursors import check_limit, make_cursor, read_cursor

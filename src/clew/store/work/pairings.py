@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from clew.core.guests import CODE_MS, TOLD_MS, Decided, NewPairing, Pairing
-from clew.core.jsontext import to_json
+from clew.core.channels.people import CODE_MS, TOLD_MS, Decided, NewPairing, Pairing
+from clew.core.text import to_json
 from clew.errors import RecordNotFound
 from clew.store.rows import PAIRING_COLUMNS, optional, pairing_from, text
 from clew.store.work.transaction import Engine, Transaction

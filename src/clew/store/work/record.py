@@ -15,8 +15,8 @@ import msgspec
 
 from clew.core import changes
 from clew.core.changes import Change, Recorded
-from clew.core.jsontext import from_json, to_json
 from clew.core.message import ROLES, Draft, blob_hashes
+from clew.core.text import from_json, to_json
 from clew.core.usage import Usage
 from clew.errors import Conflict, InvalidInput, RecordNotFound
 from clew.store.rows import (

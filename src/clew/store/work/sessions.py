@@ -7,9 +7,8 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from clew.core.ids import is_id, new_id
-from clew.core.jsontext import to_json
 from clew.core.session import MAX_TITLE, NewSession, Session, SessionEdit, SessionFacts
-from clew.core.text import fold
+from clew.core.text import fold, to_json
 from clew.errors import Conflict, InvalidInput, SessionNotFound, StaleRevision
 from clew.store.rows import SESSION_COLUMNS, check_types, optional, plain, session_from, text
 from clew.store.work.transaction import Engine, Transaction

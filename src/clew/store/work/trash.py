@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clew.core.retention import Retained, Retention, RetentionAction
+from clew.core.session import Retained, Retention, RetentionAction
 from clew.errors import Locked
 from clew.store.rows import text
 from clew.store.work.leases import forget_dead_holders, held_sessions

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from clew.api.sessions import StateView
 from clew.core.names import counted, format_count
-from clew.core.snippets import Snippet
+from clew.core.search.hits import Snippet
 from clew.core.text import columns, cut, fold, pad
 from clew.terminal.picker.lists import Scope
 from clew.terminal.picker.rows import Row

@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 import msgspec
 from rapidfuzz import fuzz
 
-from clew.core import query as language
+from clew.core.search import query as language
 from clew.core.text import fold
 from clew.terminal.picker.rows import Row
 

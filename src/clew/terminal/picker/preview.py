@@ -18,9 +18,8 @@ from clew.api.sessions import StateView
 from clew.client.client import Client
 from clew.core.message import Message
 from clew.core.names import counted
-from clew.core.query import parse
-from clew.core.search import SearchHit
-from clew.core.snippets import snippet
+from clew.core.search.hits import SearchHit, snippet
+from clew.core.search.query import parse
 from clew.core.text import columns, cut, strip_controls
 from clew.errors import ClewError
 from clew.terminal.drawing import message_lines

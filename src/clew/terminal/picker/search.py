@@ -13,8 +13,8 @@ from typing import Final
 import msgspec
 
 from clew.client.client import Client
-from clew.core.query import MAX_QUERY
-from clew.core.search import SearchHit, SearchPage
+from clew.core.search.hits import SearchHit, SearchPage
+from clew.core.search.query import MAX_QUERY
 from clew.errors import SessionNotFound
 from clew.terminal.picker.lines import describe_count, describe_found
 from clew.terminal.picker.lists import Lists, LoadedList, Scope, Where

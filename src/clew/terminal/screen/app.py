@@ -22,7 +22,7 @@ from textual.screen import Screen
 
 from clew.api.seats import Seated
 from clew.api.sessions import MessagePage, SessionView
-from clew.core.signals import Event, TurnStarted
+from clew.core.live_events import Event, TurnStarted
 from clew.core.turn import Approval
 from clew.errors import ClewError
 from clew.terminal.conversation import Conversation, read_command

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from clew.core.message import Message, blob_hashes
-from clew.core.turn import Turn
-from clew.core.unfinished import ENDS
+from clew.core.turn import ENDS, Turn
 from clew.terminal.drawing import read_arguments
 from clew.terminal.screen.blocks import AnswerBlock, Block, BrokenBlock, ThinkingBlock, UserBlock
 from clew.terminal.screen.calls import ToolBlock

@@ -10,8 +10,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, Final
 
-from clew.core.message import Message
-from clew.core.signals import (
+from clew.core.live_events import (
     ApprovalAsked,
     ApprovalDecided,
     Committed,
@@ -25,6 +24,7 @@ from clew.core.signals import (
     ToolStarted,
     TurnEnded,
 )
+from clew.core.message import Message
 from clew.core.turn import Turn
 from clew.terminal.drawing import read_arguments
 from clew.terminal.screen.blocks import (

@@ -9,7 +9,7 @@ from rich.text import Text
 from textual.widgets import Static
 
 from clew.core.notes import Todo
-from clew.core.queue_modes import QueueMode
+from clew.core.turn import QueueMode
 from clew.terminal.drawing import one_line
 
 MARKS: Final = {"pending": "○", "in_progress": "◐", "done": "●", "cancelled": "✗"}

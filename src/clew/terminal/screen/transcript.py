@@ -15,9 +15,9 @@ from textual.binding import Binding, BindingType
 from textual.message import Message as Posted
 
 from clew.api.sessions import MessagePage
+from clew.core.live_events import Event
 from clew.core.session import Session
-from clew.core.signals import Event
-from clew.core.unfinished import place_unfinished
+from clew.core.turn import place_unfinished
 from clew.errors import ClewError
 from clew.terminal.screen.blocks import Block, NoteBlock, ReplyBlock
 from clew.terminal.screen.canvas import STEP, Canvas

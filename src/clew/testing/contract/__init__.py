@@ -23,13 +23,12 @@ port alone, inherit from its class (`LogContract`, `SearchContract`, …) instea
 from __future__ import annotations
 
 from clew.testing.contract.access import PairingsContract, TokensContract
+from clew.testing.contract.delivery import InboxContract, OutboxContract
 from clew.testing.contract.forks import ForksContract
-from clew.testing.contract.inbox import InboxContract
 from clew.testing.contract.leases import AttachmentsContract, LeasesContract, ProcessesContract
 from clew.testing.contract.listing import ListingContract, OverviewContract
 from clew.testing.contract.log import LogContract
 from clew.testing.contract.notes import NotesContract
-from clew.testing.contract.outbox import OutboxContract
 from clew.testing.contract.search import SearchContract
 from clew.testing.contract.sessions import SessionsContract
 from clew.testing.contract.store import HandlesContract

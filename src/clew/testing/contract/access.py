@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from clew.core.channels.people import CODE_MS, TOLD_MS, NewPairing, Pairing
 from clew.core.delivery import NewOutbound
-from clew.core.guests import CODE_MS, TOLD_MS, NewPairing, Pairing
 from clew.core.session import NewSession
 from clew.core.tokens import Token
 from clew.errors import ClewError, RecordNotFound
@@ -20,13 +20,13 @@ SECOND_ONE = Token("2", "bot", "telegram:7", "chat", created_at=6, expires_at=7)
 
 
 def asking(person: str, code: str, **fields: object) -> NewPairing:
-    """Somebody on a channel who asks to be let in."""
+    """A stranger on a channel who asks to be paired."""
     given = {"person": person, "channel": person.partition(":")[0], "code": code} | fields
     return NewPairing(**given)  # type: ignore[arg-type]  # a test's shorthand
 
 
 async def ask(store: Store, person: str, code: str, *, most: int = 9) -> Pairing:
-    """Ask; there is room."""
+    """Ask to be paired, which there is room for."""
     pairing = await store.ask_pairing(asking(person, code), most=most)
     assert pairing is not None
     return pairing
@@ -171,7 +171,7 @@ class PairingsContract(Contract):
 
 
 class TokensContract(Contract):
-    """Credentials."""
+    """Tokens of the gateway."""
 
     async def test_a_credential_is_found_by_its_digest(self, store: Store, other: Store) -> None:
         await store.add_token(SECOND_ONE, b"\0two")

@@ -1,6 +1,6 @@
-"""What every test of the contract begins with: a store, a second handle on it, and a clock.
+"""The beginning of every test of the contract: a store, a second handle on it, and a clock.
 
-Also the few steps that most stories are made of. They write as a runner does, under a lease.
+Also the few steps that most tests are made of. They write as a runner does, under a lease.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest_asyncio
 from clew.core.changes import AddMessage, Change, EndTurn, Recorded, StartTurn
 from clew.core.ids import new_id
 from clew.core.message import Draft, Message, Role
-from clew.core.search import SearchFilter, SearchHit
+from clew.core.search.hits import SearchFilter, SearchHit
 from clew.core.session import OWNER, NewSession, Session, SessionFilter
 from clew.ports import Clock, Store
 from clew.testing.clock import FakeClock
@@ -26,7 +26,7 @@ UNKNOWN = "00000000-0000-4000-8000-000000000000"
 
 
 class Contract:
-    """The fixtures of the suite; `open_store` is for the store's own tests to give."""
+    """The fixtures of the suite; the store's own tests give `open_store`."""
 
     pytestmark = pytest.mark.asyncio
 
@@ -97,7 +97,7 @@ async def read(store: Store, session_id: str, *args: Any, **options: Any) -> lis
 
 
 def contents(messages: Iterable[Message]) -> list[str]:
-    """What was said."""
+    """The texts of messages."""
     return [message.content for message in messages]
 
 

@@ -276,7 +276,7 @@ async def begin(store: Store, session_id: str, holder: str, turn_id: str) -> Lea
 
 
 async def state(store: Store, session_id: str) -> SessionState:
-    """What goes on in one session."""
+    """The state of one session."""
     return (await store.list_states([session_id]))[session_id]
 
 

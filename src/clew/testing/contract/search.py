@@ -9,7 +9,7 @@ import pytest
 
 from clew.core.changes import AddMessage, UndoTurn
 from clew.core.message import Draft
-from clew.core.search import SearchFilter, SearchHit
+from clew.core.search.hits import SearchFilter, SearchHit
 from clew.core.session import SessionEdit
 from clew.errors import InvalidCursor, SessionNotFound
 from clew.ports import Store

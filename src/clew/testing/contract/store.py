@@ -6,12 +6,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from clew.core.changes import AddMessage
+from clew.core.channels.people import NewPairing
 from clew.core.delivery import NewInbound, NewOutbound
-from clew.core.guests import NewPairing
 from clew.core.message import Draft
-from clew.core.retention import Retention
-from clew.core.search import SearchFilter
-from clew.core.session import NewSession, SessionEdit, SessionFacts, SessionFilter
+from clew.core.search.hits import SearchFilter
+from clew.core.session import NewSession, Retention, SessionEdit, SessionFacts, SessionFilter
 from clew.core.tokens import Token
 from clew.core.turn import Lease
 from clew.errors import StoreClosed

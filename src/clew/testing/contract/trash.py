@@ -8,8 +8,7 @@ import pytest
 
 from clew.core.changes import AddMessage, WriteScratch
 from clew.core.message import Draft
-from clew.core.retention import Retained, Retention, RetentionAction
-from clew.core.session import NewSession, SessionEdit
+from clew.core.session import NewSession, Retained, Retention, RetentionAction, SessionEdit
 from clew.errors import BlobNotFound, Locked, SessionNotFound
 from clew.ports import Store
 from clew.testing.clock import DAY, SECOND, FakeClock
@@ -210,7 +209,7 @@ async def make_days(store: Store, clock: FakeClock, count: int) -> list[str]:
 
 
 class RetentionContract(Contract):
-    """Putting old sessions away."""
+    """Retention: archiving or deleting old sessions."""
 
     async def test_sessions_last_updated_before_a_time_are_archived(
         self, store: Store, clock: FakeClock

@@ -25,11 +25,11 @@ from clew.core.changes import (
     WriteScratch,
     WriteTodos,
 )
+from clew.core.channels.people import NewPairing
 from clew.core.delivery import NewInbound, NewOutbound
-from clew.core.guests import NewPairing
 from clew.core.message import Draft, ToolCall
 from clew.core.notes import Blob, Todo
-from clew.core.search import SearchFilter
+from clew.core.search.hits import SearchFilter
 from clew.core.session import NewSession, SessionEdit, SessionFacts, SessionFilter
 from clew.core.tokens import Token
 from clew.core.usage import Usage
@@ -391,7 +391,7 @@ FACTS: dict[str, dict[str, Any]] = {
 
 
 class TypesContract(Contract):
-    """Bad input."""
+    """Values of the wrong type."""
 
     @pytest.mark.parametrize("change", CHANGES)
     async def test_a_bad_change_is_refused_and_nothing_changes(
@@ -487,7 +487,7 @@ class TypesContract(Contract):
 
 
 async def say_beside(store: Store) -> None:
-    """A session that a bad change has no business with."""
+    """Write to a session that the bad change is not about."""
     await say(store, (await make(store)).id, "beside")
 
 

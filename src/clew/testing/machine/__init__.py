@@ -16,10 +16,10 @@ from clew.testing.machine.rules import KEYS, WORDS, Check, Keeping, OpenEmpty, R
 
 
 class StoreMachine(Writing, Keeping, Reading):
-    """One history: whatever a store can be asked, in any order."""
+    """One history: any calls of a store, in any order."""
 
     def teardown(self) -> None:
-        """Everything once more, and what the store itself has to say."""
+        """Compare everything once more, and run the check of the store itself."""
         try:
             self.compare_all(self.ids)
             for viewer in ("owner", "tg:7"):

@@ -1,7 +1,7 @@
-"""What a session store is, in memory: the model that `machine` compares a real one with.
+"""The model of a session store, in memory, that `machine` compares a real one with.
 
-As plain as can be: threads are lists, a search reads every message, nothing is ever indexed. It
-refuses with the same errors as a store, and knows no I/O.
+As plain as possible: threads are lists, a search reads every message, nothing is indexed. It raises
+the same errors as a store, and does no I/O.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Line:
 
 @dataclass
 class Held:
-    """A lease; without a holder it was given back."""
+    """A lease; without a holder it was released."""
 
     holder: str | None
     epoch: int
@@ -227,7 +227,7 @@ class Model:
         return self.leases[session_id]
 
     def renew(self, session_id: str, epoch: int, *, now: int) -> Held:
-        """The same lease for longer."""
+        """Extend the same lease."""
         lease = self.leases.get(session_id, Held(None, 0, 0))
         if lease.holder is None or lease.epoch != epoch:
             raise StaleLease(session_id, epoch, lease.epoch)
@@ -235,13 +235,13 @@ class Model:
         return lease
 
     def release(self, session_id: str, epoch: int) -> None:
-        """Give it back, if it is still held."""
+        """Release a lease, if it is still held."""
         lease = self.leases.get(session_id)
         if lease is not None and lease.epoch == epoch:
             lease.holder = None
 
     def is_leased(self, session_id: str, now: int) -> bool:
-        """Whether somebody's lease is alive."""
+        """Whether a lease is held and its holder lives."""
         lease = self.leases.get(session_id)
         if lease is None or lease.holder is None or lease.expires_at <= now:
             return False
@@ -250,7 +250,7 @@ class Model:
     # --- the trash ----------------------------------------------------------------------------
 
     def delete(self, ids: Iterable[str]) -> set[str]:
-        """Into the trash, in one go."""
+        """Put sessions in the trash, in one go."""
         self._deletions += 1
         return {each for each in ids if self._delete(each)}
 
@@ -262,7 +262,7 @@ class Model:
         return True
 
     def restore(self, ids: Iterable[str]) -> set[str]:
-        """Out of the trash."""
+        """Take sessions out of the trash."""
         restored = set()
         for each in ids:
             line = self.lines.get(each)
@@ -272,13 +272,13 @@ class Model:
         return restored
 
     def restore_last(self) -> set[str]:
-        """What is left of the latest deletion that left anything."""
+        """Restore what is left of the latest deletion that left anything."""
         trashed = [line for line in self.lines.values() if line.deleted is not None]
         latest = max((line.deleted or 0 for line in trashed), default=0)
         return self.restore([line.id for line in trashed if line.deleted == latest])
 
     def purge(self, ids: Collection[str], *, now: int) -> set[str]:
-        """For good. What forks read of a purged line they still have through it."""
+        """Delete for good. Forks can still read the part that they share."""
         if any(self.is_leased(each, now) for each in ids):
             raise Locked("in use")
         purged = {each for each in ids if each in self.lines and self.lines[each].deleted}
@@ -289,7 +289,7 @@ class Model:
         return purged
 
     def expired(self, older_than: int, now: int) -> set[str]:
-        """What `prune_old_sessions` puts away."""
+        """The ids that `prune_old_sessions` archives."""
         active = [e for e in self.lines.values() if e.deleted is None and not e.archived]
         newest = max(active, key=lambda line: (line.updated_at, line.id), default=None)
         return {
@@ -325,7 +325,7 @@ class Model:
         return (line for line in self.lines.values() if line.deleted is None)
 
     def ending(self, digits: str) -> list[str]:
-        """The ids that end so, whatever their hyphens, newest first."""
+        """The ids with this ending, without their hyphens, newest first."""
         return self._newest(e for e in self.living() if e.id.replace("-", "").endswith(digits))
 
     def keyed(self, key: str) -> list[str]:
@@ -336,7 +336,7 @@ class Model:
         return [e.id for e in sorted(lines, key=lambda e: (e.updated_at, e.id), reverse=True)]
 
     def matches(self, words: Iterable[str], viewer: str) -> set[Said]:
-        """Messages with all of these words that somebody living can show the viewer."""
+        """Messages with all of these words that a living session can show the viewer."""
         wanted = set(words)
         return {
             said

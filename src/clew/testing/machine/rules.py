@@ -25,7 +25,7 @@ from clew.core.changes import (
 from clew.core.ids import SHORTEST_ENDING
 from clew.core.message import Draft, Role
 from clew.core.notes import Todo
-from clew.core.search import SearchFilter
+from clew.core.search.hits import SearchFilter
 from clew.core.session import NewSession, SessionEdit, SessionFilter
 from clew.core.turn import LEASE_MS, Lease
 from clew.errors import ClewError
@@ -55,7 +55,7 @@ Check = Callable[[Store], Coroutine[Any, Any, None]]
 
 
 class Pair(RuleBasedStateMachine):
-    """The store that is tested, the model of it, and what this history has made so far."""
+    """The store under test, its model, and what this history has made so far."""
 
     def __init__(self, open_empty: OpenEmpty, check: Check | None = None) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class Pair(RuleBasedStateMachine):
         gone = self.run(self._end_a_process(open_empty))
         self.store = self.run(open_empty(self.clock))
         self.holders = ("a", self.store.identity, f"{self.store.identity}#1", f"{gone}#1")
-        # A store may know nothing of another one's processes: then that one lives, for all rules.
+        # Where a store knows nothing of another store's processes, they count as living.
         if not self.run(self.store.is_living(gone)):
             self.model.dead.add(gone)
 
@@ -80,12 +80,12 @@ class Pair(RuleBasedStateMachine):
         return store.identity
 
     def close(self) -> None:
-        """The end of a history."""
+        """End the history."""
         self.run(self.store.close())
         self._runner.close()
 
     def run(self, answer: Coroutine[Any, Any, T]) -> T:
-        """What the store answers."""
+        """The answer of the store."""
         return self._runner.run(answer)
 
     def both(self, asked: Coroutine[Any, Any, Any], model: Callable[[], T]) -> tuple[Any, T] | None:
@@ -106,22 +106,22 @@ class Pair(RuleBasedStateMachine):
         return actual, expected  # type: ignore[return-value]  # the model did not refuse
 
     def pick(self, number: int) -> str:
-        """One of the sessions, living or not."""
+        """One of the sessions, deleted or not."""
         return self.ids[number % len(self.ids)]
 
     def release(self, lease: Lease) -> None:
-        """Give a lease back, held or not."""
+        """Release a lease, held or not."""
         self.run(self.store.release_lease(lease))
         self.model.release(lease.session_id, lease.epoch)
 
     def compare_all(self, ids: Iterable[str]) -> None:
-        """Those of the sessions that are still there."""
+        """Compare those of the sessions that are still there."""
         for each in ids:
             if each in self.model.lines:
                 self.compare(each)
 
     def compare(self, session_id: str) -> None:
-        """A session, its thread and its notes, in full."""
+        """Compare a session, its thread and its notes, in full."""
         line = self.model.get(session_id)
         session = self.run(self.store.get_session(session_id))
         visible = line.thread(undone=False)
@@ -142,11 +142,11 @@ class Pair(RuleBasedStateMachine):
 
 
 class Writing(Pair):
-    """What runners do."""
+    """Steps that write: turns, messages, leases, forks."""
 
     @initialize(key=keys, said=spoken)
     def begin(self, key: str, said: list[tuple[Role, str]]) -> None:
-        """A history begins with a session in which something was said."""
+        """Begin the history with a session in which something was said."""
         self.open_by_key(key, "owner")
         self.take_turn(0, said)
 
@@ -309,7 +309,7 @@ class Writing(Pair):
 
 
 class Keeping(Pair):
-    """Trash, archive, titles and routes."""
+    """Steps on whole sessions: trash, archive, titles and routes."""
 
     @rule(numbers=some)
     def delete(self, numbers: list[int]) -> None:
@@ -384,7 +384,7 @@ class Keeping(Pair):
 
 
 class Reading(Pair):
-    """Readings never change anything, and agree with the model."""
+    """Steps that read: they change nothing, and agree with the model."""
 
     @rule(number=which, limit=counts, offset=st.integers(0, 6), before=seqs, after=seqs,
           undone=st.booleans())  # fmt: skip

@@ -1,0 +1,1 @@
+"""The processes that benchmarks start, and kill: they talk, write, listen or serve."""

@@ -1,0 +1,159 @@
+"""Questions to the owner on a channel: how they are worded, and which message answers one.
+
+Pure. A question goes to where its turn came from. Only one of a few words answers it, from the
+owner, where the question was put. The runtime keeps which questions wait and goes on with the turn;
+a terminal asks in its own way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from clew.core.channels.incoming import Incoming
+from clew.core.channels.replies import account_of
+from clew.core.commands import without_mention
+from clew.core.delivery import Outbound, OutboundStatus
+from clew.core.names import counted
+from clew.core.session import OWNER
+from clew.core.text import cut, strip_controls
+from clew.core.turn import ApprovalScope, Decision
+
+SCOPES: Final[tuple[ApprovalScope, ...]] = ("once", "session", "always")
+
+NOTHING: Final = "none"
+"""In place of a question's id: no question waited when the message came, so it answers none."""
+
+SUMMARY: Final = 300
+"""Columns of what a question is about."""
+RULE: Final = 100
+DETAIL: Final = 1_500
+"""Characters of what exactly would be done: less than the shortest message of any platform."""
+LINES: Final = 30
+
+_CUT: Final = "[… It goes on: this is cut. Look at all of it in a terminal before you say yes.]"
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A yes or no, and for how long."""
+
+    decision: Decision
+    scope: ApprovalScope = "once"
+
+
+ANSWERS: Final[dict[str, Answer]] = {
+    "yes": Answer("yes"),
+    "y": Answer("yes"),
+    "no": Answer("no"),
+    "n": Answer("no"),
+    "session": Answer("yes", "session"),
+    "always": Answer("yes", "always"),
+}
+"""The whole message, in any case, with a dot or an exclamation mark behind it or not."""
+
+
+# --- asking -------------------------------------------------------------------------------------
+def asked_id(approval_id: str) -> str:
+    """The id of the delivery that asks a question."""
+    return f"{approval_id}-asked"
+
+
+def question_text(tool_name: str, request: Mapping[str, Any], *, wait_ms: int) -> str:
+    """What a tool wants to do, and how to answer: plain text, and never long."""
+    summary = summarise(tool_name, request)
+    name = cut(_one_line(tool_name), 60)
+    first = summary if request.get("plan") else f"May I use {name}? {summary}"
+    parts = [first, *_detail(summary, request), _how_to_answer(request)]
+    minutes = max(1, round(wait_ms / 60_000))
+    return "\n\n".join(parts) + f" After {counted(minutes, 'minute')} it is a no."
+
+
+def summarise(tool_name: str, request: Mapping[str, Any]) -> str:
+    """The subject of a question, in one line."""
+    return cut(_one_line(str(request.get("summary") or tool_name)), SUMMARY)
+
+
+def _detail(summary: str, request: Mapping[str, Any]) -> Iterator[str]:
+    """What exactly would be done, unless the summary says it already; cut, and then it says so."""
+    detail = strip_controls(str(request.get("detail") or "")).strip("\n")
+    if not detail.strip() or detail in summary:
+        return  # one of several lines is never in there: where a line ends may matter
+    shown = "\n".join(detail[:DETAIL].split("\n")[:LINES])
+    yield shown if shown == detail else f"{shown}\n{_CUT}"
+
+
+def _how_to_answer(request: Mapping[str, Any]) -> str:
+    rule = find_rule(request)
+    if rule is None:
+        return "Answer yes or no."
+    return f"Answer yes, no, session or always. The last two allow {rule} from now on."
+
+
+def find_rule(request: Mapping[str, Any]) -> str | None:
+    """The rule that a longer permission would add, in one line; None if it can't be remembered."""
+    rule = request.get("rule")
+    return cut(_one_line(str(rule)), RULE) if rule else None
+
+
+def _one_line(text: str) -> str:
+    return " ".join(strip_controls(text).split())
+
+
+# --- answering ----------------------------------------------------------------------------------
+def read_answer(incoming: Incoming, person: str) -> Answer | None:
+    """The answer in a message: one of the words, from the owner; None if it is none."""
+    if person != OWNER or not incoming.from_person or incoming.attachments:
+        return None
+    said = without_mention(incoming.text.strip(), incoming.mention).strip().lower()
+    return ANSWERS.get(said[:-1] if said.endswith((".", "!")) else said)
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A question that waits, and its delivery, if there is one."""
+
+    approval_id: str
+    delivery: Outbound | None = None
+
+
+_SEEN: Final[tuple[OutboundStatus, ...]] = ("sending", "sent", "uncertain")
+"""Deliveries that a person may have read; only those can be answered."""
+
+
+def find_question(incoming: Incoming, waiting: Sequence[Asked]) -> str | None:
+    """The question that an answer is for: the oldest that was put where the message comes from."""
+    if incoming.reply_to is None:
+        return None
+    for each in waiting:
+        row = each.delivery
+        if row is None or row.id != asked_id(each.approval_id) or row.status not in _SEEN:
+            continue
+        if (row.channel, account_of(row), row.key) == incoming.reply_to.place:
+            return each.approval_id
+    return None
+
+
+def order_of(answer: Answer, approval_id: str) -> str:
+    """The command line that answers one question, and no other."""
+    if answer.decision == "no":
+        return f"/deny {approval_id}"
+    return f"/approve {answer.scope} {approval_id}"
+
+
+def read_wish(rest: str) -> tuple[ApprovalScope, str | None] | None:
+    """The arguments of `/approve`: for how long, and the question, if it is named."""
+    words = rest.split()
+    scope: ApprovalScope = "once"
+    for known in SCOPES:
+        if words and words[0].lower() == known:
+            scope = known
+            words = words[1:]
+            break
+    if len(words) > 1 or (words and not _is_id(words[0])):
+        return None
+    return scope, words[0] if words else None
+
+
+def _is_id(word: str) -> bool:
+    return word == NOTHING or (len(word) == 16 and all(each in "0123456789abcdef" for each in word))

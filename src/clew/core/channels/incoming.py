@@ -1,0 +1,203 @@
+"""A message as a channel brings it in, what the channel is told, and what its session keeps of it.
+
+Values, and functions over them: the label and origin of a conversation. Which session it is for is
+decided in `session_choice`. That the message is durable before the platform gets its
+acknowledgement is promised by `runtime`'s reception.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from clew.core.channels.replies import ReplyTo
+from clew.core.channels.routing import Arrival
+from clew.core.keys import parse_key
+from clew.core.session import OWNER, Kind, Session, SessionFacts
+from clew.core.tokens import Scope
+
+
+class Sender(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who wrote it, as the platform knows them. Whether it is the owner is in the `Arrival`."""
+
+    id: str
+    name: str | None = None
+
+
+class Labels(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The names that the platform has for the place."""
+
+    conversation: str | None = None
+    thread: str | None = None
+    subject: str | None = None
+    group_channel: str | None = None
+    space: str | None = None
+
+
+class Attached(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A file that came with a message."""
+
+    media_type: str
+    data: bytes
+    name: str | None = None
+
+
+class Incoming(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A message that came in. (channel, account, `external_id`) is its identity.
+
+    `session` is for a message to a session that is named: a terminal's line, a job's run, a
+    sub-agent's task. Without one, rules choose it: by where the message came from, or by its
+    `key`, for what has a key of its own (a hook, a node) instead of a conversation on a
+    platform. A message over the API names one of the two; there the token says which `person`
+    writes, and what they may do (`scope`). `reply_to` is where an answer goes; without one,
+    where the session spoke last, if rules have chosen it. A message that is not `from_person`
+    does not move the reset clock; where it is not `attended`, no person is there to approve
+    tool calls. `mention` is the bot's name there, for messages that begin with it. `platform`
+    is what the message is shown as.
+    """
+
+    arrival: Arrival
+    sender: Sender
+    text: str
+    external_id: str | None = None
+    attachments: tuple[Attached, ...] = ()
+    labels: Labels = Labels()
+    reply_to: ReplyTo | None = None
+    session: str | None = None
+    key: str | None = None
+    person: str | None = None
+    scope: Scope | None = None
+    is_mentioned: bool = False
+    mention: str | None = None
+    from_person: bool = True
+    attended: bool = True
+    platform: str | None = None
+
+
+def message_for(
+    session: Session, text: str, *, channel: str, person: str = OWNER, **more: Any
+) -> Incoming:
+    """A message to a session that is named; `more` are other fields of it."""
+    return Incoming(
+        arrival=Arrival(channel=channel),
+        sender=Sender(person),
+        person=person,
+        text=text,
+        session=session.id,
+        key=session.key,
+        **more,
+    )
+
+
+class Receipt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What was done with a message. In every case it is dealt with: acknowledge it.
+
+    Without an `inbound_id` there will be no answer: `note` says why. A second delivery is not
+    `is_new`.
+    """
+
+    inbound_id: str | None = None
+    session_id: str | None = None
+    is_new: bool = True
+    note: str | None = None
+
+
+def label_of(incoming: Incoming) -> str | None:
+    """The name of the conversation: from the platform, its people, or its place."""
+    peer = incoming.arrival.peer
+    last = incoming.sender.id if _is_direct(incoming) or peer is None else peer.id
+    return _name_of(incoming) or _first(last)
+
+
+def _name_of(incoming: Incoming) -> str | None:
+    """A name that people gave it; not an id."""
+    labels = incoming.labels
+    if _is_direct(incoming):
+        return _first(labels.conversation, labels.thread, incoming.sender.name)
+    return _first(
+        labels.conversation, labels.thread, labels.group_channel, labels.subject, labels.space
+    )
+
+
+def origin_of(incoming: Incoming) -> dict[str, Any]:
+    """The origin as it came in, without absent values."""
+    arrival = incoming.arrival
+    peer = arrival.peer
+    told = {
+        "label": label_of(incoming),
+        "provider": arrival.channel,
+        "from": incoming.sender.id,
+        "to": None if peer is None else f"{peer.kind}:{peer.id}",
+        "account": arrival.account,
+        "thread": arrival.thread,
+    }
+    return {name: value.strip() for name, value in told.items() if value and value.strip()}
+
+
+def places_of(incoming: Incoming) -> dict[str, str]:
+    """The columns of a session that say where it is, without absent values."""
+    labels = incoming.labels
+    told = {
+        "display_name": label_of(incoming),
+        "channel": incoming.arrival.channel,
+        "subject": labels.subject,
+        "room": labels.group_channel,
+        "space": labels.space,
+    }
+    return {name: value.strip() for name, value in told.items() if value and value.strip()}
+
+
+def find_news(incoming: Incoming, session: Session) -> SessionFacts | None:
+    """What the session does not know yet; None if it knows all of it."""
+    places, origin = places_of(incoming), origin_of(incoming)
+    if session.origin.get("label") and _name_of(incoming) is None:
+        # An id says less than what is known.
+        places.pop("display_name", None)
+        origin.pop("label", None)
+    changed: dict[str, Any] = {
+        name: value for name, value in places.items() if getattr(session, name) != value
+    }
+    if session.origin | origin != session.origin:
+        changed["origin"] = origin
+    if incoming.reply_to is not None and incoming.from_person:
+        last_route = msgspec.to_builtins(incoming.reply_to)
+        if session.last_route != last_route:
+            changed["last_route"] = last_route
+    return SessionFacts(**changed) if changed else None
+
+
+def kind_of(incoming: Incoming, key: str) -> Kind:
+    """The kind of session that a key is for."""
+    parsed = parse_key(key)
+    if parsed is not None and (parsed.topic is not None or parsed.thread is not None):
+        return "thread"
+    if parsed is not None:
+        return parsed.kind
+    peer = incoming.arrival.peer
+    return "dm" if peer is None else peer.kind
+
+
+def facts_of_key(key: str) -> dict[str, Any]:
+    """What a key alone says about the session that begins under it."""
+    parsed = parse_key(key)
+    if parsed is not None:
+        is_thread = parsed.topic is not None or parsed.thread is not None
+        kind: Kind = "thread" if is_thread else parsed.kind
+        return {"platform": parsed.channel or "sdk", "kind": kind, "agent": parsed.agent}
+    surface = key.partition(":")[0]
+    kinds: dict[str, Kind] = {
+        "cli": "cli", "web": "web", "telegram": "dm", "discord": "channel", "slack": "dm",
+        "email": "dm",
+    }  # fmt: skip
+    if ":" in key and surface in kinds:
+        return {"platform": surface, "kind": kinds[surface]}
+    return {"platform": "sdk", "kind": "sdk"}
+
+
+def _is_direct(incoming: Incoming) -> bool:
+    return incoming.arrival.peer is None or incoming.arrival.peer.kind == "dm"
+
+
+def _first(*texts: str | None) -> str | None:
+    return next((each.strip() for each in texts if each and each.strip()), None)

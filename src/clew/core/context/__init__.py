@@ -1,0 +1,5 @@
+"""What a model is given of a session.
+
+`thread` chooses, repairs and trims the messages, `compaction` puts a summary in place of the older
+ones, and `size` estimates how many tokens something takes.
+"""

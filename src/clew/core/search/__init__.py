@@ -1,0 +1,1 @@
+"""Search: `query` reads what a person typed, `stems` makes word stems, `hits` is what is found."""
