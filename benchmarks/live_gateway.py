@@ -24,8 +24,8 @@ from clew.core.changes import AddMessage
 from clew.core.channels.incoming import message_for
 from clew.core.live_events import TextDelta
 from clew.core.message import Draft, Message
+from clew.core.names import Title
 from clew.core.session import NewSession, Session
-from clew.core.titles import Title
 from clew.core.tokens import digest_of
 from clew.gateway.app import build_app
 from clew.gateway.auth import Gate

@@ -27,8 +27,8 @@ from clew.core.delivery import Outbound
 from clew.core.session import Session, SessionEdit, SessionFilter
 from clew.ports import Receive, Store
 from clew.runtime.inbound.reception import Reception
-from clew.runtime.outbound.delivery import Deliverer, DeliverySettings
-from clew.runtime.recovery.takeover import take_up
+from clew.runtime.outbound import Deliverer, DeliverySettings
+from clew.runtime.recovery import take_up
 from clew.wiring import House, open_configured_store
 
 KEY = "agent:main:telegram:dm:7"

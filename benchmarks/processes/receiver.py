@@ -19,8 +19,8 @@ import clew.agent.titles
 import clew.agent.tools
 import clew.testing.scripted  # noqa: F401  # loaded before the fork, so that no child pays for it
 from clew.config import load
-from clew.runtime.outbound.delivery import Deliverer, DeliverySettings
-from clew.runtime.recovery.takeover import keep_up, take_up
+from clew.runtime.outbound import Deliverer, DeliverySettings
+from clew.runtime.recovery import keep_up, take_up
 from clew.runtime.supervisor import Supervisor
 from clew.testing.channels import PeerChannel
 from clew.wiring import House, open_configured_store

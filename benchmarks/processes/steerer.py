@@ -15,11 +15,11 @@ from clew.clock import host_clock
 from clew.core.changes import AddMessage
 from clew.core.channels.incoming import message_for
 from clew.core.message import Draft, Message, ToolCall
+from clew.core.names import Title
 from clew.core.session import NewSession
-from clew.core.titles import Title
 from clew.ports import LiveTurn, Store
 from clew.runtime.hooks import Hooks
-from clew.runtime.recovery.recovery import recover
+from clew.runtime.recovery import recover
 from clew.runtime.runtime import Runtime
 from clew.store import open_store
 

@@ -27,6 +27,7 @@ from clew.core.live_events import Signal
 from clew.core.memory import MemoryFile, MemoryName, MemoryVersion
 from clew.core.message import Draft, Message, ToolCall
 from clew.core.models import ModelInfo
+from clew.core.names import Title
 from clew.core.notes import Blob, Compaction, ScratchEntry, Todo
 from clew.core.overview import NamePage, SessionState, StoreStats
 from clew.core.personality import Personality
@@ -42,7 +43,6 @@ from clew.core.session import (
     SessionFilter,
     SessionPage,
 )
-from clew.core.titles import Title
 from clew.core.tokens import Token
 from clew.core.turn import (
     LEASE_MS,

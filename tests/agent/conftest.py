@@ -12,7 +12,7 @@ import pytest
 
 from clew.agent.tool_interface import ToolOutcome, ToolSpec
 from clew.core.changes import AddMessage, Change, EndTurn, Recorded, StartTurn
-from clew.core.ids import new_id
+from clew.core.keys import new_id
 from clew.core.live_events import Signal
 from clew.core.message import Draft, Message, ToolCall
 from clew.core.models import ModelInfo

@@ -14,12 +14,12 @@ from clew.agent.agent import PydanticAgent
 from clew.agent.loop import Means, run_turn
 from clew.agent.tool_interface import ToolOutcome
 from clew.core.changes import AddMessage, WriteScratch
-from clew.core.ids import new_id
+from clew.core.keys import new_id
 from clew.core.live_events import Notice, Retrying, TextDelta, ThinkingDelta, ToolEnded, ToolStarted
 from clew.core.message import Draft, ToolCall
 from clew.core.models import ModelInfo
+from clew.core.names import Title
 from clew.core.personality import Personality
-from clew.core.titles import Title
 from clew.core.usage import Usage
 from clew.errors import (
     ContextTooLong,

@@ -18,7 +18,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models import ModelRequestParameters
 
-from clew.core.titles import TITLE_INSTRUCTION
+from clew.core.names import TITLE_INSTRUCTION
 from clew.testing.scripted import ScriptedModel, ScriptError, open_model
 from tests.patience import PATIENCE
 

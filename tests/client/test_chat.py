@@ -20,7 +20,7 @@ from clew.errors import (
     TurnFailed,
 )
 from clew.ports import LiveTurn
-from clew.runtime.recovery.takeover import take_up
+from clew.runtime.recovery import take_up
 from tests.client.conftest import Place, drain, outline, said
 from tests.patience import PATIENCE
 from tests.runtime.conftest import Held, added, failing, saying, soon, until, using_a_tool

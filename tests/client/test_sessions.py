@@ -4,7 +4,7 @@ import pytest
 
 from clew.client.client import Client
 from clew.core.changes import AddMessage, EndTurn, StartTurn, UndoTurn
-from clew.core.ids import Purpose
+from clew.core.keys import Purpose
 from clew.core.message import Draft
 from clew.errors import (
     AmbiguousId,

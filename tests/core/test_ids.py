@@ -5,7 +5,7 @@ import uuid
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.ids import id_ending, id_prefix
+from clew.core.keys import id_ending, id_prefix
 
 ids = st.uuids().map(str)
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.core.ids import id_prefix
-from clew.core.keys import Identity, Place
+from clew.core.keys import Identity, Place, id_prefix
 from clew.core.resume import (
     check_value,
     exported_id,

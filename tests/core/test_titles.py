@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clew.core.names import TITLE_COLUMNS, clean_title, title_from_prompt
 from clew.core.text import columns, strip_controls
-from clew.core.titles import TITLE_COLUMNS, clean_title, title_from_prompt
 
 
 @pytest.mark.parametrize(

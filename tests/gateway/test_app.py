@@ -251,15 +251,24 @@ async def test_answers_are_what_the_document_says(house: House, admin: str) -> N
         "queue.get": said["inbound"],
         "personalities.get": "default",
     }
+    given = {
+        "value": session,
+        "q": "hello",
+        "ids": session,
+        "channel": "telegram",
+        "key": "agent:main:main",
+        "updated_at": "2026-03-09T23:00",
+        "message": "/new",
+        "cwd": "/srv",
+        "project": "/srv",
+    }
     for operation in OPERATIONS:
         if operation.method != "GET" or operation.answer == "file":
             continue
         about = ids.get(operation.name, session)
         path = operation.path.format(id=about, store="memory", number=1)
-        given = {"value": session, "q": "hello", "ids": session}
-        query = {each: given[each] for each in operation.other_fields if each in given}
-        if operation.name == "sessions.list":
-            query = {}
+        needed = [each.name for each in msgspec.structs.fields(operation.takes) if each.required]
+        query = {each: given[each] for each in needed if each in operation.other_fields}
         response = await house.ask("GET", path, token=admin, params=query)
         assert response.status_code == 200, (operation.name, response.text)
         told = document["paths"][operation.path]["get"]["responses"]["200"]

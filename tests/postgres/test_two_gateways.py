@@ -23,7 +23,7 @@ from clew.core.session import NewSession
 from clew.core.turn import Approval
 from clew.ports import LiveTurn
 from clew.runtime.inbound.links import link
-from clew.runtime.recovery.takeover import keep_up
+from clew.runtime.recovery import keep_up
 from tests.client.conftest import next_of
 from tests.patience import PATIENCE
 from tests.postgres.two_gateways import Gateway, Opener, opener

@@ -24,7 +24,7 @@ from clew.core.message import Message
 from clew.memory import MarkdownMemory
 from clew.ports import Store
 from clew.runtime.hooks import Hooks
-from clew.runtime.recovery.takeover import take_up
+from clew.runtime.recovery import take_up
 from clew.runtime.runtime import Runtime
 from clew.store import open_store
 from clew.wiring import open_catalogue

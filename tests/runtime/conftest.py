@@ -30,8 +30,8 @@ from clew.core.delivery import NewInbound
 from clew.core.keys import Place, cli_key
 from clew.core.live_events import Committed, Event, TextDelta
 from clew.core.message import Draft, Message, ToolCall
+from clew.core.names import Title
 from clew.core.session import NewSession, Session
-from clew.core.titles import Title
 from clew.core.turn import Turn
 from clew.core.usage import Usage
 from clew.memory import MarkdownMemory

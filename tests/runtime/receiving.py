@@ -26,7 +26,7 @@ from clew.memory import MarkdownMemory
 from clew.ports import Store
 from clew.runtime.hooks import Hooks
 from clew.runtime.inbound.commands import ChannelCommands
-from clew.runtime.recovery.takeover import TakenUp, take_up
+from clew.runtime.recovery import TakenUp, take_up
 from clew.runtime.runtime import Runtime
 from clew.store import open_store
 from clew.testing.clock import FakeClock

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from clew.core.changes import Change, EndTurn, StartTurn
-from clew.core.ids import new_id
+from clew.core.keys import new_id
 from clew.core.session import OWNER, SessionFilter
 from clew.store import open_sqlite
 from clew.store.sqlite.connection import READERS

@@ -14,7 +14,7 @@ from clew.agent.requests import Request
 from clew.core.live_events import Signal
 from clew.core.message import Message
 from clew.core.models import ModelInfo
-from clew.core.titles import TITLE_INSTRUCTION, Title, clean_title
+from clew.core.names import TITLE_INSTRUCTION, Title, clean_title
 
 
 async def ask_title(

@@ -24,7 +24,7 @@ from clew.api.fields import (
 from clew.api.operation import Params, row
 from clew.api.problems import Problem
 from clew.core.context.compaction import Compacted
-from clew.core.ids import Purpose
+from clew.core.keys import Purpose
 from clew.core.message import Message, Role
 from clew.core.models import Thinking
 from clew.core.notes import Todo

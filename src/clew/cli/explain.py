@@ -296,7 +296,7 @@ def _explain_file(value: str, file: str, rejected: tuple[RejectedSession, ...] =
 async def _explain_continue(app: App, client: Client, place: Place) -> Explanation:
     from clew.api.seats import Crumb, tell_place
     from clew.config import terminal_variables
-    from clew.core.ids import is_id
+    from clew.core.keys import is_id
     from clew.terminal.breadcrumbs import find_crumbs, find_terminal, read_breadcrumb
 
     terminal = find_terminal(terminal_variables())

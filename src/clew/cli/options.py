@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import click
 
-from clew.core.ids import id_prefix
+from clew.core.keys import id_prefix
 from clew.core.names import parse_duration
 from clew.errors import AmbiguousId, ClewError, NotFound
 

@@ -48,7 +48,7 @@ from clew.api.sessions import (
 )
 from clew.client.noun import Noun
 from clew.core.context.compaction import Compacted
-from clew.core.ids import Purpose
+from clew.core.keys import Purpose
 from clew.core.message import Message, Role
 from clew.core.models import Thinking
 from clew.core.notes import Todo

@@ -13,8 +13,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from clew.core.ids import SHORTEST_ENDING, Purpose, id_prefix, is_id
-from clew.core.keys import Place, home_of
+from clew.core.keys import SHORTEST_ENDING, Place, Purpose, home_of, id_prefix, is_id
 from clew.core.session import Session
 from clew.core.text import cut, fold, strip_controls
 from clew.errors import Candidate, InvalidInput

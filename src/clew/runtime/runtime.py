@@ -34,15 +34,14 @@ from clew.ports import Agent, Clock, Store
 from clew.runtime.hooks import Hooks
 from clew.runtime.inbound.inbox import Inbox
 from clew.runtime.inbound.reception import Handling, Reception, Ticket
-from clew.runtime.lane.lane import Abandon, Lane
-from clew.runtime.lane.lanes import Lanes, stop_elsewhere, take_back_elsewhere
+from clew.runtime.lane.lane import Abandon, Lane, Lanes, stop_elsewhere, take_back_elsewhere
 from clew.runtime.lane.lease import hold
 from clew.runtime.lane.parts import RuntimeParts
 from clew.runtime.lane.questions import Questions
 from clew.runtime.lane.queue import Attempt, work_of
 from clew.runtime.lane.subagents import Spawner
 from clew.runtime.lane.turn import Asker
-from clew.runtime.outbound.replies import Replies
+from clew.runtime.outbound import Replies
 from clew.runtime.upkeep.after_turn import Upkeep
 from clew.runtime.upkeep.compaction import CompactingRules, Compactor, Flusher, Summariser
 from clew.runtime.upkeep.usage import UsageLedger

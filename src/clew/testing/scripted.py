@@ -68,7 +68,7 @@ from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.usage import RequestUsage
 
-from clew.core.titles import TITLE_INSTRUCTION
+from clew.core.names import TITLE_INSTRUCTION
 
 POLL = 0.02
 CATEGORIES: dict[int, Any] = {

@@ -27,7 +27,7 @@ from clew.core.changes import (
     WriteScratch,
     WriteTodos,
 )
-from clew.core.ids import new_id
+from clew.core.keys import new_id
 from clew.core.message import Draft, Message, blob_hashes
 from clew.core.notes import Compaction, ScratchEntry, Todo
 from clew.core.session import NewSession, Session, SessionEdit, SessionFacts

@@ -75,8 +75,8 @@ async def run_errands(
     the others: it is started again.
     """
     from clew.runtime.cron import CronRunner, begin_run  # noqa: PLC0415  # only who serves pays
-    from clew.runtime.outbound.delivery import Deliverer  # noqa: PLC0415  # likewise
-    from clew.runtime.recovery.takeover import keep_up, take_up  # noqa: PLC0415  # likewise
+    from clew.runtime.outbound import Deliverer  # noqa: PLC0415  # likewise
+    from clew.runtime.recovery import keep_up, take_up  # noqa: PLC0415  # likewise
     from clew.runtime.supervisor import Keeper, Supervisor  # noqa: PLC0415  # likewise
 
     runtime, reception = house.runtime, house.reception

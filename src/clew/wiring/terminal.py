@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from clew.agent.models.catalogue import Catalogue
     from clew.client.client import Client
-    from clew.runtime.upkeep.retention import Tidied
+    from clew.runtime.upkeep.after_turn import Tidied
     from clew.transfer.resume_file import TranscriptOpening
 
 
@@ -35,7 +35,7 @@ class LocalTerminal:
 
     async def tidy(self) -> Tidied:
         """Retention, and old trash, as the configuration says."""
-        from clew.runtime.upkeep.retention import tidy  # noqa: PLC0415  # only a chat pays for it
+        from clew.runtime.upkeep.after_turn import tidy  # noqa: PLC0415  # only a chat pays for it
 
         config = self._house.config
         return await tidy(

@@ -26,10 +26,10 @@ from clew.core.session import NewSession, Session, SessionEdit
 from clew.core.turn import Approval
 from clew.ports import LiveTurn
 from clew.runtime.commands import run_command
-from clew.runtime.commands.approvals import LATE, QUIET
+from clew.runtime.commands.turns import LATE, QUIET
 from clew.runtime.inbound.approvals import AGAIN_MS
 from clew.runtime.lane.turn import APPROVAL_MS
-from clew.runtime.outbound.delivery import Deliverer, DeliverySettings
+from clew.runtime.outbound import Deliverer, DeliverySettings
 from clew.testing.channels import Peer, PeerChannel, open_peer
 from clew.testing.clock import FakeClock
 from tests.runtime.conftest import (

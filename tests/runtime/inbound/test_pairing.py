@@ -16,7 +16,7 @@ from clew.core.channels.routing import Peer, RoutingRules
 from clew.core.channels.send_policy import SendMatch, SendRule, SendRules
 from clew.errors import InvalidInput, TurnFailed
 from clew.runtime.inbound.pairing import WELCOME, approve_pairing, refuse_pairing
-from clew.runtime.outbound.replies import FAILED_FOR_GUESTS
+from clew.runtime.outbound import FAILED_FOR_GUESTS
 from tests.runtime.conftest import Actor, failing
 from tests.runtime.receiving import Front, Opener, incoming, opener
 

@@ -16,7 +16,7 @@ from clew.core.session import NewSession, Session, SessionFacts
 from clew.core.turn import Approval, ApprovalScope, Decision
 from clew.ports import LiveTurn, Store
 from clew.runtime.lane.turn import APPROVAL_MS
-from clew.runtime.recovery.recovery import recover
+from clew.runtime.recovery import recover
 from clew.runtime.runtime import Runtime
 from clew.store import open_store
 from clew.testing.clock import FakeClock

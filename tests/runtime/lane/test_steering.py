@@ -16,7 +16,7 @@ from clew.core.session import NewSession, Session
 from clew.core.turn import QUEUE_MODES, Turn
 from clew.ports import LiveTurn, Store
 from clew.runtime.inbound.reception import Ticket
-from clew.runtime.recovery.recovery import recover
+from clew.runtime.recovery import recover
 from clew.runtime.runtime import Runtime
 from clew.store import open_store
 from clew.wiring import House

@@ -25,7 +25,7 @@ from clew.core.turn import Turn
 from clew.errors import TurnFailed
 from clew.ports import LiveTurn, Store
 from clew.runtime.lane.queue import Attempt
-from clew.runtime.outbound.delivery import Deliverer, DeliverySettings
+from clew.runtime.outbound import Deliverer, DeliverySettings
 from clew.runtime.runtime import Runtime
 from clew.store import open_store
 from clew.testing.channels import Peer, PeerChannel, open_peer

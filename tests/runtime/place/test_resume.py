@@ -16,8 +16,7 @@ from clew.client.client import Client
 from clew.client.place import find_file, find_question, locate
 from clew.config import load
 from clew.core.changes import AddMessage
-from clew.core.ids import Purpose
-from clew.core.keys import Place, qualified_key
+from clew.core.keys import Place, Purpose, qualified_key
 from clew.core.message import Draft
 from clew.core.resume import PURPOSES, Breadcrumb, Resolution, check_value
 from clew.core.session import OWNER, NewSession, Session, SessionEdit

@@ -11,7 +11,7 @@ from clew.core.message import Draft
 from clew.core.session import NewSession, Session
 from clew.errors import Conflict, InvalidInput
 from clew.ports import Store
-from clew.runtime.recovery.recovery import recover
+from clew.runtime.recovery import recover
 from clew.runtime.runtime import Runtime
 from clew.store import open_store
 from tests.runtime.conftest import Actor, Held, ended, inbound, read, soon, typed

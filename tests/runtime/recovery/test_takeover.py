@@ -16,7 +16,7 @@ from clew.core.message import Draft, ToolCall
 from clew.core.session import NewSession, Session
 from clew.ports import LiveTurn, Store
 from clew.runtime.inbound.inbox import Inbox
-from clew.runtime.recovery.takeover import ATTEMPTS
+from clew.runtime.recovery import ATTEMPTS
 from tests.runtime.conftest import Actor, Held, Scene, saying, soon, typed
 from tests.runtime.receiving import Front, Opener, incoming, opener
 

@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from clew.agent.tools.tool import Arguments, Job, Tool, ToolFailure, shorten
-from clew.core.ids import id_prefix
+from clew.core.keys import id_prefix
 from clew.core.message import Message
 from clew.core.names import counted, recent_name
 from clew.core.search.hits import SearchFilter

@@ -6,29 +6,49 @@ that is named it is said as it is. What comes of it is told in `answers`.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 import secrets
-from collections.abc import AsyncGenerator
-from typing import Final
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Any, Final
 
 import msgspec
 
 from clew.api.chat import ABORT, SEND, Accepted, SendChat
-from clew.api.frames import AcceptedFrame, StreamFrame
-from clew.api.handlers.answers import answer, describe_accepted
+from clew.api.frames import AcceptedFrame, DoneFrame, EventFrame, StreamFrame, event_frame
 from clew.api.handlers.parts import Caller, Parts, find_replacement, get_visible, handles
 from clew.api.handlers.sessions import stop_session
 from clew.core.channels.incoming import Attached, Incoming, Sender
 from clew.core.channels.replies import API, reply_over_api
 from clew.core.channels.routing import Arrival
+from clew.core.decision import read_decision
+from clew.core.delivery import Inbound
 from clew.core.keys import check_key, complete_key
+from clew.core.live_events import (
+    ApprovalAsked,
+    ApprovalDecided,
+    Committed,
+    Event,
+    Notice,
+    TurnEnded,
+    TurnStarted,
+)
 from clew.core.session import NewSession, Session, may_see
-from clew.errors import InvalidInput, SessionNotFound
-from clew.runtime.inbound.reception import Ticket
+from clew.core.turn import Turn
+from clew.errors import Conflict, InvalidInput, RecordNotFound, SessionNotFound
+from clew.runtime.inbound.reception import Ticket, ticket_of
+from clew.runtime.watch import list_answers
 
 PLATFORM: Final = "sdk"
 TERMINAL: Final = "cli"
+
+LOOK: Final = 1.0
+"""Seconds without an event, after which one looks for oneself."""
+
+
+TAIL: Final = 1_000
+"""Newest messages among which those of a turn are looked for."""
 
 
 # --- saying it --------------------------------------------------------------------------------
@@ -140,3 +160,211 @@ async def _open_session(parts: Parts, params: SendChat, caller: Caller) -> Sessi
 
 
 handles(ABORT)(stop_session)
+
+
+def describe_accepted(sent: Ticket) -> Accepted:
+    """What the caller is told about a message that was kept."""
+    row = sent.row
+    return Accepted(row.session_id or "", row.id, sent.is_new, row.turn_id)
+
+
+async def answer(
+    parts: Parts, sent: Ticket, events: AsyncIterator[Event]
+) -> AsyncGenerator[EventFrame | DoneFrame]:
+    """The events of the turn that answers it, and its end. `events` are all of the session's."""
+    watch = _Watch(parts, sent)
+    for text in await _list_told(parts, sent.row):
+        yield watch.frame(Notice(text))
+    if read_decision(sent.row).command is not None:
+        yield DoneFrame(sent.row.id)
+        return
+    if not sent.is_new:
+        over = await watch.look()
+        for frame in await watch.catch_up():
+            yield frame
+        if over is not None:
+            yield watch.frame(over)
+            yield DoneFrame(sent.row.id, over.turn.id)
+            return
+    async with contextlib.aclosing(_with_pauses(events, _own_turn(sent))) as steps:
+        async for event in steps:
+            ended = await watch.look() if event is None else None
+            if event is not None and await watch.is_about(event):
+                if isinstance(event, TurnEnded):
+                    ended = event
+                else:
+                    yield watch.frame(event)
+            if ended is not None:
+                for frame in await watch.catch_up():
+                    yield frame
+                yield watch.frame(ended)
+                yield DoneFrame(sent.row.id, ended.turn.id)
+                return
+
+
+async def _list_told(parts: Parts, row: Inbound) -> list[str]:
+    """What was said without a turn: that a reset came before it, or what a command answers."""
+    decision = read_decision(row)
+    if decision.command is None and decision.opens is None:
+        return []
+    await parts.runtime.reception.answered(row)
+    told = []
+    for what in ("notice", "reply"):
+        with contextlib.suppress(RecordNotFound):
+            told.append((await parts.store.get_outbound(f"{row.id}-{what}")).content)
+    return told
+
+
+async def find_turn(parts: Parts, row: Inbound) -> Turn | None:
+    """The turn that answers a message, running or over; None if none does yet, or ever."""
+    return await _Watch(parts, ticket_of(row)).find_turn()
+
+
+class _Watch:
+    """What is known of the turn that answers one message."""
+
+    def __init__(self, parts: Parts, sent: Ticket) -> None:
+        self._store = parts.store
+        self._runtime = parts.runtime
+        self._sent = sent
+        self._session_id = sent.row.session_id or ""
+        self._turn_id = sent.row.turn_id
+        self._before: tuple[str, ...] = ()
+        """Turns that were cut off; it goes on with the one that answers it."""
+        self._is_cut_off = False
+        self._seen = 0
+        self._is_on = False
+        """Whether its turn is the one that runs: then every hint is about it."""
+
+    def frame(self, event: Event) -> EventFrame:
+        """An event, with the message that it answers."""
+        return event_frame(self._session_id, event, inbound=self._sent.row.id)
+
+    async def is_about(self, event: Event) -> bool:
+        """Whether an event of the session belongs to the answer."""
+        match event:
+            case Committed(message):
+                if message.role == "user":
+                    await self._learn()
+                self._is_on = message.turn_id is not None and message.turn_id == self._turn_id
+                is_new = message.seq > self._seen
+                self._seen = max(self._seen, message.seq)
+                return self._is_on and is_new
+            case TurnStarted(turn_id):
+                await self._learn()
+                if self._is_cut_off:
+                    await self.look()
+                self._is_on = turn_id == self._turn_id
+            case TurnEnded(turn):
+                return turn.id == self._turn_id
+            case ApprovalAsked(approval) | ApprovalDecided(approval):
+                await self._learn()  # a question that waits already may come before its message
+                return approval.turn_id == self._turn_id
+            case _:
+                pass
+        return self._is_on
+
+    async def catch_up(self) -> list[EventFrame]:
+        """The turn's messages that have not been shown."""
+        if self._turn_id is None:
+            return []
+        messages = await self._store.get_messages(
+            self._session_id, TAIL, after=self._seen, undone=True
+        )
+        turns = (*self._before, self._turn_id)
+        missed = [each for each in messages if each.turn_id in turns]
+        self._seen = messages[-1].seq if messages else self._seen
+        return [self.frame(Committed(each)) for each in missed]
+
+    async def find_turn(self) -> Turn | None:
+        """The turn that answers it, or goes on with that; None if there is none yet.
+
+        One that was cut off and may still be gone on with is not over.
+        """
+        if self._turn_id is None:
+            return None
+        turn = await self._find_last(await self._store.get_turn(self._turn_id))
+        return msgspec.structs.replace(turn, ended_at=None) if self._is_cut_off else turn
+
+    async def look(self) -> TurnEnded | None:
+        """The end of the turn, if it is over; `Conflict` if there will be none."""
+        await self._learn()
+        turn = await self.find_turn()
+        if turn is not None and turn.ended_at is None:
+            return None
+        if turn is not None:
+            return TurnEnded(turn, await list_answers(self._store, turn.id))
+        done = _own_turn(self._sent)
+        if done is not None and done.done():
+            error = None if done.cancelled() else done.exception()
+            raise error or Conflict(
+                "Its turn did not begin: it was taken back, or clew is closing."
+            )
+        return None
+
+    async def _find_last(self, turn: Turn) -> Turn:
+        """The turn, or the one that goes on with it if a restart has cut it off."""
+        self._is_cut_off = False
+        if not _is_cut_off(turn):
+            return turn
+        turns = await self._store.list_turns(self._session_id, limit=TAIL)
+        ids = [each.id for each in turns]
+        later = list(turns[ids.index(turn.id) + 1 :]) if turn.id in ids else []
+        messages = await self._store.get_messages(self._session_id, TAIL, undone=True)
+        first = {each.turn_id: each.role for each in reversed(messages)}
+        # What goes on begins with nobody saying anything.
+        while later and _is_cut_off(turn) and first.get(later[0].id) != "user":
+            self._before, turn = (*self._before, turn.id), later.pop(0)
+        self._turn_id = turn.id
+        may_go_on = not later and self._runtime.is_running(self._session_id)
+        self._is_cut_off = may_go_on and _is_cut_off(turn)
+        return turn
+
+    async def _learn(self) -> None:
+        """Which turn answers the message, from its row in the inbox."""
+        if self._turn_id is None:
+            row = await self._store.get_inbound(self._sent.row.id)
+            self._turn_id = row.turn_id
+            if row.status == "dropped":
+                raise Conflict("The message was taken back before its turn began.")
+
+
+def _own_turn(sent: Ticket) -> asyncio.Future[Turn] | None:
+    """The turn of a message that this call has put in its lane."""
+    return sent.turn if sent.is_new else None
+
+
+def _is_cut_off(turn: Turn) -> bool:
+    return turn.status == "interrupted"
+
+
+async def _with_pauses(
+    events: AsyncIterator[Event], turn: asyncio.Future[Turn] | None
+) -> AsyncGenerator[Event | None]:
+    """The events; None after a while without one, and when the turn can't come."""
+    loop = asyncio.get_running_loop()
+    hopeless: asyncio.Future[None] = loop.create_future()
+
+    def look(done: asyncio.Future[Turn]) -> None:
+        if not hopeless.done() and (done.cancelled() or done.exception() is not None):
+            hopeless.set_result(None)
+
+    if turn is not None:
+        turn.add_done_callback(look)
+    coming = asyncio.ensure_future(anext(events))
+    try:
+        while True:
+            waits: set[asyncio.Future[Any]] = {coming}
+            waits |= set() if hopeless.done() else {hopeless}
+            await asyncio.wait(waits, timeout=LOOK, return_when=asyncio.FIRST_COMPLETED)
+            if not coming.done():
+                yield None
+                continue
+            event = coming.result()
+            coming = asyncio.ensure_future(anext(events))
+            yield event
+    finally:
+        if turn is not None:
+            turn.remove_done_callback(look)
+        coming.cancel()
+        await asyncio.wait({coming})

@@ -8,7 +8,7 @@ import msgspec
 
 from clew.api.chat import Accepted
 from clew.api.cron import ADD, LIST, REMOVE, RUN, AddJob, JobList, OneJob
-from clew.api.handlers.answers import describe_accepted
+from clew.api.handlers.chat import describe_accepted
 from clew.api.handlers.parts import Caller, Parts, handles
 from clew.api.operation import NoParams
 from clew.core.channels.replies import parse_reply_to

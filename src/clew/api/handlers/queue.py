@@ -53,7 +53,7 @@ async def wait_for_answer(parts: Parts, params: WaitForAnswer, caller: Caller) -
     """What came of a message, when its turn is over or the time is."""
     # Loaded when it is called: lists of sessions need nothing of it.
     from clew.api.frames import EventFrame  # noqa: PLC0415
-    from clew.api.handlers.answers import answer  # noqa: PLC0415
+    from clew.api.handlers.chat import answer  # noqa: PLC0415
     from clew.core.live_events import Committed, TurnEnded  # noqa: PLC0415
     from clew.runtime.inbound.reception import ticket_of  # noqa: PLC0415
 
@@ -87,7 +87,7 @@ async def take_back(
 @handles(GET)
 async def get_queued(parts: Parts, params: GetQueued, caller: Caller) -> Outcome:
     """A message, and the turn that answers it."""
-    from clew.api.handlers.answers import find_turn  # noqa: PLC0415  # it loads the runtime
+    from clew.api.handlers.chat import find_turn  # noqa: PLC0415  # it loads the runtime
 
     row = await _get_row(parts, params.id, caller)
     return Outcome(view_queued(row), await find_turn(parts, row))
@@ -96,7 +96,7 @@ async def get_queued(parts: Parts, params: GetQueued, caller: Caller) -> Outcome
 @handles(RUN)
 async def run_queued(parts: Parts, params: RunQueued, caller: Caller) -> Accepted:
     """Run a message that waits for its person's word: its process has died."""
-    from clew.api.handlers.answers import describe_accepted  # noqa: PLC0415  # it loads the runtime
+    from clew.api.handlers.chat import describe_accepted  # noqa: PLC0415  # it loads the runtime
 
     caller.need_owner("run messages that wait")
     row = await _get_row(parts, params.id, caller)

@@ -227,7 +227,7 @@ async def _list_newest(
 @handles(MESSAGES)
 async def get_messages(parts: Parts, params: GetMessages, caller: Caller) -> MessagePage:
     """A page of a session's messages."""
-    from clew.runtime.recovery.recovery import list_unfinished  # noqa: PLC0415  # see above
+    from clew.runtime.recovery import list_unfinished  # noqa: PLC0415  # see above
 
     session = await get_visible(parts, params.id, caller)
     messages = await parts.store.get_messages(

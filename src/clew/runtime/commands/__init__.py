@@ -10,16 +10,7 @@ from typing import Final
 
 from clew.core.commands import COMMANDS, Command, describe_unknown, find_command, needs_change
 from clew.errors import ClewError
-from clew.runtime.commands import (
-    approvals,
-    context,
-    pairing,
-    queue,
-    reports,
-    sessions,
-    settings,
-    turns,
-)
+from clew.runtime.commands import context, reports, sessions, settings, turns
 from clew.runtime.commands.desk import Desk, Reply
 
 Run = Callable[[Desk, str], Awaitable[Reply]]
@@ -35,12 +26,12 @@ FUNCTIONS: Final[dict[str, Run]] = {
     "retry": turns.retry,
     "undo": turns.undo,
     "redo": turns.redo,
-    "approve": approvals.approve,
-    "deny": approvals.deny,
-    "queue": queue.queue,
+    "approve": turns.approve,
+    "deny": turns.deny,
+    "queue": turns.queue,
     "send": settings.send,
     "link": sessions.link,
-    "pair": pairing.pair,
+    "pair": sessions.pair,
     "model": settings.model,
     "thinking": settings.thinking,
     "tier": settings.tier,

@@ -1,17 +1,16 @@
-"""Commands about sessions: new, resume, fork, title, pin, search, link.
-
-In a terminal new, resume and fork are done by the terminal itself.
-"""
+"""Commands about sessions: new, resume, fork, title, pin, search, link; and `/pair`."""
 
 from __future__ import annotations
 
+from clew.core.channels.people import Pairing, describe_person, spell_code
 from clew.core.names import recent_name, time_ago
 from clew.core.search.hits import SearchFilter
-from clew.core.session import SessionEdit, SessionFilter
+from clew.core.session import OWNER, SessionEdit, SessionFilter
 from clew.core.text import strip_controls
-from clew.errors import InvalidInput
+from clew.errors import Forbidden, InvalidInput
 from clew.runtime.commands.desk import Desk, Reply
 from clew.runtime.inbound.links import offer_link, redeem_link
+from clew.runtime.inbound.pairing import approve_pairing, refuse_pairing
 from clew.runtime.place.resume import get_resumed, look_up
 
 HITS = 10
@@ -94,3 +93,31 @@ async def link(desk: Desk, rest: str) -> Reply:
         )
     found = await redeem_link(desk.store, rest, desk.at.key, desk.now, viewer=desk.person)
     return Reply(open=found)
+
+
+async def pair(desk: Desk, rest: str) -> Reply:
+    """`/pair [CODE|PERSON|refuse PERSON]`: who asks to be let in; let them in, or keep them out."""
+    person = desk.person
+    if person != OWNER:
+        raise Forbidden("Only the owner of this clew lets people in. Nothing was changed.")
+    if not rest:
+        return Reply(text=_list_asking(desk, await desk.store.list_pairings()))
+    word, _, who = rest.partition(" ")
+    match word.lower(), who.strip():
+        case "refuse", "":
+            raise InvalidInput("Say whom: /pair refuse telegram:456, or their code.")
+        case "refuse", who:
+            pairing = await refuse_pairing(desk.store, who, by=person)
+            return Reply(text=f"{describe_person(pairing)} may not talk to me.")
+        case _:
+            pairing = await approve_pairing(desk.store, rest, by=person)
+            desk.runtime.replies.bell.set()
+            return Reply(text=f"{describe_person(pairing)} is let in.")
+
+
+def _list_asking(desk: Desk, pairings: tuple[Pairing, ...]) -> str:
+    asking = [each for each in pairings if each.is_open(desk.now)]
+    if not asking:
+        return "Nobody asks to be let in. `clew pair list` shows the guests."
+    lines = [f"{spell_code(each.code or '')}  {describe_person(each)}" for each in asking]
+    return "\n".join([*lines, "/pair CODE lets one in, /pair refuse CODE keeps one out."])

@@ -1,26 +1,39 @@
-"""Commands about turns: stop, retry, undo, redo."""
+"""Commands about turns: stop, retry, undo, redo, what waits, and what a tool asks."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
 from clew.core.changes import Change, RedoTurn, UndoCompaction, UndoTurn
+from clew.core.channels.approvals import NOTHING, SCOPES, Answer, find_rule, read_wish, summarise
+from clew.core.decision import read_decision
+from clew.core.delivery import Inbound
 from clew.core.message import Draft, Message
 from clew.core.names import counted
-from clew.core.session import Session
+from clew.core.session import OWNER, Session
 from clew.core.text import cut, strip_controls
-from clew.core.turn import Turn
-from clew.errors import Conflict, InvalidInput
+from clew.core.turn import QUEUE_MODES, Approval, Turn, read_mode
+from clew.errors import Conflict, Forbidden, InvalidInput
 from clew.ports import Store
 from clew.runtime.commands.desk import Desk, Reply
-from clew.runtime.commands.queue import clear
-from clew.runtime.recovery.recovery import recover
+from clew.runtime.inbound.inbox import is_own
+from clew.runtime.lane.questions import list_waiting
+from clew.runtime.recovery import recover
 
 STEP = 200
 """Messages looked at in one go; an exchange with more of them takes several."""
+
+SHOWN = 60
+"""Columns of a message that waits."""
+
+QUIET: Final = "Nothing waits for your yes or no."
+LATE: Final = "It was answered already, or its time is over."
+SHOWN_ANSWER: Final = 60
+"""Columns of what was answered."""
 
 
 async def stop(desk: Desk, _rest: str) -> Reply:
@@ -167,3 +180,98 @@ def _last_of(messages: Sequence[Message]) -> Exchange | None:
     if not drafts or not turns or messages[0].role != "user":
         return None
     return Exchange(tuple(turns), drafts, len(messages), messages[0].seq)
+
+
+async def queue(desk: Desk, rest: str) -> Reply:
+    """`/queue [followup|steer|interrupt|collect|clear]`."""
+    wanted = rest.lower()
+    if not wanted:
+        return Reply(text="\n".join([_mode(desk), *await _waiting(desk)]))
+    if wanted == "clear":
+        return Reply(text=await clear(desk) or "Nothing was waiting.")
+    if wanted not in QUEUE_MODES:
+        known = ", ".join(QUEUE_MODES)
+        raise InvalidInput(f'/queue is {known}, or clear; not "{wanted[:40]}".')
+    await desk.note("queue", read_mode(wanted))
+    return Reply(text=_mode(desk))
+
+
+async def clear(desk: Desk) -> str:
+    """Take back what waits here, and say how many there were; nothing to say if there were none."""
+    session = desk.current
+    taken: tuple[Inbound, ...] = ()
+    if session is not None:
+        taken = await desk.runtime.take_back(session.id, anywhere=True)
+    return f"Took back {counted(len(taken), 'waiting message')}." if taken else ""
+
+
+def _mode(desk: Desk) -> str:
+    mode = desk.queue_mode
+    return f"While a turn runs ({mode}): {QUEUE_MODES[mode]}."
+
+
+async def _waiting(desk: Desk) -> list[str]:
+    session = desk.current
+    rows: tuple[Inbound, ...] = ()
+    if session is not None:
+        waiting_here = desk.runtime.list_queued(session.id)
+        others = await desk.store.list_inbound(session.id)
+        rows = (*waiting_here, *(row for row in others if not is_own(desk.store, row)))
+    if not rows:
+        return ["Nothing waits."]
+    texts = (" ".join(strip_controls(read_decision(row).text).split()) for row in rows)
+    waiting = counted(len(rows), "message")
+    return [f"{waiting} waiting (/queue clear takes back):", *(f"  {cut(t, SHOWN)}" for t in texts)]
+
+
+async def approve(desk: Desk, rest: str) -> Reply:
+    """`/approve [once|session|always]`: yes to the oldest question."""
+    wish = read_wish(rest)
+    if wish is None:
+        raise InvalidInput(f'/approve is {", ".join(SCOPES)}; not "{cut(rest, 40)}".')
+    return Reply(text=await _answer(desk, Answer("yes", wish[0]), wish[1]))
+
+
+async def deny(desk: Desk, rest: str) -> Reply:
+    """`/deny`: no to the oldest question."""
+    wish = read_wish(rest)
+    if wish is None or (rest and wish[1] is None):
+        raise InvalidInput("/deny has nothing behind it. What to do instead, say in a message.")
+    return Reply(text=await _answer(desk, Answer("no"), wish[1]))
+
+
+async def _answer(desk: Desk, answer: Answer, question: str | None) -> str:
+    """Give it to the question that is named, or else to the oldest; what to say about it."""
+    if desk.person != OWNER:
+        raise Forbidden("Only the owner of this clew may answer for tools.")
+    waiting = (
+        () if desk.current is None else await list_waiting(desk.runtime.questions, desk.current.id)
+    )
+    if question == NOTHING or (question is None and not waiting):
+        return QUIET
+    chosen = next((each for each in waiting if question in (None, each.id)), None)
+    if chosen is None:
+        return LATE
+    scope = "once" if find_rule(chosen.request) is None else answer.scope
+    by = desk.person if desk.reply_to is None else f"{desk.person}:{desk.reply_to.channel}"
+    decided = await desk.runtime.decide(chosen.id, answer.decision, by=by, scope=scope)
+    if decided.decided_by != by:
+        return f"It was answered already: {decided.decision}."
+    return _tell(answer, decided, len(waiting) - 1)
+
+
+def _tell(answer: Answer, decided: Approval, left: int) -> str:
+    """What was allowed, and what else waits."""
+    said = "Allowed, once"
+    if decided.decision == "no":
+        said = "Not allowed"
+    elif decided.scope in ("session", "always"):
+        how = ", always" if decided.scope == "always" else " for this session"
+        said = f"Allowed{how}: {find_rule(decided.request)}"
+    elif answer.scope != "once":
+        said = "Allowed, once: there is no rule that would allow it for longer"
+    if not left:
+        return f"{said}."
+    what = cut(summarise(decided.tool_name, decided.request), SHOWN_ANSWER)
+    verb = "waits" if left == 1 else "wait"
+    return f'{said} ("{what}"). {counted(left, "more question")} {verb}.'

@@ -31,8 +31,7 @@ from clew.core.channels.triggers import Triggered, read_trigger
 from clew.core.commands import find_command, may_command, parse, read_order
 from clew.core.decision import Decision, encode_decision
 from clew.core.delivery import NewInbound
-from clew.core.ids import new_id
-from clew.core.keys import Place, normalise_word
+from clew.core.keys import Place, new_id, normalise_word
 from clew.core.session import OWNER, Session, may_see
 from clew.core.tokens import covers
 from clew.errors import Forbidden
@@ -219,7 +218,7 @@ class Decider:
         return await _decide_as_said(self._store, incoming, placed.text, reply_to)
 
 
-async def decide_for_session(store: Store, message: Incoming, session_id: str) -> NewInbound:
+async def decide_for_session(store: Store, message: Incoming, session: Session) -> NewInbound:
     """The inbox row of a message that names its session: it is said there as it is."""
     decision = await _decide_as_said(store, message, message.text, message.reply_to)
     return NewInbound(
@@ -227,8 +226,8 @@ async def decide_for_session(store: Store, message: Incoming, session_id: str) -
         channel=message.arrival.channel,
         account=message.arrival.account,
         external_id=message.external_id,
-        key=message.key or "",
-        session_id=session_id,
+        key=message.key or session.key,
+        session_id=session.id,
         person=message.person or OWNER,
         payload=encode_decision(decision),
     )

@@ -2,7 +2,7 @@
 
 Deciding (`inbound.decision`) changes nothing. The inbox row with the decision is the first commit;
 after it, everything is done from the row. So a second delivery changes nothing, and what a process
-left when it died is carried out by another one (`runtime.recovery.takeover`) by the same function.
+left when it died is carried out by another one (`runtime.recovery`) by the same function.
 How a platform is listened to, and how answers get there, is known to channels.
 """
 
@@ -37,11 +37,11 @@ from clew.runtime.inbound.approvals import Answers
 from clew.runtime.inbound.decision import Decider, Known, decide_for_session, name_of
 from clew.runtime.inbound.inbox import Inbox
 from clew.runtime.inbound.pairing import offer_pairing
-from clew.runtime.lane.lanes import Lanes
+from clew.runtime.lane.lane import Lanes
 from clew.runtime.lane.questions import Questions
 from clew.runtime.lane.queue import Work
 from clew.runtime.lane.turn import Asker
-from clew.runtime.outbound.replies import Replies
+from clew.runtime.outbound import Replies
 
 SETTLE_S: Final = 1.0
 """Seconds of quiet after which what was said while a turn ran is answered together."""
@@ -86,13 +86,14 @@ class Handling(msgspec.Struct, frozen=True, kw_only=True):
     `queue`: what becomes of it while a turn runs, in place of the session's mode. `model` answers
     in place of the session's own. `asker` asks its questions; not `attended`, the answer to all of
     them is no. `is_placed`: rules have chosen its session. What `is_recovered` interrupts nothing
-    and joins nothing: it waits for its turn.
+    and joins nothing: it waits for its turn. `session` is the one that the message names.
     """
 
     queue: QueueMode | None = None
     model: str | None = None
     asker: Asker | None = None
     attended: bool = True
+    session: Session | None = None
     is_placed: bool = True
     is_recovered: bool = False
 
@@ -196,10 +197,13 @@ class Reception:
         """See `Runtime.accept`."""
         self._lanes.refuse_if_closing()
         if message.session is not None:
-            new = await decide_for_session(self._store, message, message.session)
+            session = await self._store.get_session(message.session)
+            new = await decide_for_session(self._store, message, session)
             if not message.from_person:
                 queue = queue or "followup"
-            named = Handling(queue=queue, model=model, asker=asker, is_placed=False)
+            named = Handling(
+                queue=queue, model=model, asker=asker, session=session, is_placed=False
+            )
             return await self._keep(new, named)
         if not message.text.strip() and not message.attachments:
             return Ticket(None, False, _no_turn(), note="There is nothing in it.")
@@ -266,7 +270,8 @@ class Reception:
         """Do what a row that this process holds asks for; twice is as once."""
         decision = read_decision(row)
         try:
-            session = await self._open_session(row, decision)
+            # One that is known is not asked for: once it is seen in the inbox, it is in its lane.
+            session = handling.session or await self._open_session(row, decision)
         except BaseException:
             await self._inbox.put_back(row)
             raise

@@ -11,7 +11,7 @@ from clew.core.session import Session
 from clew.core.turn import HEARTBEAT_MS, LEASE_MS, Lease, Turn
 from clew.ports import Agent, Clock, Store
 from clew.runtime.lane.questions import Questions
-from clew.runtime.outbound.replies import Replies
+from clew.runtime.outbound import Replies
 from clew.runtime.watch import Bus
 
 if TYPE_CHECKING:  # they work with these parts

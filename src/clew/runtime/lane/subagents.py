@@ -12,8 +12,8 @@ from typing import Protocol
 
 from clew.core.channels.incoming import Incoming, message_for
 from clew.core.message import Message
+from clew.core.names import title_from_prompt
 from clew.core.session import NewSession, Session
-from clew.core.titles import title_from_prompt
 from clew.errors import InvalidInput
 from clew.ports import Clock, Store
 from clew.runtime.inbound.reception import Ticket

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -29,22 +29,32 @@ from clew.core.live_events import (
     ApprovalAsked,
     ApprovalDecided,
     Committed,
+    Notice,
     Retrying,
     Signal,
     TextDelta,
+    TurnEnded,
+    TurnStarted,
 )
 from clew.core.message import Message, ToolCall, number
 from clew.core.session import OWNER, Session, SessionEdit
-from clew.core.turn import Approval, Lease, Turn
+from clew.core.turn import Approval, Lease, Turn, TurnEnd
 from clew.core.usage import ESTIMATED, Usage
-from clew.errors import ClewError, StaleLease
-from clew.runtime.cancellation import unbroken
+from clew.errors import ClewError, ContextTooLong, RecordNotFound, StaleLease
+from clew.runtime.cancellation import heed_cancel, is_cancelled, unbroken, whole
+from clew.runtime.lane.lease import Leasing
 from clew.runtime.lane.parts import RuntimeParts
 from clew.runtime.metadata import Change as Noting
 from clew.runtime.metadata import note
 
 APPROVAL_MS = 600_000
 """Ten minutes; after that the answer is no."""
+
+PATIENCE: Final = 1.0
+"""Seconds that a cancelled turn has to stop before the lane goes on without it."""
+
+TAKEN_OVER: Final = "Another process has taken this session over; what this one was at is not kept."
+STOPPED: Final = "It was stopped from elsewhere."
 
 
 def new_turn_id() -> str:
@@ -285,3 +295,93 @@ def _is_estimate(changes: tuple[Change, ...]) -> bool:
     paid = any(isinstance(each, AddUsage) and each.usage.api_calls for each in changes)
     answers = (each.draft for each in changes if isinstance(each, AddMessage))
     return paid and any(each.role == "assistant" and each.usage is None for each in answers)
+
+
+async def run_to_end(
+    parts: RuntimeParts,
+    turn: RunningTurn,
+    leasing: Leasing,
+    lease: Lease,
+    *,
+    is_closing: Callable[[], bool],
+) -> Turn:
+    """Let the agent work, and give the turn its end; watchers are told of it in any case.
+
+    `is_closing`: the process ends, and no person has stopped the turn, so the next one goes on.
+    """
+    bus, session_id = parts.bus, turn.session.id
+    bus.publish(session_id, TurnStarted(turn.id, turn.session.model, turn.answers))
+    status, error = await _let_work(parts, turn, leasing, lease)
+    if status == "aborted" and is_closing() and turn.reply_to is not None:
+        status = "interrupted"
+    try:
+        ended = await _end(parts, turn, status, error)
+    except Exception as problem:
+        cut_off = turn.as_cut_off(str(problem))
+        bus.publish(session_id, TurnEnded(cut_off, turn.answers))
+        raise
+    finally:
+        turn.close()
+    bus.publish(session_id, TurnEnded(ended, turn.answers))
+    return ended
+
+
+async def _let_work(
+    parts: RuntimeParts, turn: RunningTurn, leasing: Leasing, lease: Lease
+) -> tuple[TurnEnd | None, str | None]:
+    agent = asyncio.create_task(_answer(parts, turn), name=f"turn {turn.id}")
+    keeper = asyncio.create_task(leasing.keep(lease))
+    # A person's stop cancels this task: what follows gives the turn its end all the same.
+    with contextlib.suppress(asyncio.CancelledError):
+        if not is_cancelled():
+            await asyncio.wait({agent, keeper}, return_when=asyncio.FIRST_COMPLETED)
+    lost = keeper.done()
+    keeper.cancel()
+    agent.cancel()
+    await whole(asyncio.wait({agent, keeper}, timeout=PATIENCE))
+    return _verdict(agent, lost=lost)
+
+
+async def _answer(parts: RuntimeParts, turn: RunningTurn) -> None:
+    await parts.around_turns.turn_started(turn.session, turn.id)
+    try:
+        await parts.agent.run(turn)
+    except ContextTooLong:
+        if not await parts.around_turns.rescue(turn):
+            raise
+        heed_cancel()
+        await parts.agent.run(turn)
+
+
+async def _end(
+    parts: RuntimeParts, turn: RunningTurn, status: TurnEnd | None, error: str | None
+) -> Turn:
+    try:
+        if status is not None and turn.is_open:
+            partial = turn.partial or None
+            end = EndTurn(turn_id=turn.id, status=status, error=error, partial=partial)
+            await whole(turn.end(end))
+    except (StaleLease, RecordNotFound):
+        status = None  # another process has given the turn its end
+    ended = await whole(parts.store.get_turn(turn.id))
+    if status is None:
+        text = STOPPED if ended.status == "aborted" else TAKEN_OVER
+        parts.bus.publish(turn.session.id, Notice(text))
+    return ended
+
+
+def _verdict(agent: asyncio.Task[None], *, lost: bool) -> tuple[TurnEnd | None, str | None]:
+    """How the turn ended, and why; no end where this process may not write one."""
+    if not agent.done():
+        return "aborted", "It did not stop when it was told to."
+    if agent.cancelled():
+        return (None, None) if lost else ("aborted", None)
+    match agent.exception():
+        case None:
+            return "done", None
+        case StaleLease():
+            return None, None
+        case ClewError() as error:
+            return "failed", str(error)
+        case error:
+            return "failed", f"{type(error).__name__}: {error} (this is a bug in clew)"

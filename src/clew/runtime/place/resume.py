@@ -16,8 +16,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from clew.core.ids import Purpose, id_prefix, is_id
-from clew.core.keys import Place, here_filter, home_of
+from clew.core.keys import Place, Purpose, here_filter, home_of, id_prefix, is_id
 from clew.core.names import recent_name
 from clew.core.resume import (
     PURPOSES,

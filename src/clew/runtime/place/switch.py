@@ -23,7 +23,7 @@ from clew.runtime.cancellation import unbroken
 from clew.runtime.metadata import note
 from clew.runtime.place.begin import Surface
 from clew.runtime.place.directories import fork_here
-from clew.runtime.recovery.recovery import Recovered, recover
+from clew.runtime.recovery import Recovered, recover
 from clew.runtime.runtime import Runtime
 
 Reason = Literal["startup", "resume", "new", "fork"]

@@ -8,23 +8,30 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable, Sequence
 from functools import partial
 
+import msgspec
+
+from clew.core.channels.session_choice import GREETING
 from clew.core.context.compaction import NOTHING, Compacted
 from clew.core.live_events import Notice
+from clew.core.message import Message
+from clew.core.names import title_from_prompt
 from clew.core.notes import Compaction
-from clew.core.session import Session
+from clew.core.session import DAY_MS, Retained, Retention, Session, SessionFacts
 from clew.core.turn import Lease, Turn
 from clew.core.usage import Usage
 from clew.errors import ClewError, InvalidInput
 from clew.ports import Agent, Clock, Store
 from clew.runtime.hooks import HookEvent, Hooks
-from clew.runtime.lane.lanes import Lanes
+from clew.runtime.lane.lane import Lanes
 from clew.runtime.lane.turn import RunningTurn
 from clew.runtime.upkeep.compaction import Compactor
-from clew.runtime.upkeep.titles import Titler
 from clew.runtime.upkeep.usage import UsageLedger
 from clew.runtime.watch import Bus
+
+FIRST_MESSAGES = 20
 
 
 class Upkeep:
@@ -128,3 +135,85 @@ class Upkeep:
             await asyncio.wait(self._tasks)
         await self._titler.close()
         await self._ledger.settle_all()
+
+
+class Titler:
+    """Gives sessions their titles. `spend` is told what a model's title took."""
+
+    def __init__(self, store: Store, agent: Agent, spend: Callable[[str, Usage], None]) -> None:
+        self._store = store
+        self._agent = agent
+        self._spend = spend
+        self._giving: set[str] = set()
+        self._asking: set[asyncio.Task[None]] = set()
+
+    async def give(self, session: Session) -> None:
+        """A title from the prompt, now; a better one comes when it comes.
+
+        A session that is being given one is left alone: turns may be faster than models.
+        """
+        if session.id in self._giving:
+            return
+        self._giving.add(session.id)
+        task: asyncio.Task[None] | None = None
+        try:
+            thread = await self._give_plain(session.id)
+            if thread:
+                task = asyncio.create_task(self._ask(session, thread))
+                self._asking.add(task)
+                task.add_done_callback(self._asking.discard)
+                task.add_done_callback(lambda _: self._giving.discard(session.id))
+        finally:
+            if task is None:
+                self._giving.discard(session.id)
+
+    async def _give_plain(self, session_id: str) -> Sequence[Message]:
+        """The prompt's title; what a model's would be about, or nothing if none is needed."""
+        # How it was when its turn began says nothing: the title may have come meanwhile.
+        if (await self._store.get_session(session_id)).title is not None:
+            return ()
+        thread = await self._store.get_messages(session_id, FIRST_MESSAGES)
+        prompt = next((each for each in thread if _is_said(each)), None)
+        if prompt is None:
+            return ()
+        if plain := title_from_prompt(prompt.content):
+            await self._store.describe_session(session_id, SessionFacts(title=plain))
+        return thread
+
+    async def _ask(self, session: Session, thread: Sequence[Message]) -> None:
+        # Whatever goes wrong with a model: there is a title already.
+        with contextlib.suppress(Exception):
+            better = await self._agent.make_title(session.model, thread)
+            if better.usage.api_calls:
+                # First: it is paid for even if there is no time left to keep it.
+                self._spend(session.id, better.usage)
+            if better.text:
+                await self._store.describe_session(session.id, SessionFacts(title=better.text))
+
+    async def close(self) -> None:
+        """Do not wait for titles that models are still asked for."""
+        for task in self._asking:
+            task.cancel()
+        if self._asking:
+            await asyncio.wait(self._asking)
+
+
+def _is_said(message: Message) -> bool:
+    """Whether a person said it: a title that tells of the greeting would tell nothing."""
+    return message.role == "user" and message.content != GREETING
+
+
+class Tidied(msgspec.Struct, frozen=True):
+    """What the start-up pass put away, and what it removed for good."""
+
+    retained: Retained
+    purged: tuple[str, ...]
+
+
+async def tidy(store: Store, policy: Retention, *, trash_days: int, now: int) -> Tidied:
+    """Retention, then trash that is older than `trash_days` (0: never)."""
+    retained = await store.retain(policy)
+    purged: tuple[str, ...] = ()
+    if trash_days > 0:
+        purged = await store.purge_trash(now - trash_days * DAY_MS)
+    return Tidied(retained, purged)

@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from clew.core.ids import is_id
+from clew.core.keys import is_id
 from clew.core.turn import Attachment, Lease
 from clew.errors import StoreClosed
 from clew.ports import Clock

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clew.core.ids import new_id as make_id
+from clew.core.keys import new_id as make_id
 from clew.core.session import MAX_TITLE, Session
 from clew.errors import Conflict, InvalidInput
 from clew.store.work.sessions import check_id, get, lock, title_columns

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from clew.core.ids import SHORTEST_ENDING, id_ending, id_prefix, shortest_prefix
+from clew.core.keys import SHORTEST_ENDING, id_ending, id_prefix, shortest_prefix
 from clew.core.overview import NamePage, SessionState, StoreStats, state_of
 from clew.core.session import OWNER, Session, SessionFilter, SessionPage
 from clew.core.text import decode_text, fold

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from clew.core.ids import is_id, new_id
+from clew.core.keys import is_id, new_id
 from clew.core.session import MAX_TITLE, NewSession, Session, SessionEdit, SessionFacts
 from clew.core.text import fold, to_json
 from clew.errors import Conflict, InvalidInput, SessionNotFound, StaleRevision

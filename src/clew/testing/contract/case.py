@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from clew.core.changes import AddMessage, Change, EndTurn, Recorded, StartTurn
-from clew.core.ids import new_id
+from clew.core.keys import new_id
 from clew.core.message import Draft, Message, Role
 from clew.core.search.hits import SearchFilter, SearchHit
 from clew.core.session import OWNER, NewSession, Session, SessionFilter

@@ -9,7 +9,7 @@ import pytest
 
 from clew.core.changes import AddMessage, EndTurn, Send, StartTurn, TakeInbound
 from clew.core.delivery import NewInbound, NewOutbound, Outbound, OutboundStatus
-from clew.core.ids import new_id
+from clew.core.keys import new_id
 from clew.core.message import Draft
 from clew.errors import Conflict, InvalidInput, RecordNotFound, SessionNotFound
 from clew.ports import Store

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from clew.core.ids import new_id
+from clew.core.keys import new_id
 from clew.core.session import MAX_TITLE, NewSession, SessionEdit, SessionFacts
 from clew.core.usage import Usage
 from clew.errors import Conflict, InvalidInput, SessionNotFound, StaleRevision

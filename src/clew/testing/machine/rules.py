@@ -22,7 +22,7 @@ from clew.core.changes import (
     WriteScratch,
     WriteTodos,
 )
-from clew.core.ids import SHORTEST_ENDING
+from clew.core.keys import SHORTEST_ENDING
 from clew.core.message import Draft, Role
 from clew.core.notes import Todo
 from clew.core.search.hits import SearchFilter

@@ -1,7 +1,7 @@
-"""What a gateway takes up, when it starts and from then on: what a dead one had accepted, or was
-answering.
+"""What a crash left, and who goes on with it.
 
-Only what came from channels and the API: a terminal's messages wait for their person. First the
+One session is recovered by the terminal that opens it; nothing of a terminal's runs without its
+person's word. A gateway takes over everything that came from channels and the API: first the
 answers that were cut off go on, then the messages that no turn has, in order. Doing it twice, or
 dying while doing it, is as doing it once.
 """
@@ -17,9 +17,10 @@ import msgspec
 
 from clew.core.channels.replies import ReplyTo, read_reply_to
 from clew.core.delivery import Inbound, NewOutbound
+from clew.core.message import Message
 from clew.core.session import OWNER, Session
-from clew.core.turn import Turn
-from clew.errors import ClewError, SessionNotFound
+from clew.core.turn import ENDS, Turn, find_ends
+from clew.errors import ClewError, RecordNotFound, SessionNotFound
 from clew.ports import Store
 from clew.runtime.inbound.inbox import MANY
 from clew.runtime.lane.order import PERSONS
@@ -40,6 +41,40 @@ GIVEN_UP: Final = (
     "/retry tries again."
 )
 _AT_ONCE: Final = 200
+
+
+class Recovered(msgspec.Struct, frozen=True):
+    """Turns that are `interrupted` from now on, and messages that wait for their person's word."""
+
+    interrupted: tuple[Turn, ...] = ()
+    unanswered: tuple[Inbound, ...] = ()
+
+
+async def recover(store: Store, session_id: str, *, idle: str | None = None) -> Recovered:
+    """Mark what no process runs any more. A living lease, or claimant, is left alone.
+
+    `idle` is the identity of a living process that is known to run nothing in the session.
+    """
+    interrupted = await store.interrupt_turns(session_id)
+    for inbound in await store.list_inbound(session_id):
+        claimant = inbound.claimant
+        if claimant is None:
+            continue
+        if claimant.partition("#")[0] == idle or not await store.is_living(claimant):
+            await store.release_inbound(claimant)
+    rows = await store.list_inbound(session_id)
+    return Recovered(interrupted, tuple(each for each in rows if each.status == "queued"))
+
+
+async def list_unfinished(store: Store, messages: Sequence[Message]) -> tuple[Turn, ...]:
+    """The turns among these messages that had begun an answer, and did not end it."""
+    found = []
+    for turn_id in find_ends(messages):
+        with contextlib.suppress(RecordNotFound):
+            turn = await store.get_turn(turn_id)
+            if turn.partial and turn.partial.strip() and turn.status in ENDS:
+                found.append(turn)
+    return tuple(found)
 
 
 class TakenUp(msgspec.Struct, frozen=True):

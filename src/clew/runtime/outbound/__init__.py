@@ -1,1 +1,0 @@
-"""From an answer to its person: `replies` are committed with it, `delivery` sends them."""
