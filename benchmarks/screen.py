@@ -36,7 +36,7 @@ from clew.core.session import NewSession, Session
 from clew.ports import Store
 from clew.terminal.asker import LineAsker
 from clew.terminal.lines import Lines
-from clew.terminal.paper import Paper
+from clew.terminal.plain_output import Paper
 from clew.terminal.screen.app import ChatApp, Start
 from clew.terminal.screen.history import History
 from clew.terminal.startup import Startup

@@ -24,12 +24,12 @@ from rich.color import Color
 from rich.style import Style
 from rich.text import Text
 
-from clew.terminal.screen import themes
+from clew.terminal.screen import styles
 
 ROOT = Path(__file__).resolve().parent.parent
 COLUMNS, ROWS = 100, 30
 PATIENCE = 30.0
-GROUND = str(themes.DARK.background).lstrip("#")
+GROUND = str(styles.DARK.background).lstrip("#")
 QUIET = 0.6
 """Seconds without news after which a screen is done."""
 
@@ -156,7 +156,7 @@ def _find_end(data: bytes) -> int:
 def _style(cell: pyte.screens.Char) -> Style:
     front, back = _colour(cell.fg), _colour(cell.bg)
     if cell.reverse:
-        front, back = back or f"#{GROUND}", front or themes.DARK.foreground
+        front, back = back or f"#{GROUND}", front or styles.DARK.foreground
     if back == f"#{GROUND}":  # it is there anyway
         back = None
     return Style(

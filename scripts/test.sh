@@ -29,7 +29,7 @@ run() {
 
 "$bin/coverage" erase
 # shellcheck disable=SC2086  # several words
-run --cov $gated
+run $gated --cov
 # shellcheck disable=SC2046  # likewise
 run tests $(printf -- '--ignore=%s ' $gated)
 

@@ -39,7 +39,7 @@ LOADED = (
     "clew.cli.serve",
     "clew.agent.loop",
     "clew.client.client",
-    "clew.gateway.serving",
+    "clew.gateway.server",
     "clew.terminal.screen.app",
     "clew.testing.scripted",
     "clew.wiring",

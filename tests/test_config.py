@@ -412,3 +412,24 @@ def test_a_screen_can_be_drawn_where_the_terminal_has_a_name_that_is_not_dumb() 
     assert config.can_draw({"TERM": "xterm-256color"})
     assert not config.can_draw({"TERM": "dumb"})
     assert not config.can_draw({})
+
+
+@pytest.mark.parametrize(
+    ("variable", "name"),
+    [
+        ("Europe/Berlin", "Europe/Berlin"),
+        (":Asia/Tokyo", "Asia/Tokyo"),
+        ("/usr/share/zoneinfo/America/New_York", "America/New_York"),
+    ],
+)
+def test_the_host_s_time_zone_has_the_name_that_tz_says(variable: str, name: str) -> None:
+    assert config.host_timezone({"TZ": variable}) == name
+
+
+def test_a_host_s_time_zone_without_a_name_is_its_offset() -> None:
+    assert re.fullmatch(r"[+-]\d{4}", config.host_timezone({"TZ": "XYZ-1ABC"}))
+
+
+def test_the_gateway_that_the_environment_names_is_known_without_a_configuration() -> None:
+    assert config.find_gateway_url({"CLEW_URL": "http://x"}) == "http://x"
+    assert config.find_gateway_url({"CLEW_URL": ""}) is None

@@ -295,7 +295,7 @@ def host_timezone(environ: Mapping[str, str] | None = None) -> str:
 
     environ = os.environ if environ is None else environ
     name = environ.get("TZ", "").removeprefix(":")
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, KeyError):
         name = (name or str(Path("/etc/localtime").readlink())).rpartition("zoneinfo/")[2]
         return str(ZoneInfo(name))
     return datetime.now().astimezone().strftime("%z")

@@ -26,11 +26,10 @@ from clew.core.delivery import Inbound, NewInbound, NewOutbound, Outbound, Outbo
 from clew.core.live_events import Signal
 from clew.core.memory import MemoryFile, MemoryName, MemoryVersion
 from clew.core.message import Draft, Message, ToolCall
-from clew.core.models import ModelInfo
+from clew.core.models import ModelInfo, Personality
 from clew.core.names import Title
 from clew.core.notes import Blob, Compaction, ScratchEntry, Todo
 from clew.core.overview import NamePage, SessionState, StoreStats
-from clew.core.personality import Personality
 from clew.core.search.hits import SearchFilter, SearchPage
 from clew.core.session import (
     NewSession,

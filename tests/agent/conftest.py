@@ -15,8 +15,7 @@ from clew.core.changes import AddMessage, Change, EndTurn, Recorded, StartTurn
 from clew.core.keys import new_id
 from clew.core.live_events import Signal
 from clew.core.message import Draft, Message, ToolCall
-from clew.core.models import ModelInfo
-from clew.core.personality import Personality
+from clew.core.models import ModelInfo, Personality
 from clew.core.session import NewSession, Session
 from clew.core.turn import Approval, Lease
 from clew.ports import Store

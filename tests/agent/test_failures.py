@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_ai import exceptions
 
-from clew.agent.answers import ATTEMPTS, LONGEST_WAIT, get_wait
-from clew.agent.failures import Failure, explain
+from clew.agent.answers import ATTEMPTS, LONGEST_WAIT, Failure, explain, get_wait
 from clew.core.models import ModelInfo
 from clew.errors import ContextTooLong, ModelRefused, ModelUnavailable, TurnFailed
 

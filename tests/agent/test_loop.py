@@ -17,9 +17,8 @@ from clew.core.changes import AddMessage, WriteScratch
 from clew.core.keys import new_id
 from clew.core.live_events import Notice, Retrying, TextDelta, ThinkingDelta, ToolEnded, ToolStarted
 from clew.core.message import Draft, ToolCall
-from clew.core.models import ModelInfo
+from clew.core.models import ModelInfo, Personality
 from clew.core.names import Title
-from clew.core.personality import Personality
 from clew.core.usage import Usage
 from clew.errors import (
     ContextTooLong,

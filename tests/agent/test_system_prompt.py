@@ -18,9 +18,8 @@ from clew.agent.system_prompt import (
     list_instructions,
 )
 from clew.core.changes import WriteScratch, WriteTodos
-from clew.core.models import ModelInfo
+from clew.core.models import ModelInfo, Personality
 from clew.core.notes import Todo
-from clew.core.personality import Personality
 from clew.core.session import NewSession, Session
 from clew.memory import MarkdownMemory
 from clew.ports import Store

@@ -194,3 +194,63 @@ def test_an_interrupt_is_code_130_and_leaves_a_session_that_goes_on(
 def test_nothing_in_an_answer_drives_a_terminal(home: Home, work: Path) -> None:
     home.script({"text": "a\x1b]52;c;aGk=\x07b\x1b[31mc", "chunk": 2})
     assert home.ask("hello", cwd=work).stdout == "abc\n"
+
+
+def test_its_own_answer_is_printed_and_not_that_of_the_turn_before(
+    home: Home, work: Path, tmp_path: Path
+) -> None:
+    """It waits behind a turn of another process, whose words and end are not its own."""
+    held = tmp_path / "go on"
+    slow = {"text": "This is for the chat.", "hold": str(held)}
+    home.script(ECHO, rules=[{"when": r"\bslow\Z", "answers": [slow]}])
+    chat = Terminal(home, "--plain", cwd=work)
+    chat.wait_for_prompt()
+    chat.type("slow\n")
+    chat.wait_for("This is")
+    asking = subprocess.Popen(
+        [sys.executable, "-c", CLEW, "ask", "from outside"],
+        env={**os.environ, "CLEW_HOME": str(home.path)},
+        cwd=work,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    with asking:
+        assert asking.stdout is not None
+        assert asking.stderr is not None
+        assert b"Another process is busy" in asking.stderr.readline()
+        held.touch()
+        assert asking.stdout.read() == b"You said: from outside\n"
+        assert asking.wait(PATIENCE) == 0
+    chat.wait_for("You said: from outside")
+    assert chat.leave() == 0
+
+
+def test_an_interrupt_while_it_waits_takes_it_back_and_leaves_the_other_turn_alone(
+    home: Home, work: Path, tmp_path: Path
+) -> None:
+    held = tmp_path / "go on"
+    slow = {"text": "This is for the chat.", "hold": str(held)}
+    home.script(ECHO, rules=[{"when": r"\bslow\Z", "answers": [slow]}])
+    chat = Terminal(home, "--plain", cwd=work)
+    chat.wait_for_prompt()
+    chat.type("slow\n")
+    chat.wait_for("This is")
+    asking = subprocess.Popen(
+        [sys.executable, "-c", CLEW, "ask", "from outside"],
+        env={**os.environ, "CLEW_HOME": str(home.path)},
+        cwd=work,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    with asking:
+        assert asking.stderr is not None
+        assert b"Another process is busy" in asking.stderr.readline()
+        asking.send_signal(signal.SIGINT)
+        assert asking.wait(PATIENCE) == 130
+    held.touch()
+    chat.wait_for("for the chat.")
+    chat.wait_for_prompt()
+    assert chat.leave() == 0
+    assert only_session(home).message_count == 2

@@ -45,7 +45,7 @@ def test_a_schedule_means_the_zone_that_is_told(home: Home) -> None:
     ("args", "code", "word"),
     [
         (("cron", "add", "a b", "@daily", "x"), 2, "name"),
-        (("cron", "add", "a", "whenever", "x"), 2, "no schedule"),
+        (("cron", "add", "a", "whenever", "x"), 2, "not a schedule"),
         (("cron", "add", "a", "0 0 31 2 *", "x"), 2, "never due"),
         (("cron", "add", "a", "@daily", " "), 2, "what the agent is asked"),
         (("cron", "add", "a", "@daily", "x", "--deliver-to", "nowhere"), 2, "no place"),

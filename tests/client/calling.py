@@ -121,5 +121,6 @@ async def open_calls(path: Path) -> AsyncIterator[Calls]:
                 timezone="UTC",
                 jobs=CronFile(home / "cron.json"),
                 context=commands.context,
+                reception=runtime.reception,
             )
         )

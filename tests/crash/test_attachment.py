@@ -19,7 +19,7 @@ from tests.crash.conftest import Home, Process, Terminal, is_there
 PAUSED = """
 import asyncio, sys
 from clew.config import load
-from clew.core.signals import Notice, TextDelta, TurnEnded
+from clew.core.live_events import Notice, TextDelta, TurnEnded
 from clew.core.arrivals import message_for
 from clew.runtime.runtime import Runtime
 from clew.wiring import open_configured_store, House

@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.core.memory import MEMORY_BYTES, AddLine, RemoveText, ReplaceText
-from clew.core.personality import Personality
+from clew.core.models import Personality
 from clew.errors import ClewError, InvalidInput, Locked, RecordNotFound, StaleMemory
 from clew.memory import MarkdownMemory
 from clew.memory.markdown import writing_alone

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from rich.style import Style
 
-from clew.terminal.drawing import call_line
+from clew.terminal.plain_output import call_line
 from clew.terminal.screen.blocks import ReplyBlock
-from clew.terminal.screen.ink import Ink, get_styles
+from clew.terminal.screen.styles import Ink, get_styles
 
 INK = Ink(get_styles(Style.parse("white on black"), lambda _: Style.parse("red on blue")))
 

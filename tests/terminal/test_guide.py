@@ -12,8 +12,8 @@ from clew.terminal.picker.screen import PickerScreen
 from clew.terminal.picker.widgets import FilterLine
 from clew.terminal.screen.approvals import ANSWERS
 from clew.terminal.screen.dialogs import AskScreen
-from clew.terminal.screen.findbar import FindBar
-from clew.terminal.screen.keys import NEW_LINE
+from clew.terminal.screen.driver import NEW_LINE
+from clew.terminal.screen.find import FindBar
 from clew.terminal.screen.screen import KEYS, ChatScreen
 from clew.terminal.screen.transcript import Transcript
 

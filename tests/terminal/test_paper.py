@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.text import strip_controls
-from clew.terminal.paper import Cleaner, Paper
+from clew.terminal.plain_output import Cleaner, Paper
 
 SEQUENCES = [
     "\x1b[31m", "\x1b[2J", "\x1b]52;c;aGVsbG8=\x07", "\x1b]0;title\x1b\\", "\x9b31m",

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.text import columns
-from clew.terminal.wrapping import HELD, Wrapper
+from clew.terminal.plain_output import HELD, Wrapper
 
 WORD = st.text("ab京`|", min_size=1, max_size=HELD // 2) | st.sampled_from(["```", "\n", "    "])
 WORDS = st.lists(WORD, max_size=40).map(" ".join)

@@ -14,10 +14,9 @@ from clew.agent.tool_interface import Toolbox
 from clew.core.context.thread import Pruning
 from clew.core.live_events import Notice
 from clew.core.message import Message
-from clew.core.models import ModelInfo, clamp_thinking
+from clew.core.models import ModelInfo, Personality, clamp_thinking
 from clew.core.names import Title
 from clew.core.notes import Blob, Compaction
-from clew.core.personality import Personality
 from clew.errors import ClewError, ModelNotFound, PersonalityNotFound
 from clew.ports import LiveTurn, Personalities
 

@@ -36,9 +36,8 @@ from clew.core.changes import AddMessage, AddUsage, Change
 from clew.core.context.thread import Pruning
 from clew.core.live_events import Notice, ToolEnded, ToolStarted
 from clew.core.message import Draft, ToolCall
-from clew.core.models import ModelInfo
+from clew.core.models import ModelInfo, Personality
 from clew.core.notes import Compaction
-from clew.core.personality import Personality
 from clew.errors import TurnFailed
 from clew.ports import LiveTurn
 

@@ -19,9 +19,8 @@ from clew.agent.tool_interface import Toolbox, ToolOutcome, ToolSpec
 from clew.core.changes import AddMessage, AddUsage, Change, Recorded
 from clew.core.live_events import Signal
 from clew.core.message import Draft, Message, ToolCall, number
-from clew.core.models import ModelInfo, clamp_thinking
+from clew.core.models import ModelInfo, Personality, clamp_thinking
 from clew.core.notes import Blob
-from clew.core.personality import Personality
 from clew.core.session import OWNER, Session
 from clew.core.turn import Approval
 from clew.core.usage import Usage

@@ -14,8 +14,7 @@ from typing import Final
 
 import msgspec
 
-from clew.core.models import Thinking
-from clew.core.personality import DEFAULT_PERSONALITY, MemoryScope, Personality
+from clew.core.models import DEFAULT_PERSONALITY, MemoryScope, Personality, Thinking
 from clew.errors import InvalidConfig, PersonalityNotFound
 
 BUILT_IN: Final = Path(__file__).parent / "souls"

@@ -23,10 +23,9 @@ from clew.agent.tool_interface import Toolbox, ToolSpec
 from clew.agent.tools.paths import open_regular
 from clew.core.context.size import ContextPart, estimate_text, estimate_tool
 from clew.core.memory import FILE_NAMES, MEMORY_NAMES
-from clew.core.models import ModelInfo
+from clew.core.models import ModelInfo, Personality
 from clew.core.names import format_bytes
 from clew.core.notes import ScratchEntry, Todo
-from clew.core.personality import Personality
 from clew.core.session import OWNER, Session
 from clew.core.text import strip_controls
 from clew.errors import ClewError, PersonalityNotFound

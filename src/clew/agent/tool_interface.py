@@ -8,8 +8,7 @@ import msgspec
 
 from clew.core.changes import Change
 from clew.core.message import ToolCall
-from clew.core.models import ModelInfo
-from clew.core.personality import Personality
+from clew.core.models import ModelInfo, Personality
 from clew.ports import LiveTurn
 
 

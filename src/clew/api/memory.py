@@ -10,7 +10,7 @@ from msgspec import Meta
 from clew.api.fields import _LAST, Word
 from clew.api.operation import Params, row
 from clew.core.memory import MEMORY_BYTES, MemoryName, MemoryVersion
-from clew.core.personality import MemoryScope
+from clew.core.models import MemoryScope
 
 
 # --- memory and credentials -------------------------------------------------------------------

@@ -8,7 +8,7 @@ import msgspec
 
 from clew.api.fields import Word
 from clew.api.operation import NoParams, Params, row
-from clew.core.personality import Personality
+from clew.core.models import Personality
 
 
 class OnePersonality(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):

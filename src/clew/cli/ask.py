@@ -60,8 +60,8 @@ async def _ask(app: App, text: str, choice: Choice, *, typed: str) -> int:
     from clew.terminal.asker import LineAsker
     from clew.terminal.conversation import read_command
     from clew.terminal.lines import Lines
-    from clew.terminal.paper import Paper
     from clew.terminal.pictures import find_pictures
+    from clew.terminal.plain_output import Paper
 
     if read_command(text) is not None:
         raise click.UsageError("Slash commands are for the chat: `clew chat`.")
@@ -126,8 +126,7 @@ class Question:
         """
         from clew.core.live_events import ApprovalAsked, TurnEnded
         from clew.errors import Conflict
-        from clew.terminal.paper import Paper
-        from clew.terminal.scribe import Scribe
+        from clew.terminal.plain_output import Paper, Scribe
 
         scribe = Scribe(self._aside, self._aside, verbose=lambda: False)
         answer = Answer(Paper(self._app.colour, beside=self._aside))
@@ -150,8 +149,8 @@ class Question:
         return turn
 
     async def _decide(self, approval: Approval) -> None:
-        from clew.terminal.drawing import question_lines
         from clew.terminal.plain import ANSWERS, ASKED
+        from clew.terminal.plain_output import question_lines
 
         for line, style in question_lines(approval):
             self._aside.line(line, style)
@@ -189,7 +188,7 @@ class Answer:
     """What the model says goes to stdout; everything else is not the answer."""
 
     def __init__(self, out: Any) -> None:
-        from clew.terminal.paper import Cleaner
+        from clew.terminal.plain_output import Cleaner
 
         self._out = out
         self._cleaner = Cleaner()

@@ -20,7 +20,7 @@ from clew.core.names import counted
 if TYPE_CHECKING:
     from clew.api.seats import Seated
     from clew.errors import Unauthorized
-    from clew.terminal.paper import Paper
+    from clew.terminal.plain_output import Paper
     from clew.terminal.screen.app import ChatApp
     from clew.terminal.startup import Flags, Opening, Startup
 
@@ -72,9 +72,8 @@ async def _chat(app: App, choice: Choice, *, hint: bool) -> int:
     """Line by line."""
     from clew.terminal.asker import LineAsker
     from clew.terminal.lines import Lines
-    from clew.terminal.paper import Paper
     from clew.terminal.plain import PlainChat
-    from clew.terminal.scribe import Scribe
+    from clew.terminal.plain_output import Paper, Scribe
 
     flags, lines = choice.flags(), Lines()
     out = Paper(app.colour)
@@ -100,7 +99,7 @@ async def _full_chat(app: App, choice: Choice, *, hint: bool) -> int:
     """On a whole screen. What is said before there is one is the beginning of what it shows."""
     from clew.terminal.asker import StartAsker
     from clew.terminal.lines import SingleLines
-    from clew.terminal.paper import Paper
+    from clew.terminal.plain_output import Paper
     from clew.terminal.screen.app import ChatApp, Start
     from clew.terminal.screen.driver import TerminalDriver
     from clew.terminal.screen.history import History, history_file

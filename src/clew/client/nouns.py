@@ -64,8 +64,7 @@ from clew.core.channels.people import Pairing
 from clew.core.cron import CronJob
 from clew.core.delivery import Outbound, OutboundStatus
 from clew.core.memory import MemoryName
-from clew.core.models import ModelInfo
-from clew.core.personality import Personality
+from clew.core.models import ModelInfo, Personality
 from clew.core.session import OWNER
 from clew.core.tokens import Scope, Token
 from clew.core.turn import Approval, ApprovalScope, Decision

@@ -1,7 +1,7 @@
 """What was decided about a message, as it is kept in the `payload` of its inbox row.
 
-It is decided once, before the message is kept; whoever carries it out, this process or the next
-one, reads it from the row. This is the only module that knows the names in the payload. A row that
+It is decided once, before the message is kept; the process that carries it out, this one or the
+next, reads it from the row. This is the only module that knows the names in the payload. A row that
 another version wrote is read as far as it is understood.
 """
 

@@ -1,6 +1,6 @@
-"""Models as people name them: `provider/model`, what each can do, and how much it may think.
+"""Models and personalities as people name them: `provider/model`, and the id of a personality.
 
-Values and small decisions only; `agent.models` opens models.
+Values and small decisions only; `agent.models` opens models, `agent.personalities` reads files.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ MODES: dict[str, str] = {
 
 EMBEDDED = "local/smollm2-135m"
 """The model that needs no key and no network."""
+
+MemoryScope = Literal["global", "per-personality"]
+
+DEFAULT_PERSONALITY = "default"
 
 
 class ModelInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -67,3 +71,17 @@ def introduction(info: ModelInfo) -> str | None:
         "OPENAI_API_KEY, or `clew config set model anthropic/…`, or use any OpenAI-compatible URL "
         "such as Ollama's (`clew help model`)."
     )
+
+
+class Personality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`soul` is the beginning of the system prompt. `tools`: None for all that are not special."""
+
+    id: str
+    name: str
+    description: str = ""
+    soul: str = ""
+    model: str | None = None
+    tools: tuple[str, ...] | None = None
+    memory_scope: MemoryScope = "global"
+    thinking: str | None = None
+    builtin: bool = False

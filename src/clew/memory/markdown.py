@@ -30,7 +30,7 @@ from clew.core.memory import (
     apply_edit,
     split_overflow,
 )
-from clew.core.personality import Personality
+from clew.core.models import Personality
 from clew.errors import ClewError, InvalidInput, RecordNotFound, StaleMemory
 from clew.files import durable
 from clew.files.locks import held

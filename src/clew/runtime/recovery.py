@@ -130,7 +130,7 @@ async def _look_at(store: Store, page: Sequence[Session]) -> list[Session]:
 
 
 class GatewayTakeover:
-    """`runtime.Takeover` of a gateway: goes on with the rights of the person who asked."""
+    """`runtime.runtime.Takeover` of a gateway: goes on with the rights of the person who asked."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
@@ -147,7 +147,7 @@ class GatewayTakeover:
         return False
 
     async def find_attempt(self, turn: Turn) -> Attempt | None:
-        """See `runtime.Takeover`."""
+        """See `runtime.runtime.Takeover`."""
         reply_to = read_reply_to(turn.reply_to)
         if turn.status != "interrupted" or turn.undone_at is not None or reply_to is None:
             return None
@@ -168,7 +168,7 @@ class GatewayTakeover:
         )
 
     async def adopt(self, inbound: Inbound) -> bool:
-        """See `runtime.Takeover`."""
+        """See `runtime.runtime.Takeover`."""
         waiting = self._runtime.list_queued(inbound.session_id or "")
         if any(each.id == inbound.id for each in waiting):
             return False  # it is in its lane, and only held back for a moment

@@ -1,7 +1,7 @@
 """The façade of the runtime: one door in (`accept`), one door out (`watch`).
 
 Every surface, whatever it looks like, gives its messages to `accept` and reads from `watch`. Rules
-live behind these doors. Which session belongs to a directory is decided in `runtime.seat`.
+live behind these doors. Which session belongs to a directory is decided in `runtime.place`.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from clew.api.sessions import SessionView
 from clew.core.keys import here_filter, home_of
 from clew.core.names import counted, recent_name, time_ago
 from clew.terminal.lines import Lines
-from clew.terminal.paper import Paper
 from clew.terminal.picker import Picked, run_picker
+from clew.terminal.plain_output import Paper
 from clew.terminal.seat import Seat
 
 CHOICES: Final = 10

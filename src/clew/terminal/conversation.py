@@ -32,9 +32,9 @@ from clew.core.session import Session
 from clew.core.turn import Approval, ApprovalScope, Decision, Turn
 from clew.errors import ClewError, Unauthorized
 from clew.terminal.commands import Reply, run_command
-from clew.terminal.drawing import one_line
 from clew.terminal.live import Sent
 from clew.terminal.pictures import find_pictures
+from clew.terminal.plain_output import one_line
 from clew.terminal.seat import Seat
 from clew.terminal.startup import Asker, Startup
 

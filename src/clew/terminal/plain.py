@@ -14,10 +14,9 @@ from clew.core.names import counted
 from clew.core.turn import QUEUED, Approval, ApprovalScope, Decision, place_unfinished
 from clew.terminal.asker import LineAsker
 from clew.terminal.conversation import Conversation, read_command
-from clew.terminal.drawing import one_line, question_lines
 from clew.terminal.lines import Lines
 from clew.terminal.picker import Picked
-from clew.terminal.scribe import Scribe
+from clew.terminal.plain_output import Scribe, one_line, question_lines
 from clew.terminal.seat import Seat
 from clew.terminal.startup import Startup
 

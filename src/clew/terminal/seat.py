@@ -27,8 +27,7 @@ from clew.core.channels.incoming import Attached
 from clew.core.channels.session_choice import word_reset
 from clew.core.delivery import Inbound
 from clew.core.keys import Place
-from clew.core.models import ModelInfo
-from clew.core.personality import Personality
+from clew.core.models import ModelInfo, Personality
 from clew.core.resume import Breadcrumb
 from clew.core.session import OWNER, Session
 from clew.core.turn import Approval, ApprovalScope, Decision, QueueMode, read_mode

@@ -16,10 +16,8 @@ from clew.wiring.gateway import (
     open_channels,
     open_gateway,
 )
-from clew.wiring.house import (
-    House,
-    open_catalogue,
-)
+from clew.wiring.house import House
+from clew.wiring.models import are_weights_sound, count_download, open_catalogue, try_model
 from clew.wiring.stores import (
     StoreFacts,
     back_up_store,
@@ -38,9 +36,11 @@ from clew.wiring.stores import (
 from clew.wiring.terminal import LocalTerminal, open_terminal
 
 if TYPE_CHECKING:
+    from clew.agent.models.catalogue import Catalogue
     from clew.store.diagnosis import Diagnosis, Finding, Repaired
 
 __all__ = [
+    "Catalogue",
     "Diagnosis",
     "Errands",
     "Finding",
@@ -49,10 +49,12 @@ __all__ = [
     "LocalTerminal",
     "Repaired",
     "StoreFacts",
+    "are_weights_sound",
     "back_up_store",
     "copy_source",
     "copy_store",
     "copy_target",
+    "count_download",
     "describe_store",
     "examine_store",
     "fill_demo_store",
@@ -69,4 +71,5 @@ __all__ = [
     "restore_store",
     "retention_policy",
     "run_errands",
+    "try_model",
 ]

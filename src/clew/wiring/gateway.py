@@ -36,9 +36,9 @@ async def local(
     `home` is the directory that `--home` names; left out, the usual one. The store may be open in
     other processes at the same time.
     """
-    from clew.api.handlers.parts import Caller  # noqa: PLC0415  # likewise
-    from clew.api.local import Calls, LocalTransport  # noqa: PLC0415  # likewise
-    from clew.client.client import Client  # noqa: PLC0415  # only who calls pays for it
+    from clew.api.handlers.parts import Caller  # noqa: PLC0415  # only callers of `local` need it
+    from clew.api.local import Calls, LocalTransport  # noqa: PLC0415  # only callers of `local` need it
+    from clew.client.client import Client  # noqa: PLC0415  # only callers of `local` need it
 
     config = config or load(home=home)
     async with AsyncExitStack() as open_things:
@@ -119,7 +119,7 @@ def open_channels(hooks: Sequence[Hook], clock: Clock) -> tuple[Channel, ...]:
 def list_hooks(config: Config) -> tuple[Hook, ...]:
     """The webhooks, with their secrets; `InvalidConfig` for one that could not work."""
     from clew.channels.webhook import Hook  # noqa: PLC0415  # only who serves pays for it
-    from clew.core.channels.routing import normalise_agent  # noqa: PLC0415  # likewise
+    from clew.core.channels.routing import normalise_agent  # noqa: PLC0415  # only who serves pays for it
 
     hooks = []
     for name, each in config.webhooks.items():

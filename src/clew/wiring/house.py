@@ -17,20 +17,18 @@ import msgspec
 from clew.clock import host_clock
 from clew.config import (
     Config,
-    ProviderConfig,
     load,
     process_environment,
     reveal,
     set_value,
-    shared_cache_dir,
 )
 from clew.core.context.thread import Pruning
 from clew.store import is_postgres, sqlite_path
+from clew.wiring.models import open_catalogue
 from clew.wiring.stores import describe_store, retention_policy
 
 if TYPE_CHECKING:
     from clew.agent.models.catalogue import Catalogue
-    from clew.agent.models.providers import ProviderSetup
     from clew.agent.system_prompt import SystemPrompt
     from clew.agent.tools import MCPServer, Policy, Tools
     from clew.api.handlers.parts import Format
@@ -365,53 +363,6 @@ def open_memory(config: Config) -> Memory:
     from clew.memory import MarkdownMemory  # noqa: PLC0415  # only who remembers pays for it
 
     return MarkdownMemory(config.data_dir)
-
-
-def open_catalogue(config: Config) -> Catalogue:
-    """The models of this configuration: the three that everybody knows, and the configured ones.
-
-    Nothing is reached or read yet; keys are looked up when a model is used.
-    """
-    from clew.agent.models.catalogue import Catalogue  # noqa: PLC0415  # only who talks needs it
-    from clew.agent.models.providers import KEY_VARIABLES, ModelsSetup  # noqa: PLC0415  # likewise
-
-    names = dict.fromkeys((*KEY_VARIABLES, *config.providers))
-    return Catalogue(
-        ModelsSetup(
-            providers=tuple(_provider_setup(config, name) for name in names),
-            weights_dirs=(config.cache_dir / "models", shared_cache_dir() / "models"),
-            cache_dir=config.cache_dir,
-            model=config.model,
-            model_source=config.sources["model"],
-            thinking=config.thinking,
-            service_tier=config.service_tier,
-            context_window=config.session.context_window,
-            aliases=config.models.aliases,
-        )
-    )
-
-
-def _provider_setup(config: Config, name: str) -> ProviderSetup:
-    """A provider: what its section says, else the variables that other programs know too."""
-    from clew.agent.models.providers import KINDS, ProviderSetup  # noqa: PLC0415  # only who talks
-
-    given = config.providers.get(name, ProviderConfig())
-    key, source = given.api_key, f"providers.{name}.api_key"
-    if key is None:
-        variables = [f"{name.upper()}_API_KEY", *(["GEMINI_API_KEY"] if name == "google" else [])]
-        source = next((each for each in variables if each in config.credentials), "")
-        key = config.credentials.get(source)
-    address = config.credentials.get(f"{name.upper()}_BASE_URL")
-    return ProviderSetup(
-        name=name,
-        kind=given.kind or KINDS.get(name, "openai"),
-        base_url=given.base_url or (reveal(address) if address is not None else None),
-        api_key=None if key is None else partial(reveal, key),
-        key_source=source or None,
-        models=given.models,
-        factory=given.factory,
-        context_window=given.context_window,
-    )
 
 
 def open_personalities(config: Config) -> Personalities:

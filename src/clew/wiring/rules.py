@@ -47,7 +47,7 @@ def terminal_judge(config: Config) -> Judge | None:
     if not any(normalise_word(each) == "cli" for each in rules.by_channel):
         return None
     from clew.core.channels.session_choice import judge_terminal  # noqa: PLC0415  # hardly anybody wants it
-    from clew.runtime.zones import find_zone  # noqa: PLC0415  # likewise
+    from clew.runtime.zones import find_zone  # noqa: PLC0415  # hardly anybody wants it
 
     zone = find_zone(config.session.timezone)
     return lambda session, now: judge_terminal(rules, session, now, zone)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from clew.store.copy import Copied, Source, Target, Tell
     from clew.store.diagnosis import Advance
     from clew.store.diagnosis import Diagnosis as Diagnosis  # noqa: PLC0414  # given on
-    from clew.store.diagnosis import Finding as Finding  # noqa: PLC0414  # likewise
-    from clew.store.diagnosis import Repaired as Repaired  # noqa: PLC0414  # likewise
+    from clew.store.diagnosis import Finding as Finding  # noqa: PLC0414  # given on
+    from clew.store.diagnosis import Repaired as Repaired  # noqa: PLC0414  # given on
     from clew.store.sqlite.backup import Manifest, Progress, Restored
 
 
@@ -101,12 +101,12 @@ class StoreFacts(msgspec.Struct, frozen=True):
 async def describe_store(config: Config) -> StoreFacts:
     """The place, the database engine, and the schema that an open store of this clew has."""
     if is_postgres(config.store.url):
-        from clew.store.postgres.doctor import describe  # noqa: PLC0415  # likewise
+        from clew.store.postgres.doctor import describe  # noqa: PLC0415  # only a demo needs it
 
         return StoreFacts(*await describe(config.store.url))
     import apsw  # noqa: PLC0415  # only who asks about SQLite pays for it
 
-    from clew.store.sqlite.schema import shipped_migrations  # noqa: PLC0415  # likewise
+    from clew.store.sqlite.schema import shipped_migrations  # noqa: PLC0415  # only who asks about SQLite pays for it
 
     return StoreFacts(
         path=str(sqlite_path(config.store.url)),

@@ -16,8 +16,7 @@ from clew.agent.tools import Policy, Tools
 from clew.core.changes import AddMessage, Change, Recorded, ResumeTurn, StartTurn, WaitForApproval
 from clew.core.live_events import Signal
 from clew.core.message import Draft, Message, ToolCall
-from clew.core.models import ModelInfo
-from clew.core.personality import Personality
+from clew.core.models import ModelInfo, Personality
 from clew.core.session import NewSession, Session, SessionEdit
 from clew.core.turn import Approval, ApprovalScope, Decision, Lease
 from clew.memory import MarkdownMemory

@@ -12,7 +12,7 @@ import pytest
 
 from clew.agent.tools import MCPServer
 from clew.core.live_events import Notice
-from clew.core.personality import Personality
+from clew.core.models import Personality
 from tests.agent.tools.conftest import SECRETS, Bench
 from tests.agent.tools.test_shell import wait_for_file, wait_until, wait_until_gone
 from tests.patience import PATIENCE

@@ -9,7 +9,7 @@ import pytest
 from clew.agent.personalities import FilePersonalities
 from clew.agent.tools import TOOLS, Policy, Tools
 from clew.core.message import ToolCall
-from clew.core.personality import Personality
+from clew.core.models import Personality
 from clew.errors import InvalidInput, StaleLease, StoreClosed
 from tests.agent.tools.conftest import MODEL, PLAIN, Bench
 

@@ -29,6 +29,7 @@ from clew.runtime.place.attachment import Attachments
 from clew.runtime.runtime import Runtime
 from clew.terminal import seat as terminal
 from clew.terminal.live import Sent, open_live
+from clew.transfer import export_session
 from tests.client.calling import FixedParts
 from tests.runtime.conftest import soon
 from tests.runtime.receiving import RULES
@@ -101,6 +102,9 @@ def make_parts(
             personalities=personalities,
             toolbox=Tools(store, memory),
             prompt=SystemPrompt(memory, store, host_clock),
+        ),
+        export=lambda session, kind, masked, thinking: export_session(
+            store, session, kind, masked=masked, thinking=thinking
         ),
         rules=RULES,
         judge=judge,

@@ -13,9 +13,8 @@ import pytest
 from clew.core.commands import ALIASES, COMMANDS
 from clew.terminal.asker import LineAsker
 from clew.terminal.lines import Lines
-from clew.terminal.paper import Paper
 from clew.terminal.plain import PlainChat
-from clew.terminal.scribe import Scribe
+from clew.terminal.plain_output import Paper, Scribe
 from tests.patience import PATIENCE
 from tests.terminal.screen.chats import Stage, open_chat, open_terminal
 

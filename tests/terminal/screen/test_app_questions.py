@@ -11,7 +11,7 @@ from textual import events
 from clew.core.delivery import NewInbound
 from clew.core.session import NewSession
 from clew.core.turn import Approval
-from clew.terminal.drawing import question_lines
+from clew.terminal.plain_output import question_lines
 from clew.terminal.screen.approvals import detail_lines
 from clew.terminal.screen.dialogs import list_keys
 from tests.terminal.screen.chats import Chat, Stage, call, open_chat

@@ -13,15 +13,13 @@ from textual.strip import Strip
 
 from clew.core.message import ToolCall
 from clew.core.text import strip_controls
+from clew.terminal.screen.block_list import Pile
 from clew.terminal.screen.blocks import Block
-from clew.terminal.screen.calls import ToolBlock
-from clew.terminal.screen.diffs import compare, find_difference
-from clew.terminal.screen.finding import find_spans
-from clew.terminal.screen.ink import Ink, get_styles
-from clew.terminal.screen.markdown import Piece, Stream, chunk, split
-from clew.terminal.screen.messages import list_blocks
-from clew.terminal.screen.pile import Pile
-from clew.terminal.screen.prose import Prose
+from clew.terminal.screen.event_blocks import list_blocks
+from clew.terminal.screen.find import find_spans
+from clew.terminal.screen.markdown import Piece, Prose, Stream, chunk, split
+from clew.terminal.screen.styles import Ink, get_styles
+from clew.terminal.screen.tool_blocks import ToolBlock, compare, find_difference
 from tests.terminal.screen.stage import say
 
 INK = Ink(get_styles(Style.parse("white on black"), lambda _: Style.parse("red on blue")))

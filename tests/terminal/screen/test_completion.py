@@ -16,10 +16,11 @@ from clew.terminal.screen.completion import (
     Wanted,
     complete,
     complete_command,
+    find_files,
     find_wanted,
     list_arguments,
+    rank_paths,
 )
-from clew.terminal.screen.files import find_files, rank_paths
 from tests.terminal.screen.chats import Stage, open_terminal
 
 

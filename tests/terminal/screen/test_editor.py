@@ -16,11 +16,10 @@ from textual._xterm_parser import XTermParser
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
-from clew.terminal.screen import keys
-from clew.terminal.screen.completion import Choice, complete_command
+from clew.terminal.screen import driver
+from clew.terminal.screen.completion import Choice, Popup, complete_command
 from clew.terminal.screen.editor import Editor
 from clew.terminal.screen.history import KEPT, LONGEST, History, history_file
-from clew.terminal.screen.popup import Popup
 from tests.terminal.screen.chats import type_letters
 
 
@@ -91,7 +90,7 @@ async def test_a_new_line_goes_into_the_message(key: str) -> None:
 
 
 def read_keys(sequence: str) -> list[str]:
-    keys.teach()
+    driver.teach()
     read = [event for event in XTermParser().feed(sequence) if isinstance(event, events.Key)]
     return [event.key for event in read]
 
@@ -102,7 +101,7 @@ def read_keys(sequence: str) -> list[str]:
 )
 def test_whatever_a_terminal_sends_for_a_new_line_is_understood(sequence: str) -> None:
     assert len(read_keys(sequence)) == 1
-    assert read_keys(sequence)[0] in keys.NEW_LINE
+    assert read_keys(sequence)[0] in driver.NEW_LINE
 
 
 @pytest.mark.parametrize("sequence", ["\r", "\x1bOM", "\x1b[13u"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from clew.terminal.screen.errands import Errands
+from clew.terminal.screen.background import Errands
 from tests.patience import PATIENCE
 
 

@@ -17,7 +17,7 @@ import msgspec
 from clew.agent.tool_interface import ToolOutcome, ToolSpec
 from clew.agent.tools.rules import LOOKING, judge, parse_rule, rule_for
 from clew.core.message import ToolCall
-from clew.core.personality import Personality
+from clew.core.models import Personality
 from clew.core.session import OWNER
 from clew.core.text import strip_controls
 from clew.core.turn import Approval

@@ -28,8 +28,7 @@ from clew.agent.tools.tool import (
 )
 from clew.core.live_events import Notice
 from clew.core.message import ToolCall
-from clew.core.models import ModelInfo
-from clew.core.personality import Personality
+from clew.core.models import ModelInfo, Personality
 from clew.errors import ClewError, StaleLease, StoreUnusable
 from clew.ports import LiveTurn, Memory, Store
 

@@ -260,6 +260,8 @@ class _Watch:
             case ApprovalAsked(approval) | ApprovalDecided(approval):
                 await self._learn()  # a question that waits already may come before its message
                 return approval.turn_id == self._turn_id
+            case Notice():
+                return self._is_on or self._turn_id is None  # also why it has to wait
             case _:
                 pass
         return self._is_on

@@ -19,7 +19,7 @@ from clew.api.memory import (
     WriteMemory,
 )
 from clew.core.memory import FILE_NAMES, MemoryFile
-from clew.core.personality import Personality
+from clew.core.models import Personality
 from clew.errors import NotFound, RecordNotFound
 
 

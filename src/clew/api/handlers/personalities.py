@@ -5,7 +5,7 @@ from __future__ import annotations
 from clew.api.handlers.parts import Caller, Parts, handles
 from clew.api.operation import NoParams
 from clew.api.personalities import GET, LIST, OnePersonality, PersonalityList
-from clew.core.personality import Personality
+from clew.core.models import Personality
 
 
 @handles(LIST)

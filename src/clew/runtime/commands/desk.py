@@ -14,8 +14,7 @@ from clew.core.channels.routing import Arrival
 from clew.core.commands import Issuer
 from clew.core.delivery import Inbound
 from clew.core.message import Draft
-from clew.core.models import ModelInfo
-from clew.core.personality import Personality
+from clew.core.models import ModelInfo, Personality
 from clew.core.session import MAX_TITLE, Session, SessionEdit
 from clew.core.turn import QueueMode, read_mode
 from clew.errors import InvalidInput, PersonalityNotFound

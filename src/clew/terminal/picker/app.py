@@ -16,7 +16,7 @@ from clew.core.keys import Place
 from clew.core.session import Session
 from clew.terminal.picker import Picked
 from clew.terminal.picker.screen import PickerScreen
-from clew.terminal.screen import themes
+from clew.terminal.screen import styles
 
 if TYPE_CHECKING:
     from textual.driver import Driver
@@ -40,7 +40,7 @@ class PickerApp(App[Picked | None]):
         dark: bool = True,
     ) -> None:
         super().__init__(driver_class=_find_driver())
-        themes.wear(self, dark=dark)
+        styles.wear(self, dark=dark)
         self.picker = PickerScreen(
             client,
             place=place,

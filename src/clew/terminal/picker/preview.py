@@ -22,9 +22,9 @@ from clew.core.search.hits import SearchHit, snippet
 from clew.core.search.query import parse
 from clew.core.text import columns, cut, strip_controls
 from clew.errors import ClewError
-from clew.terminal.drawing import message_lines
 from clew.terminal.picker.lines import PIN, Piece
 from clew.terminal.picker.rows import Row
+from clew.terminal.plain_output import message_lines
 
 Line = list[Piece]
 

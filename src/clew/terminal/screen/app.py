@@ -26,14 +26,14 @@ from clew.core.live_events import Event, TurnStarted
 from clew.core.turn import Approval
 from clew.errors import ClewError
 from clew.terminal.conversation import Conversation, read_command
-from clew.terminal.drawing import one_line
 from clew.terminal.picker import Picked
-from clew.terminal.screen import keys, themes
+from clew.terminal.plain_output import one_line
+from clew.terminal.screen import driver, styles
 from clew.terminal.screen.approvals import SETTLES, ApprovalBar
+from clew.terminal.screen.background import Errands
 from clew.terminal.screen.completion import Choice, Wanted, complete
 from clew.terminal.screen.dialogs import AskScreen, open_picker, show_over
 from clew.terminal.screen.editor import Editor
-from clew.terminal.screen.errands import Errands
 from clew.terminal.screen.history import History
 from clew.terminal.screen.screen import KEYS, ChatScreen
 from clew.terminal.screen.sidebar import Sidebar
@@ -59,7 +59,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
 
 async def _load_markdown() -> None:
     """What draws answers; a new chat is there before it."""
-    await asyncio.to_thread(importlib.import_module, "clew.terminal.screen.typeset")
+    await asyncio.to_thread(importlib.import_module, "clew.terminal.screen.markdown")
 
 
 class ChatApp(App[int], inherit_bindings=False):
@@ -72,9 +72,9 @@ class ChatApp(App[int], inherit_bindings=False):
     def __init__(
         self, seat: Seat, startup: Startup, start: Start, history: History, **more: Any
     ) -> None:
-        keys.teach()
+        driver.teach()
         super().__init__(**more)
-        themes.wear(self, dark=start.dark)
+        styles.wear(self, dark=start.dark)
         startup.asker = self
         self.seat = seat
         self.talk = Conversation(seat, self, startup)
@@ -364,7 +364,7 @@ class ChatApp(App[int], inherit_bindings=False):
                 self.chat.transcript.draw()
             case "theme":
                 dark = not self.current_theme.dark
-                self.theme = themes.theme_name(dark=dark)
+                self.theme = styles.theme_name(dark=dark)
 
     async def _interrupt(self) -> None:
         draft = "" if self.talk.is_running else self.chat.editor.message.strip()

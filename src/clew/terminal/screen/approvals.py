@@ -18,7 +18,7 @@ from textual.widgets import Static
 
 from clew.core.text import strip_controls
 from clew.core.turn import Approval, ApprovalScope, Decision
-from clew.terminal.drawing import one_line, says_all
+from clew.terminal.plain_output import one_line, says_all
 
 ANSWERS: Final[dict[str, tuple[Decision, ApprovalScope]]] = {
     "y": ("yes", "once"),

@@ -13,8 +13,8 @@ from rich.segment import Segment
 from textual.strip import Strip
 
 from clew.core.text import cut, strip_controls
-from clew.terminal.screen.ink import Ink
-from clew.terminal.screen.prose import Prose
+from clew.terminal.screen.markdown import Prose
+from clew.terminal.screen.styles import Ink
 
 SHORT: Final = 15
 """Lines of the person's message that are shown of a longer one."""

@@ -19,10 +19,10 @@ from textual.selection import Selection
 from textual.strip import Strip
 from textual.timer import Timer
 
+from clew.terminal.screen.block_list import Pile, Spot
 from clew.terminal.screen.blocks import Block
-from clew.terminal.screen.finding import Search, find_spans, paint
-from clew.terminal.screen.ink import COLOURS, RULES, Ink, get_styles
-from clew.terminal.screen.pile import Pile, Spot
+from clew.terminal.screen.find import Search, find_spans, paint
+from clew.terminal.screen.styles import COLOURS, RULES, Ink, get_styles
 
 FRAME: Final = 1 / 11
 """Seconds between two pictures of what streams; longer if they are hard to draw."""

@@ -1,24 +1,27 @@
-"""What could be meant by what is being typed: commands and their arguments, files, sessions.
-
-Functions over text and what the seat can ask; how the choices look, and which keys take one, is the
-editor's and the popup's affair.
-"""
+"""Completion of what is typed: commands and their arguments, files, sessions; and its list."""
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
+import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, Literal
+from pathlib import Path
+from typing import ClassVar, Final, Literal
 
 import msgspec
+from rich.text import Text
+from textual.reactive import reactive
+from textual.widget import Widget
 
 from clew.core.commands import ALIASES, COMMANDS, find_command, list_commands
 from clew.core.keys import here_filter
 from clew.core.models import MODES, THINKING
 from clew.core.names import recent_name, time_ago
-from clew.core.text import fold
+from clew.core.text import cut, fold, pad, strip_controls
 from clew.terminal.commands import ISSUER
-from clew.terminal.screen.files import complete_files
 from clew.terminal.seat import Seat
 
 SHOWN: Final = 50
@@ -30,6 +33,21 @@ LONGEST: Final = 200
 """Characters of a name that are looked for."""
 
 Kind = Literal["command", "argument", "file"]
+
+ROWS: Final = 8
+NAMES: Final = 34
+"""Columns of a choice, before the word about it."""
+
+MOST: Final = 20_000
+"""Entries that a walk looks at; the shallow ones come first."""
+
+LONGEST_PATH: Final = 0.5
+"""Seconds that it may take."""
+
+FRESH: Final = 5.0
+"""Seconds for which its result is good enough."""
+
+_walked: dict[str, tuple[float, tuple[str, ...]]] = {}
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -179,3 +197,171 @@ def _rank(known: Iterable[Choice], typed: str, name: Callable[[Choice], str]) ->
     fits = [(each, fold(name(each)).find(wanted)) for each in known]
     first = [each for each, place in fits if place == 0]
     return tuple((first + [each for each, place in fits if place > 0])[:SHOWN])
+
+
+class Popup(Widget):
+    """Choices for the word before the cursor. `place` is the chosen one; None for none yet."""
+
+    DEFAULT_CSS = """
+    Popup { height: auto; display: none; background: $panel; padding: 0 1; }
+    Popup.-open { display: block; }
+    Popup > .popup--chosen { background: $primary 40%; text-style: bold; }
+    Popup > .popup--help { color: $text-muted; }
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"popup--chosen", "popup--help"}
+
+    choices: reactive[tuple[Choice, ...]] = reactive((), layout=True)
+    place: reactive[int | None] = reactive(None)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wanted: Wanted | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is something to choose from."""
+        return bool(self.choices)
+
+    @property
+    def chosen(self) -> Choice | None:
+        """What Enter takes."""
+        return None if self.place is None else self.choices[self.place]
+
+    def open(self, wanted: Wanted, choices: tuple[Choice, ...]) -> None:
+        """Offer these. What nobody has begun to type is not chosen by itself."""
+        self.wanted = wanted
+        self.place = 0 if choices and (wanted.kind == "command" or wanted.text) else None
+        self.choices = choices
+        self.set_class(bool(choices), "-open")
+
+    def close(self) -> None:
+        """Offer nothing."""
+        self.wanted = self.place = None
+        self.choices = ()
+        self.remove_class("-open")
+
+    def move(self, by: int) -> None:
+        """Choose the next or the previous one, round and round."""
+        if self.place is None:
+            self.place = 0 if by > 0 else len(self.choices) - 1
+        else:
+            self.place = (self.place + by) % len(self.choices)
+
+    def get_content_height(self, container: object, viewport: object, width: int) -> int:
+        """Some rows, and no more than there are choices."""
+        del container, viewport, width
+        return min(ROWS, len(self.choices))
+
+    @property
+    def _first(self) -> int:
+        """The first choice that is seen."""
+        return max(0, (self.place or 0) - self.content_size.height + 1)
+
+    def render(self) -> Text:
+        """The rows around the chosen one."""
+        chosen = self.get_component_rich_style("popup--chosen")
+        faint = self.get_component_rich_style("popup--help")
+        first, (width, rows) = self._first, self.content_size
+        shown = self.choices[first : first + rows]
+        column = min(NAMES, max((len(each.shown) for each in shown), default=0)) + 2
+        text = Text(no_wrap=True, end="")
+        for place, each in enumerate(shown, first):
+            name = strip_controls(each.shown, keep_newlines=False)
+            about = strip_controls(each.help, keep_newlines=False)
+            row = Text(pad(cut(name, column - 2 if about else width), column if about else width))
+            row.append(cut(about, max(0, width - column)), "" if place == self.place else faint)
+            row.pad_right(max(0, width - row.cell_len))
+            if place == self.place:
+                row.stylize(chosen)
+            text.append_text(row)
+            text.append("\n")
+        text.rstrip()
+        return text
+
+    def on_click(self, event: object) -> None:
+        """A click chooses; the key that takes it is the same."""
+        place = self._first + getattr(event, "y", 0)
+        if place < len(self.choices):
+            self.place = place
+
+
+async def complete_files(root: str, typed: str, limit: int) -> tuple[str, ...]:
+    """Paths below the root that fit what was typed, best first; directories end with a slash."""
+    return await asyncio.to_thread(find_files, root, typed, limit)
+
+
+def find_files(root: str, typed: str, limit: int) -> tuple[str, ...]:
+    """The same, here and now: what stands in the directory that was typed, then what fits below."""
+    above, _, name = typed.rpartition("/")
+    if typed.startswith("/") or ".." in above.split("/"):
+        return ()  # the workspace only
+    here = rank_paths(_list(Path(root, above), above, hidden=name.startswith(".")), typed)
+    below = rank_paths(_walk(root), typed) if typed and not typed.endswith("/") else ()
+    return tuple(dict.fromkeys((*here, *below)))[:limit]
+
+
+def rank_paths(paths: Iterable[str], typed: str) -> tuple[str, ...]:
+    """Those that begin with it, whose name does, that contain it, whose letters do, in order."""
+    wanted = fold(typed)
+    ranked: list[tuple[int, int, str]] = []
+    for path in paths:
+        folded = fold(path)
+        name = folded.rstrip("/").rpartition("/")[2]
+        if folded.startswith(wanted):
+            rank = 0
+        elif name.startswith(wanted):
+            rank = 1
+        elif wanted in folded:
+            rank = 2
+        elif len(wanted) > 2 and _has_in_order(folded, wanted):
+            rank = 3
+        else:
+            continue
+        ranked.append((rank, path.rstrip("/").count("/"), path))
+    return tuple(path for _, _, path in sorted(ranked))
+
+
+def _has_in_order(text: str, letters: str) -> bool:
+    rest = iter(text)
+    return all(letter in rest for letter in letters)
+
+
+def _walk(root: str) -> tuple[str, ...]:
+    """Everything that is not hidden, breadth first, as far as the bounds allow."""
+    now = time.monotonic()
+    at, found = _walked.get(root, (-FRESH, ()))
+    if now - at < FRESH:
+        return found
+    paths: list[str] = []
+    waiting = deque([""])
+    while waiting and len(paths) < MOST and time.monotonic() - now < LONGEST_PATH:
+        above = waiting.popleft()
+        for path in _list(Path(root, above), above, hidden=False):
+            paths.append(path)
+            if path.endswith("/"):
+                waiting.append(path.rstrip("/"))
+    _walked.clear()
+    _walked[root] = (time.monotonic(), tuple(paths[:MOST]))
+    return _walked[root][1]
+
+
+def _list(directory: Path, above: str, *, hidden: bool) -> Iterator[str]:
+    """A directory's entries, as paths below the root. Links are not followed any further."""
+    prefix = f"{above}/" if above else ""
+    try:
+        with os.scandir(directory) as entries:
+            for count, entry in enumerate(entries):
+                if count >= MOST:
+                    return
+                if entry.name.startswith(".") and not hidden:
+                    continue
+                if not _is_plain(entry.name):
+                    continue
+                yield f"{prefix}{entry.name}{'/' if entry.is_dir(follow_symlinks=False) else ''}"
+    except OSError:
+        return
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a name can be shown and sent as it is."""
+    return strip_controls(name, keep_newlines=False) == name

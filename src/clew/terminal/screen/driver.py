@@ -1,12 +1,17 @@
-"""The terminal's driver: Textual's own, but on stdout, and calm when the terminal goes away."""
+"""The terminal's driver: Textual's own, but on stdout, calm when the terminal goes away.
+
+It also knows keys that terminals send and Textual does not know yet.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import sys
-from typing import Any
+from enum import Enum
+from typing import Any, Final
 
+from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual.drivers.linux_driver import LinuxDriver
 
 
@@ -51,3 +56,28 @@ class TerminalDriver(LinuxDriver):
             if width and height:
                 return width, height
         return super()._get_terminal_size()
+
+
+class NewLine(Enum):
+    """Another way to a new line."""
+
+    ALT_ENTER = "alt+enter"
+
+
+SEQUENCES: Final = {
+    "\x1b\r": NewLine.ALT_ENTER,
+    "\x1b\n": NewLine.ALT_ENTER,
+}
+
+NEW_LINE: Final = (
+    *("alt+enter", "shift+enter", "ctrl+enter", "ctrl+j"),
+    *("\r", "shift+\r", "ctrl+\r"),  # what Textual makes of xterm's way to say Alt+Enter and so on
+)
+"""Keys that begin a new line in a message."""
+
+
+def teach() -> None:
+    """Let Textual's parser know them; doing it twice changes nothing."""
+    known: Any = ANSI_SEQUENCES_KEYS
+    for sequence, key in SEQUENCES.items():
+        known[sequence] = (key,)

@@ -16,10 +16,9 @@ from textual.widgets import TextArea
 
 from clew.core.names import counted
 from clew.core.text import strip_controls
-from clew.terminal.screen.completion import Choice, Wanted, find_wanted
+from clew.terminal.screen.completion import Choice, Popup, Wanted, find_wanted
+from clew.terminal.screen.driver import NEW_LINE
 from clew.terminal.screen.history import History
-from clew.terminal.screen.keys import NEW_LINE
-from clew.terminal.screen.popup import Popup
 
 FOLDS: Final = 30
 """Lines from which on a paste is folded to a few words."""

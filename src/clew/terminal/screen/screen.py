@@ -15,12 +15,12 @@ from textual.message import Message
 from textual.screen import Screen
 
 from clew.terminal.screen.approvals import ApprovalBar
+from clew.terminal.screen.completion import Popup
 from clew.terminal.screen.editor import Editor
-from clew.terminal.screen.findbar import FindBar
+from clew.terminal.screen.find import FindBar
 from clew.terminal.screen.history import History
-from clew.terminal.screen.popup import Popup
+from clew.terminal.screen.sidebar import QueueStrip, TodoPanel
 from clew.terminal.screen.statusline import StatusLine
-from clew.terminal.screen.todos import QueueStrip, TodoPanel
 from clew.terminal.screen.transcript import Transcript
 
 KEYS: Final = """\

@@ -19,12 +19,11 @@ from clew.core.live_events import Event
 from clew.core.session import Session
 from clew.core.turn import place_unfinished
 from clew.errors import ClewError
+from clew.terminal.screen.block_list import Pile, Spot
 from clew.terminal.screen.blocks import Block, NoteBlock, ReplyBlock
 from clew.terminal.screen.canvas import STEP, Canvas
-from clew.terminal.screen.finding import Search, find_spans
-from clew.terminal.screen.messages import list_blocks
-from clew.terminal.screen.pile import Pile, Spot
-from clew.terminal.screen.story import Story
+from clew.terminal.screen.event_blocks import Story, list_blocks
+from clew.terminal.screen.find import Search, find_spans
 
 Load = Callable[[int | None, int], Awaitable[MessagePage]]
 """The newest messages before a seq (None: of all), so many at most, in their order."""

@@ -1,9 +1,4 @@
-"""The pile: blocks one below the other, and which line of which block is where.
-
-Only a stretch of them is laid out, at first the newest. The others wait in `earlier` and `later`,
-undrawn, until somebody comes near; so a long conversation costs no more than a short one. It knows
-no screen: lines are counted from the top of what is laid out.
-"""
+"""Blocks one below the other, and which line of which block is where."""
 
 from __future__ import annotations
 
@@ -14,7 +9,7 @@ import msgspec
 from textual.strip import Strip
 
 from clew.terminal.screen.blocks import Block, GapBlock
-from clew.terminal.screen.ink import Ink
+from clew.terminal.screen.styles import Ink
 
 
 class Spot(msgspec.Struct, frozen=True):

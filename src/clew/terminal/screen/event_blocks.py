@@ -1,13 +1,9 @@
-"""The story: what happens in a session, as changes of the pile.
-
-Messages become blocks; signals make blocks that stream or run until their message comes. It
-decides nothing about drawing: `Transcript` does that when it likes.
-"""
+"""Stored messages and live events of a session, as changes of the block list."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from clew.core.live_events import (
@@ -24,25 +20,20 @@ from clew.core.live_events import (
     ToolStarted,
     TurnEnded,
 )
-from clew.core.message import Message
-from clew.core.turn import Turn
-from clew.terminal.drawing import read_arguments
+from clew.core.message import Message, blob_hashes
+from clew.core.turn import ENDS, Turn
+from clew.terminal.plain_output import read_arguments
+from clew.terminal.screen.block_list import Pile
 from clew.terminal.screen.blocks import (
     AnswerBlock,
     Block,
+    BrokenBlock,
     NoteBlock,
     ThinkingBlock,
     UserBlock,
 )
-from clew.terminal.screen.calls import ToolBlock
-from clew.terminal.screen.messages import (
-    find_thoughts,
-    give_result,
-    make_orphan,
-    make_user,
-)
-from clew.terminal.screen.pile import Pile
-from clew.terminal.screen.prose import Prose
+from clew.terminal.screen.markdown import Prose
+from clew.terminal.screen.tool_blocks import ToolBlock
 
 PROGRESS: Final = 4_000
 """Characters of a running tool's progress that are kept."""
@@ -247,3 +238,65 @@ class Story:
             self._pile.add(NoteBlock(f"Your message is kept.{again}"))
         elif turn.status in ("aborted", "interrupted"):
             self._pile.add(NoteBlock("Stopped. /retry goes on, /undo takes it back."))
+
+
+def list_blocks(
+    messages: Iterable[Message], unfinished: Mapping[int, Turn] | None = None
+) -> list[Block]:
+    """Messages as they are in the store; a tool's result goes to its call.
+
+    `unfinished`: turns that were stopped behind one of them, by its number.
+    """
+    blocks: list[Block] = []
+    calls: dict[str, ToolBlock] = {}
+    for message in messages:
+        match message.role:
+            case "user":
+                blocks.append(make_user(message))
+            case "assistant":
+                if thoughts := find_thoughts(message):
+                    blocks.append(ThinkingBlock(Prose(thoughts), message.seq))
+                if message.content.strip():
+                    blocks.append(AnswerBlock(Prose(message.content), message.seq))
+                for call in message.tool_calls:
+                    block = ToolBlock(
+                        call.id, call.name, read_arguments(call.arguments), message.seq, "stopped"
+                    )
+                    calls[call.id] = block
+                    blocks.append(block)
+            case _:
+                if (called := calls.get(message.tool_call_id or "")) is not None:
+                    give_result(called, message)
+                else:
+                    blocks.append(make_orphan(message))
+        if (turn := (unfinished or {}).get(message.seq)) is not None:
+            blocks.append(BrokenBlock(turn.partial or "", ENDS.get(turn.status, turn.status)))
+    return blocks
+
+
+def make_user(message: Message) -> UserBlock:
+    """What the person said."""
+    return UserBlock(message.content, message.seq, len(blob_hashes(message.parts)))
+
+
+def make_orphan(message: Message) -> ToolBlock:
+    """A result whose call is not to be seen."""
+    block = ToolBlock(message.tool_call_id or "", message.tool_name or "tool", {}, message.seq)
+    give_result(block, message)
+    return block
+
+
+def give_result(block: ToolBlock, message: Message) -> None:
+    """The call is over, and this came out."""
+    block.result, block.result_seq = message.content, message.seq
+    block.state = "failed" if message.is_error else "done"
+
+
+def find_thoughts(message: Message) -> str:
+    """What the model thought, if the provider tells."""
+    found = (
+        part.get("thinking") or part.get("text")
+        for part in message.parts
+        if part.get("type") == "thinking"
+    )
+    return "\n\n".join(text for text in found if isinstance(text, str) and text.strip())

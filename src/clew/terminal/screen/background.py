@@ -1,4 +1,4 @@
-"""Errands: what happens beside, each with an owner that waits for its end."""
+"""Background tasks, each with an owner that waits for its end."""
 
 from __future__ import annotations
 

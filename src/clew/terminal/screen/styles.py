@@ -1,14 +1,10 @@
-"""Ink: the theme's colours as Rich styles, and the one way in which text becomes strips.
-
-Nothing gets onto a strip without passing `Ink.strip`, which takes out whatever could drive a
-terminal, and keeps to the width. It knows no messages and no blocks.
-"""
+"""The colours of the full screen, for dark and light terminals; text in them as strips."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from typing import Any, Final
 
 from pygments.token import (
     Comment,
@@ -23,8 +19,10 @@ from rich.console import Console, RenderableType
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
-from rich.theme import Theme
+from rich.theme import Theme as RichTheme
+from textual.app import App
 from textual.strip import Strip
+from textual.theme import Theme
 
 from clew.core.text import strip_controls
 
@@ -58,6 +56,35 @@ COLOURS: Final = {
 """How each kind of text looks; the names are component classes, `transcript--<name>`."""
 
 RULES: Final = "\n".join(f"& > .transcript--{name} {{ {rule} }}" for name, rule in COLOURS.items())
+
+DARK: Final = Theme(
+    name="clew-dark",
+    primary="#6ea8d8",
+    secondary="#8fb8a8",
+    accent="#d8a86e",
+    warning="#e0b050",
+    error="#e07070",
+    success="#7fbf7f",
+    foreground="#dcdcdc",
+    background="#16181c",
+    surface="#1c1f24",
+    panel="#262a31",
+    dark=True,
+)
+LIGHT: Final = Theme(
+    name="clew-light",
+    primary="#205d92",
+    secondary="#2f6f5c",
+    accent="#8f5a10",
+    warning="#8a5a00",
+    error="#b02a37",
+    success="#28703a",
+    foreground="#202428",
+    background="#fbfbf9",
+    surface="#f3f3f0",
+    panel="#e8e8e3",
+    dark=False,
+)
 
 
 def get_styles(base: Style, get: Callable[[str], Style]) -> dict[str, Style]:
@@ -171,9 +198,9 @@ def _plain(style: Style) -> Style:
     return style.clear_meta_and_links() if style.link or style.meta else style
 
 
-def _theme(styles: dict[str, Style]) -> Theme:
+def _theme(styles: dict[str, Style]) -> RichTheme:
     heading, dim = styles["heading"], styles["dim"]
-    return Theme(
+    return RichTheme(
         {
             **{f"markdown.h{level}": heading for level in range(1, 7)},
             "markdown.h1": heading + Style(underline=True),
@@ -224,3 +251,15 @@ class Colours:
         if style is None:
             style = self._styles[kind] = self.get_style(kind[:-1])
         return style
+
+
+def wear(app: App[Any], *, dark: bool) -> None:
+    """Give an app these colours."""
+    for theme in (DARK, LIGHT):
+        app.register_theme(theme)
+    app.theme = theme_name(dark=dark)
+
+
+def theme_name(*, dark: bool) -> str:
+    """The theme for a dark or a light terminal."""
+    return DARK.name if dark else LIGHT.name

@@ -1,18 +1,20 @@
-"""The block of a tool call: one line while it is folded, and all of it when somebody looks."""
+"""The block of a tool call: one line while it is folded; open, its arguments, result and diff."""
 
 from __future__ import annotations
 
+import difflib
 import json
+from collections.abc import Mapping
 from typing import Any, Final, Literal
 
+import msgspec
 from rich.segment import Segment
 from textual.strip import Strip
 
 from clew.core.text import cut, strip_controls
-from clew.terminal.drawing import RESULT_LINES, call_line, one_line
+from clew.terminal.plain_output import RESULT_LINES, call_line, one_line
 from clew.terminal.screen.blocks import Block
-from clew.terminal.screen.diffs import Difference, find_difference
-from clew.terminal.screen.ink import Ink
+from clew.terminal.screen.styles import Ink
 
 ToolState = Literal["running", "done", "failed", "stopped"]
 MARKS: Final[dict[ToolState, tuple[str, str]]] = {
@@ -24,6 +26,9 @@ MARKS: Final[dict[ToolState, tuple[str, str]]] = {
 
 UNFOLDED: Final = 400
 """Lines of a tool's result, or of a difference, that are shown when somebody unfolds it."""
+
+MOST: Final = 2_000
+"""Lines that are compared; more are counted only."""
 
 
 class ToolBlock(Block):
@@ -171,3 +176,36 @@ def _draw_difference(change: Difference, ink: Ink, width: int, most: int) -> lis
             ink.strip([edge, *line], width) for line in ink.write(more, width - 4, ink["dim"])
         ]
     return drawn
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """The lines, each with its mark (`+`, `-`, ` ` or `@`), and how many there are of each."""
+
+    lines: tuple[tuple[str, str], ...]
+    added: int
+    removed: int
+
+
+def find_difference(name: str, arguments: Mapping[str, Any]) -> Difference | None:
+    """The change that `edit_file` or `write_file` was asked for, None for any other call."""
+    match name, arguments:
+        case "edit_file", {"old": str(old), "new": str(new)}:
+            return compare(old, new)
+        case "write_file", {"content": str(content)}:
+            return compare("", content)
+        case _:
+            return None
+
+
+def compare(old: str, new: str) -> Difference:
+    """Old and new text, line by line."""
+    before, after = strip_controls(old).splitlines(), strip_controls(new).splitlines()
+    if len(before) + len(after) > MOST:
+        lines = [("-", line) for line in before] + [("+", line) for line in after]
+    else:
+        diff = difflib.unified_diff(before, after, n=3, lineterm="")
+        lines = [(line[0], line[1:]) for line in diff][2:]
+    marks = [mark for mark, _ in lines]
+    if marks.count("@") == 1:
+        lines = lines[1:]  # where a piece of a file begins in the file is not known here
+    return Difference(tuple(lines), marks.count("+"), marks.count("-"))

