@@ -17,6 +17,7 @@ import importlib
 import io
 import json
 import os
+import pkgutil
 import random
 import select
 import signal
@@ -29,21 +30,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import clew
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent
-LOADED = (
-    "clew.cli",
-    "clew.cli.ask",
-    "clew.cli.chat",
-    "clew.cli.serve",
-    "clew.agent.loop",
-    "clew.client.client",
-    "clew.gateway.server",
-    "clew.terminal.screen.app",
-    "clew.testing.scripted",
-    "clew.wiring",
-)
 CLEW = "from clew.cli import main; main(prog_name='clew')"
 
 _lock = threading.Lock()
@@ -224,8 +214,11 @@ def _open_text(descriptor: int, mode: str, errors: str = "surrogateescape") -> i
 
 def main(descriptor: str) -> None:
     """Load everything, then fork on request, and run clew in the forks."""
-    for name in LOADED:
-        importlib.import_module(name)
+    for module in pkgutil.walk_packages(clew.__path__, "clew."):
+        if not module.name.startswith("clew.testing."):
+            importlib.import_module(module.name)
+    importlib.import_module("clew.testing.scripted")
+    assert threading.active_count() == 1, "a library has started a thread; forking is not safe"
     gc.freeze()
     asked = serve(socket.socket(fileno=int(descriptor)))
     if asked is not None:

@@ -84,7 +84,7 @@ class Sessions(Protocol):
         ...
 
     async def find_sessions(self, prefix: str, *, limit: int = 10) -> tuple[Session, ...]:
-        """Sessions outside the trash whose id begins so, newest first (`core.ids.id_prefix`)."""
+        """Sessions outside the trash whose id begins so, newest first (`core.keys.id_prefix`)."""
         ...
 
     async def find_titles(self, title: str, *, limit: int = 10) -> tuple[Session, ...]:

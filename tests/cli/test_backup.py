@@ -121,7 +121,7 @@ def test_a_store_with_sessions_is_replaced_only_when_told_to_and_kept(
     replaced = full.clew("restore", "--replace", str(backup))
     assert replaced.exit_code == 0
     assert titles(full) == ["One", "Two"]
-    kept = replaced.stdout.splitlines()[1].removeprefix("The store of before is kept as ")
+    kept = replaced.stdout.splitlines()[1].removeprefix("The previous store is kept as ")
     assert Path(kept.removesuffix(".")).exists()
 
 

@@ -21,6 +21,7 @@ from clew.errors import (
 )
 from clew.ports import LiveTurn
 from clew.runtime.recovery import take_up
+from tests.client.calling import FixedParts
 from tests.client.conftest import Place, drain, outline, said
 from tests.patience import PATIENCE
 from tests.runtime.conftest import Held, added, failing, saying, soon, until, using_a_tool
@@ -306,6 +307,8 @@ async def test_a_terminals_message_at_a_gateway_is_shown_as_what_it_is(
 async def test_a_terminals_message_in_its_own_process_waits_for_its_person_if_that_dies(
     place: Place, client: Client
 ) -> None:
+    assert isinstance(place.calls.parts, FixedParts)
+    place.calls.parts = place.calls.parts._replace(is_terminal=True)
     session = await place.session()
     accepted = await client.chat.send("one", session=session.id, platform="cli")
     await soon(place.runtime.join(session.id))

@@ -23,11 +23,10 @@ from clew.api.fields import (
 )
 from clew.api.operation import Params, row
 from clew.api.problems import Problem
-from clew.core.context.compaction import Compacted
 from clew.core.keys import Purpose
 from clew.core.message import Message, Role
 from clew.core.models import Thinking
-from clew.core.notes import Todo
+from clew.core.notes import Compacted, Todo
 from clew.core.overview import NamePage, SessionState, Status, status_of
 from clew.core.search.hits import SearchPage, Snippet
 from clew.core.session import MAX_TITLE, RetentionAction, SendPolicy, Session

@@ -33,7 +33,7 @@ def ask_command(app: App, /, words: tuple[str, ...], **choice: Any) -> None:
     """Ask one question. What is piped in comes behind it, or is the question itself.
 
     It is a turn of the session that a chat here would open, also while that is open in a terminal.
-    Tools that need your word are refused where nobody is asked; allow them with tools.allow.
+    A tool that needs your approval is refused if you can't be asked; allow it with tools.allow.
     With --json every event is one line, the last of type "result".
 
     \b

@@ -111,7 +111,7 @@ def restore_command(app: App, file: Path, replace: bool) -> None:
         app.note(f"{file} has no manifest: only the database itself was checked.")
     what = f"Restored: {_contents(restored.sessions, restored.messages)}."
     if restored.kept:
-        what += f"\nThe store of before is kept as {restored.kept}."
+        what += f"\nThe previous store is kept as {restored.kept}."
     app.answer(msgspec.to_builtins(restored, enc_hook=str), what)
 
 

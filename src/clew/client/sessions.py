@@ -47,11 +47,10 @@ from clew.api.sessions import (
     UpdateSession,
 )
 from clew.client.noun import Noun
-from clew.core.context.compaction import Compacted
 from clew.core.keys import Purpose
 from clew.core.message import Message, Role
 from clew.core.models import Thinking
-from clew.core.notes import Todo
+from clew.core.notes import Compacted, Todo
 from clew.core.overview import NamePage, SessionName
 from clew.core.search.hits import SearchHit
 from clew.core.session import RetentionAction, SendPolicy

@@ -49,3 +49,13 @@ class Blob(msgspec.Struct, frozen=True):
     hash: str
     media_type: str
     data: bytes
+
+
+class Compacted(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a compaction, for the person."""
+
+    compaction_id: str
+    summarised: int
+    kept: int
+    tokens_before: int
+    tokens_after: int

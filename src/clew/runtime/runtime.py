@@ -16,10 +16,9 @@ from clew.clock import host_clock
 from clew.core.changes import Change
 from clew.core.channels.incoming import Incoming
 from clew.core.channels.send_policy import SendRules
-from clew.core.context.compaction import Compacted
 from clew.core.delivery import Inbound
 from clew.core.live_events import Event, NotAnswered
-from clew.core.notes import Compaction
+from clew.core.notes import Compacted, Compaction
 from clew.core.turn import (
     HEARTBEAT_MS,
     LEASE_MS,

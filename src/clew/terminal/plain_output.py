@@ -457,7 +457,10 @@ def question_lines(approval: Approval) -> Iterator[tuple[str, str | None]]:
         if len(detail.splitlines()) > RESULT_LINES:
             yield f"    … {len(detail.splitlines()) - RESULT_LINES} more lines", "dim"
     if request.get("rule"):
-        yield f"  session and always allow: {one_line(str(request['rule']), 70)}", "dim"
+        yield (
+            f"  for the session or always, this is allowed: {one_line(str(request['rule']), 70)}",
+            "dim",
+        )
 
 
 def says_all(summary: str, detail: str) -> bool:

@@ -22,7 +22,6 @@ from clew.config import (
     reveal,
     set_value,
 )
-from clew.core.context.thread import Pruning
 from clew.store import is_postgres, sqlite_path
 from clew.wiring.models import open_catalogue
 from clew.wiring.stores import describe_store, retention_policy
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from clew.api.sessions import Imported, MessageHtml
     from clew.api.status import ChannelView, ErrandView, StoreView
     from clew.core.channels.session_choice import Judge, ReceptionRules
+    from clew.core.context.thread import Pruning
     from clew.core.keys import Place
     from clew.core.message import Message
     from clew.core.session import Retention, Session
@@ -139,6 +139,8 @@ class House:
 
     @cached_property
     def _pruning(self) -> Pruning:
+        from clew.core.context.thread import Pruning  # noqa: PLC0415  # a list needs no agent
+
         return Pruning(**msgspec.structs.asdict(self.config.context.pruning))
 
     @cached_property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import msgspec
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clew.core.message import Message, Role
@@ -44,6 +44,7 @@ def said(content: str, seq: int = 1, role: Role = "user") -> Message:
     )
 
 
+@example("", "a\tb", 48, "waiting", False)
 @given(anything, anything, st.integers(20, 200), st.sampled_from(["", *BADGES]), st.booleans())
 def test_a_row_fills_its_line_exactly(
     title: str, directory: str, width: int, badge: str, has_hit: bool

@@ -257,7 +257,7 @@ async def test_a_tool_that_waits_for_the_person_says_so() -> None:
         asked = Approval("q", "s", "t", "c1", "shell", {}, asked_at=0, expires_at=1)
         app.transcript.show(ToolStarted("c1", "shell", {"command": "make test"}))
         app.transcript.show(ApprovalAsked(asked))
-        assert "│ waits for your word" in app.picture
+        assert "│ waits for your approval" in app.picture
         app.transcript.show(ApprovalDecided(asked))
         await pilot.pause()
         assert "waits" not in app.picture

@@ -87,9 +87,9 @@ from clew.api.sessions import (
     UpdateSession,
     list_session,
 )
-from clew.core.context.compaction import Compacted
 from clew.core.keys import Identity, Place, check_key, complete_key
 from clew.core.message import Message
+from clew.core.notes import Compacted
 from clew.core.overview import NamePage, SessionName, name_of
 from clew.core.search.hits import SearchFilter, SearchHit
 from clew.core.session import Session, SessionEdit, SessionFilter, may_see

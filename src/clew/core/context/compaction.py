@@ -112,16 +112,6 @@ class Digest(msgspec.Struct, frozen=True, kw_only=True):
     short: str | None
 
 
-class Compacted(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a compaction, for the person."""
-
-    compaction_id: str
-    summarised: int
-    kept: int
-    tokens_before: int
-    tokens_after: int
-
-
 # --- when -----------------------------------------------------------------------------------------
 def is_due(input_tokens: int | None, window_tokens: int | None, *, held: bool = False) -> bool:
     """Whether the last request was so long that the thread should be compacted now.

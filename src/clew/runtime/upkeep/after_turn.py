@@ -14,11 +14,11 @@ from functools import partial
 import msgspec
 
 from clew.core.channels.session_choice import GREETING
-from clew.core.context.compaction import NOTHING, Compacted
+from clew.core.context.compaction import NOTHING
 from clew.core.live_events import Notice
 from clew.core.message import Message
 from clew.core.names import title_from_prompt
-from clew.core.notes import Compaction
+from clew.core.notes import Compacted, Compaction
 from clew.core.session import DAY_MS, Retained, Retention, Session, SessionFacts
 from clew.core.turn import Lease, Turn
 from clew.core.usage import Usage

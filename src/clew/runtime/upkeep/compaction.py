@@ -20,7 +20,6 @@ from clew.core.changes import AddCompaction, AddUsage, UndoCompaction
 from clew.core.context.compaction import (
     NOTHING,
     UNKNOWN_WINDOW,
-    Compacted,
     Digest,
     Plan,
     count_after,
@@ -38,7 +37,7 @@ from clew.core.live_events import Notice, Signal
 from clew.core.message import Message
 from clew.core.models import ModelInfo
 from clew.core.names import format_count
-from clew.core.notes import Compaction
+from clew.core.notes import Compacted, Compaction
 from clew.core.session import Session
 from clew.core.turn import HEARTBEAT_MS, LEASE_MS, Lease
 from clew.core.usage import Usage

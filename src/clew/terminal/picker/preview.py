@@ -23,7 +23,7 @@ from clew.core.search.query import parse
 from clew.core.text import columns, cut, strip_controls
 from clew.errors import ClewError
 from clew.terminal.picker.lines import PIN, Piece
-from clew.terminal.picker.rows import Row
+from clew.terminal.picker.rows import Row, clean_line
 from clew.terminal.plain_output import message_lines
 
 Line = list[Piece]
@@ -84,7 +84,7 @@ def draw_head(row: Row, state: StateView | None, width: int) -> list[Line]:
         facts.append(f"open{where}, process {holder.pid} on {holder.host}")
     if row.directory:
         facts.append(row.directory)
-    said = strip_controls(" · ".join(facts), keep_newlines=False)
+    said = clean_line(" · ".join(facts))
     mark: list[Piece] = [(f"{PIN} ", "pin")] if row.pinned else []
     return [
         [*mark, (cut(row.title, max(1, width - 2)), "user")],

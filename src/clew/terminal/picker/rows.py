@@ -47,7 +47,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
 
 def make_row(name: SessionName) -> Row:
     """The row of a name."""
-    directory = strip_controls(name.cwd or name.project or "", keep_newlines=False)
+    directory = clean_line(name.cwd or name.project or "")
     called = name.title or name.short_summary or name.preview or ""
     name_key = _key(called)
     directory_key = fold(directory)
@@ -56,7 +56,7 @@ def make_row(name: SessionName) -> Row:
         id=name.id,
         title=recent_name(name.title, name.short_summary, name.preview, name.id),
         directory=directory,
-        platform=strip_controls(name.platform, keep_newlines=False),
+        platform=clean_line(name.platform),
         updated_at=name.updated_at,
         pinned=name.pinned,
         message_count=name.message_count,
@@ -70,6 +70,11 @@ def make_row(name: SessionName) -> Row:
 def make_rows(names: Iterable[SessionName]) -> list[Row]:
     """The rows of a page."""
     return [make_row(name) for name in names]
+
+
+def clean_line(text: str) -> str:
+    """The text in one line without control characters; a tab, whose width varies, is a space."""
+    return strip_controls(text, keep_newlines=False).replace("\t", " ")
 
 
 def _key(text: str) -> str:

@@ -32,7 +32,7 @@ from clew.terminal.picker import Picked
 from clew.terminal.picker.lines import Look, describe_empty, draw_heading, draw_keys, find_badge
 from clew.terminal.picker.lists import Lists, Scope
 from clew.terminal.picker.preview import Line, load_preview
-from clew.terminal.picker.rows import Row, make_row
+from clew.terminal.picker.rows import Row, clean_line, make_row
 from clew.terminal.picker.search import Search
 from clew.terminal.picker.widgets import Bar, FilterLine, Pane, Question, SessionList, TitleLine
 
@@ -88,9 +88,7 @@ class PickerView(Screen[Picked | None]):
     ) -> None:
         super().__init__()
         self._client = client
-        self._directory = strip_controls(
-            place.project if place.scope == "git" else place.cwd, keep_newlines=False
-        )
+        self._directory = clean_line(place.project if place.scope == "git" else place.cwd)
         self._now = now
         self._zone = zone
         self._current = current
@@ -200,7 +198,7 @@ class PickerView(Screen[Picked | None]):
 
     def _say(self, text: str, style: str = "") -> None:
         """Show a notice in the place of the keys, until the next key."""
-        self._notice = [(strip_controls(text, keep_newlines=False), style)]
+        self._notice = [(clean_line(text), style)]
         self._dress()
 
     def on_resize(self) -> None:

@@ -200,7 +200,7 @@ class ApprovalBar(VerticalScroll, can_focus=True):
             text.append(f"    {line}\n", styles.get(style, ""))
         if approval.request.get("rule"):
             rule = one_line(str(approval.request["rule"]), 70)
-            text.append(f"  session and always allow: {rule}\n", "dim")
+            text.append(f"  for the session or always, this is allowed: {rule}\n", "dim")
         text.rstrip()
         return text
 

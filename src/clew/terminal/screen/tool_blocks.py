@@ -114,7 +114,7 @@ class ToolBlock(Block):
             lines = self._below(ink, width, _head_of(self._request(), most), None)
         if self.result is None:
             printed = strip_controls(self.progress).strip("\n").split("\n")[-RESULT_LINES:]
-            shown = "waits for your word" if self.is_waiting else "\n".join(printed)
+            shown = "waits for your approval" if self.is_waiting else "\n".join(printed)
         else:
             shown = _head_of(strip_controls(self.result), most)
         if shown and not (change is not None and self.state == "done"):
@@ -124,7 +124,7 @@ class ToolBlock(Block):
     def _now(self) -> str:
         """What a running call does: its last line."""
         if self.is_waiting:
-            return "waits for your word"
+            return "waits for your approval"
         return strip_controls(self.progress).rstrip().rpartition("\n")[2]
 
     def _is_told_by_head(self, width: int) -> bool:
