@@ -13,46 +13,49 @@ take ids, and what a person may do with an id is decided above (`core.session.ma
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from msgspec import UNSET, UnsetType
 
-from clew.core.changes import Change, Recorded
-from clew.core.channels.incoming import Incoming, Receipt
-from clew.core.channels.people import Decided, NewPairing, Pairing
-from clew.core.channels.replies import Parcel
-from clew.core.context.size import ContextPart
-from clew.core.delivery import Inbound, NewInbound, NewOutbound, Outbound, OutboundStatus
-from clew.core.live_events import Signal
-from clew.core.memory import MemoryFile, MemoryName, MemoryVersion
-from clew.core.message import Draft, Message, ToolCall
-from clew.core.models import ModelInfo, Personality
-from clew.core.names import Title
-from clew.core.notes import Blob, Compaction, ScratchEntry, Todo
-from clew.core.overview import NamePage, SessionState, StoreStats
-from clew.core.search.hits import SearchFilter, SearchPage
-from clew.core.session import (
-    NewSession,
-    Retained,
-    Retention,
-    RetentionAction,
-    Session,
-    SessionEdit,
-    SessionFacts,
-    SessionFilter,
-    SessionPage,
-)
-from clew.core.tokens import Token
-from clew.core.turn import (
-    LEASE_MS,
-    Approval,
-    ApprovalScope,
-    Attachment,
-    Decision,
-    Lease,
-    Turn,
-)
-from clew.core.usage import Usage, UsageBy, UsageRow
+from clew.core.turn import LEASE_MS
+
+if TYPE_CHECKING:
+    # Only the annotations need them: a process that lists sessions loads but a few.
+    from clew.core.changes import Change, Recorded
+    from clew.core.channels.incoming import Incoming, Receipt
+    from clew.core.channels.people import Decided, NewPairing, Pairing
+    from clew.core.channels.replies import Parcel
+    from clew.core.context.size import ContextPart
+    from clew.core.delivery import Inbound, NewInbound, NewOutbound, Outbound, OutboundStatus
+    from clew.core.live_events import Signal
+    from clew.core.memory import MemoryFile, MemoryName, MemoryVersion
+    from clew.core.message import Draft, Message, ToolCall
+    from clew.core.models import ModelInfo, Personality
+    from clew.core.names import Title
+    from clew.core.notes import Blob, Compaction, ScratchEntry, Todo
+    from clew.core.overview import NamePage, SessionState, StoreStats
+    from clew.core.search.hits import SearchFilter, SearchPage
+    from clew.core.session import (
+        NewSession,
+        Retained,
+        Retention,
+        RetentionAction,
+        Session,
+        SessionEdit,
+        SessionFacts,
+        SessionFilter,
+        SessionPage,
+    )
+    from clew.core.tokens import Token
+    from clew.core.turn import (
+        Approval,
+        ApprovalScope,
+        Attachment,
+        Decision,
+        Lease,
+        Turn,
+    )
+    from clew.core.usage import Usage, UsageBy, UsageRow
 
 Clock = Callable[[], int]
 """Milliseconds UTC."""
@@ -704,7 +707,7 @@ class Agent(Protocol):
         ...
 
 
-Receive = Callable[[Incoming], Awaitable[Receipt]]
+Receive: TypeAlias = "Callable[[Incoming], Awaitable[Receipt]]"
 """Keep a message that came in. Durable when it returns: then the platform is told so."""
 
 

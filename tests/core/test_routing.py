@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from clew.core.channels.routing import (
@@ -204,7 +204,16 @@ SPELLABLE = st.one_of(
 )
 
 
+def test_a_group_whose_id_begins_like_a_direct_chat_has_no_account() -> None:
+    key = ChannelKey("main", "group", "dm:5", "telegram")
+    assert parse_key(format_key(key)) == key
+    named = ChannelKey("main", "dm", "5", "telegram", "group")
+    assert parse_key(format_key(named)) == named
+
+
 @given(SPELLABLE, st.sampled_from(["topic", "thread", None]), IDS)
+@example(ChannelKey("a", "group", "dm:topic:", "b"), "topic", "1")
+@example(ChannelKey("a", "channel", "dm:1", "b"), None, "1")
 def test_reading_a_key_gives_back_what_was_spelled(
     base: ChannelKey, mark: str | None, identity: str
 ) -> None:

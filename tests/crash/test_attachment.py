@@ -20,11 +20,12 @@ PAUSED = """
 import asyncio, sys
 from clew.config import load
 from clew.core.live_events import Notice, TextDelta, TurnEnded
-from clew.core.arrivals import message_for
+from clew.core.channels.incoming import message_for
 from clew.runtime.runtime import Runtime
 from clew.wiring import open_configured_store, House
 
 session_id, renew_ms = sys.argv[1], int(sys.argv[2])
+mine = []
 
 async def show(events):
     async for event in events:
@@ -33,7 +34,7 @@ async def show(events):
                 print("NOTICE", text, flush=True)
             case TextDelta(text):
                 print("TEXT", text, flush=True)
-            case TurnEnded(turn, inbound) if "paused" in inbound:
+            case TurnEnded(turn, answers) if set(mine) & set(answers):
                 print("ENDED", turn.status, flush=True)
                 return
 
@@ -48,7 +49,8 @@ async def talk():
     with runtime.watch(session_id, 0) as events:
         showing = asyncio.create_task(show(events))
         session = await store.get_session(session_id)
-        await runtime.accept(message_for(session, "Be paused", channel="cli"))
+        ticket = await runtime.accept(message_for(session, "Be paused", channel="cli"))
+        mine.append(ticket.inbound.id)
         await showing
     await runtime.close()
     await house.close()

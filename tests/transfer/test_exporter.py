@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -151,6 +151,7 @@ LINES = st.sampled_from(
 
 
 @given(st.lists(LINES, max_size=8).map("\n".join), st.lists(LINES, max_size=4).map("\n".join))
+@example("", "```\n   ```\n```")
 def test_no_message_can_pretend_to_be_another_or_swallow_one(one: str, other: str) -> None:
     def shown(text: str) -> str:
         return text if _keeps_its_place(text) else fence(text, "markdown")

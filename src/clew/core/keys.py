@@ -52,7 +52,7 @@ _CHANNEL_KEY: Final = re.compile(
 )
 _PEERED: Final = re.compile(
     r"(?P<channel>[a-z0-9][a-z0-9_-]{0,63}):"
-    r"(?:(?P<account>%?[a-z0-9][a-z0-9_-]{0,63}):(?=dm:))?"
+    r"(?:(?P<account>(?:%|(?!(?:dm|group|channel):))[a-z0-9][a-z0-9_-]{0,63}):(?=dm:))?"
     r"(?P<kind>dm|group|channel):(?P<id>.+)",
     re.DOTALL,
 )

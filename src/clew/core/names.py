@@ -18,7 +18,8 @@ _MINUTE: Final = 60 * _SECOND
 _HOUR: Final = 60 * _MINUTE
 _DAY: Final = 24 * _HOUR
 _UNITS: Final = {"s": _SECOND, "m": _MINUTE, "h": _HOUR, "d": _DAY, "w": 7 * _DAY}
-_DURATION: Final = re.compile(r"\s*([0-9]{1,9})\s*([smhdw])\s*", re.IGNORECASE)
+# Patterns are compiled when they are first used: a list of sessions needs none of them.
+_DURATION: Final = r"(?i)\s*([0-9]{1,9})\s*([smhdw])\s*"
 _NANO: Final = 1_000_000_000
 
 TITLE_COLUMNS: Final = 50
@@ -27,14 +28,13 @@ TITLE_INSTRUCTION: Final = (
     "conversation, on one line, without quotes and without a full stop. Nothing else."
 )
 
-_MARKS: Final = re.compile(
-    r"""^\s* (?: \#{1,6}\s+ | >+\s* | [-*+]\s+ | \d{1,3}[.)]\s+ | ```\w*\s* | /\w+\s+(?=\S) )+""",
-    re.VERBOSE,
-)
-_LINK: Final = re.compile(r"!?\[([^\]\[]*)\]\([^()\s]*\)")
-_EMPHASIS: Final = re.compile(r"(\*\*|__|~~|`+)(?=\S)(.+?)(?<=\S)\1")
-_SPACES: Final = re.compile(r"\s+")
-_LABEL: Final = re.compile(r"^(?:title|titel|titre|título)\s*[:\uff1a]\s*", re.IGNORECASE)
+_MARKS: Final = r"""(?x)
+    ^\s* (?: \#{1,6}\s+ | >+\s* | [-*+]\s+ | \d{1,3}[.)]\s+ | ```\w*\s* | /\w+\s+(?=\S) )+
+"""
+_LINK: Final = r"!?\[([^\]\[]*)\]\([^()\s]*\)"
+_EMPHASIS: Final = r"(\*\*|__|~~|`+)(?=\S)(.+?)(?<=\S)\1"
+_SPACES: Final = r"\s+"
+_LABEL: Final = r"(?i)^(?:title|titel|titre|título)\s*[:\uff1a]\s*"
 _QUOTES: Final = "\"'`\u201c\u201d\u201e\u2018\u2019«»「」*_#"
 
 
@@ -107,7 +107,7 @@ def format_cost(nano: int | None, *, estimated: bool = False) -> str:
 
 def parse_duration(text: str) -> int:
     """Read `45s`, `30m`, `12h`, `90d` or `2w` as milliseconds."""
-    match = _DURATION.fullmatch(text)
+    match = re.fullmatch(_DURATION, text)
     if match is None:
         raise ValueError(
             f"{text[:40]!r} is not a duration. Write a number and a unit: 45s, 30m, 12h, 90d or 2w."
@@ -134,7 +134,7 @@ def title_from_prompt(text: str) -> str | None:
 def clean_title(text: str) -> str | None:
     """A title as a model wrote it, without quotes and prefixes; None if nothing is left."""
     for line in strip_controls(text).split("\n"):
-        said = _LABEL.sub("", _plain(line).strip(_QUOTES + " "))
+        said = re.sub(_LABEL, "", _plain(line).strip(_QUOTES + " "))
         said = said.strip(_QUOTES + " ").rstrip(".。").strip(_QUOTES + " ")
         if any(character.isalnum() for character in said):
             return _cut_at_word(said)
@@ -142,10 +142,10 @@ def clean_title(text: str) -> str | None:
 
 
 def _plain(line: str) -> str:
-    said = _MARKS.sub("", line)
-    said = _LINK.sub(r"\1", said)
-    said = _EMPHASIS.sub(r"\2", said)
-    return _SPACES.sub(" ", said).strip()
+    said = re.sub(_MARKS, "", line)
+    said = re.sub(_LINK, r"\1", said)
+    said = re.sub(_EMPHASIS, r"\2", said)
+    return re.sub(_SPACES, " ", said).strip()
 
 
 def _cut_at_word(text: str) -> str:

@@ -58,8 +58,8 @@ _SECRETS: Final = (
 HIDDEN = "(hidden)"
 
 # Up to the last @: one in a password that should have been %40 must not show the rest of it.
-_USER = re.compile(r"^(?P<before>[A-Za-z][\w+.-]*:/{1,3}[^/?#@:]*):.*@", re.DOTALL)
-_FIELD = re.compile(r"(?P<before>[?&][^=&#]*(?:password|token|secret|key)=)[^&#]*", re.IGNORECASE)
+_USER: Final = r"(?s)^(?P<before>[A-Za-z][\w+.-]*:/{1,3}[^/?#@:]*):.*@"
+_FIELD: Final = r"(?i)(?P<before>[?&][^=&#]*(?:password|token|secret|key)=)[^&#]*"
 
 
 def redact(text: str) -> str:
@@ -82,5 +82,5 @@ def hide_password(text: str) -> str:
     """A URL without its password; any other text as it is."""
     if "://" not in text and ":/" not in text:
         return text
-    text = _USER.sub(rf"\g<before>:{HIDDEN}@", text)
-    return _FIELD.sub(rf"\g<before>{HIDDEN}", text)
+    text = re.sub(_USER, rf"\g<before>:{HIDDEN}@", text)
+    return re.sub(_FIELD, rf"\g<before>{HIDDEN}", text)

@@ -212,9 +212,12 @@ def _closes(opening: re.Match[str], lines: Iterator[str]) -> bool:
     for line in lines:
         if line.strip() and not line.startswith(indent):
             return False
-        bare = line.removeprefix(indent).rstrip()
+        rest = line.removeprefix(indent).rstrip()
+        bare = rest.lstrip()
         if len(bare) >= len(mark) and not bare.strip(mark[0]):
-            return True
+            return (
+                bare == rest
+            )  # further in, it may or may not end it
     return False
 
 
