@@ -25,7 +25,7 @@ Platform = Literal["cli", "web"]
 """What a message may be shown as that comes over the API."""
 
 
-MAX_TEXT: Final = 1_000_000
+MAX_TEXT: Final = 10_000_000
 
 
 MAX_ATTACHMENT: Final = 20_000_000

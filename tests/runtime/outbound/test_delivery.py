@@ -454,8 +454,8 @@ async def test_many_replies_over_two_accounts_arrive_once_each_and_in_order(
 
 CLAIMANT = """
 import asyncio, sys
-from clew.runtime.outbound.delivery import Deliverer
-from clew.runtime.runtime import host_clock
+from clew.runtime.outbound import Deliverer
+from clew.clock import host_clock
 from clew.store import open_store
 from clew.testing.channels import PeerChannel
 
