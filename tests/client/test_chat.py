@@ -310,6 +310,8 @@ async def test_a_terminals_message_in_its_own_process_waits_for_its_person_if_th
     assert isinstance(place.calls.parts, FixedParts)
     place.calls.parts = place.calls.parts._replace(is_terminal=True)
     session = await place.session()
+    assert isinstance(place.calls.parts, FixedParts)
+    place.calls.parts = place.calls.parts._replace(is_terminal=True)
     accepted = await client.chat.send("one", session=session.id, platform="cli")
     await soon(place.runtime.join(session.id))
     row = await place.store.get_inbound(accepted.inbound)

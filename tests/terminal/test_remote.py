@@ -16,7 +16,7 @@ import pytest
 from textual.pilot import Pilot
 
 from clew.cli.app import App as Command
-from clew.cli.talking import Choice, Parts, conversation
+from clew.cli.conversation import Choice, Parts, conversation
 from clew.terminal.screen.app import ChatApp, Start
 from clew.terminal.screen.history import History, history_file
 from clew.terminal.startup import Flags

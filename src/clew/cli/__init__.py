@@ -197,7 +197,7 @@ def main(  # noqa: PLR0917  # click names them all
     app.configure(home=home, store=store, file=file, verbose=verbose)
     if ctx.invoked_subcommand is None:
         from clew.cli.chat import run_chat
-        from clew.cli.talking import Choice
+        from clew.cli.conversation import Choice
 
         run_chat(app, Choice(**choice), plain=plain, hint=not no_resume_hint)
     elif plain or no_resume_hint or any(each not in (None, False) for each in choice.values()):

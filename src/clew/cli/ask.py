@@ -11,8 +11,8 @@ import click
 import msgspec
 
 from clew.cli.app import App, encode, json_option, pass_app
+from clew.cli.conversation import Choice, Parts, conversation, on_signals, run_talk
 from clew.cli.options import session_options
-from clew.cli.talking import Choice, Parts, conversation, on_signals, run_talk
 
 if TYPE_CHECKING:
     from clew.api.chat import Accepted

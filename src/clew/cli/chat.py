@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from clew.cli.app import App, pass_app
+from clew.cli.conversation import Choice, Parts, conversation, on_signals, run_talk
 from clew.cli.options import session_options
-from clew.cli.talking import Choice, Parts, conversation, on_signals, run_talk
 from clew.core.names import counted
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ async def _warm(
 
 async def _write_transcript(parts: Parts, chosen: Opening, aside: Paper) -> None:
     """A chat that began with a missing transcript ends by writing it."""
-    from clew.cli.transcripts import write_transcript
+    from clew.cli.connection import write_transcript
     from clew.errors import ClewError
 
     if chosen.transcript is None or not chosen.transcript.is_new:

@@ -1,7 +1,9 @@
 """Where a chat works: at the gateway that was named, at the one that runs here, or in this process.
 
 Which of them is decided here, and what is done if it can't be reached: a named one is an error, one
-that only happens to run here is done without.
+that only happens to run here is done without. Transcript files (`-r talk.jsonl`) are of the machine
+that one types at: a chat in this process imports one into its own store, one at a gateway only
+where that serves this data directory.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -19,11 +22,10 @@ from clew.cli.app import App
 from clew.core.names import counted
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from clew.api.seats import Wanted
     from clew.client.client import Client
     from clew.terminal.startup import Transcripts
+    from clew.transfer.resume_file import TranscriptOpening
     from clew.wiring import LocalTerminal
 
 
@@ -110,12 +112,9 @@ def connect(
 
 
 # --- at a gateway -----------------------------------------------------------------------------
-
-
 @asynccontextmanager
 async def _connect_there(app: App, address: Address) -> AsyncIterator[Connection]:
     from clew.api.seats import Wanted
-    from clew.cli.transcripts import GatewayTranscripts
     from clew.client.client import Client
     from clew.terminal.breadcrumbs import find_crumbs
 
@@ -140,14 +139,11 @@ def _is_here(app: App, address: Address) -> bool:
 
 
 # --- in this process --------------------------------------------------------------------------
-
-
 @asynccontextmanager
 async def _connect_here(
     app: App, *, terminal: str | None, holds: bool
 ) -> AsyncIterator[Connection]:
     from clew.api.seats import Wanted
-    from clew.cli.transcripts import LocalTranscripts
     from clew.wiring import open_terminal
 
     async with open_terminal(app.config, terminal=terminal, holds=holds) as opened:
@@ -203,3 +199,55 @@ async def _have_model(app: App, terminal: LocalTerminal, *, tell: bool) -> bool:
     finally:
         stop.set()
     return True
+
+
+# --- transcript files -------------------------------------------------------------------------
+
+
+class LocalTranscripts:
+    """Files and sessions of this process."""
+
+    def __init__(self, terminal: LocalTerminal) -> None:
+        self._terminal = terminal
+
+    async def open(self, path: Path) -> TranscriptOpening:
+        """Import it, or say that a new one begins."""
+        return await self._terminal.open_transcript(path)
+
+
+class GatewayTranscripts:
+    """Files here, sessions at a gateway. `is_here`: both are this data directory's."""
+
+    def __init__(self, app: App, *, is_here: bool) -> None:
+        self._app = app
+        self._is_here = is_here
+
+    async def open(self, path: Path) -> TranscriptOpening:
+        """Import it, or say that a new one begins."""
+        from clew.errors import InvalidInput
+        from clew.transfer.resume_file import find_new
+        from clew.wiring import open_terminal
+
+        if self._is_here:
+            async with open_terminal(self._app.config, holds=False) as terminal:
+                return await terminal.open_transcript(path)
+        new = find_new(path)
+        if new is None:
+            raise InvalidInput(
+                f"{path} is a file of this machine, and the gateway's sessions are elsewhere. "
+                f"Import it there (clew import {path.name}), or go on with it here: "
+                f"clew --no-gateway -r {path.name}"
+            )
+        return new
+
+
+async def write_transcript(client: Client, session_id: str, path: str) -> None:
+    """Write a session that began with a missing or empty file to that file."""
+    from clew.transfer.resume_file import write_back
+
+    exported = await client.sessions.export(session_id, format="jsonl")
+
+    async def pieces() -> AsyncIterator[str]:
+        yield exported.content
+
+    await write_back(session_id, path, pieces())

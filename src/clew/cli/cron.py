@@ -158,7 +158,7 @@ async def _run(client: Client, name: str) -> tuple[Turn, str | None]:
     """Begin a run, and wait for the end of its turn. Ctrl+C stops the turn."""
     import asyncio
 
-    from clew.cli.talking import on_signals
+    from clew.cli.conversation import on_signals
 
     accepted = await client.cron.run(name)
     stopping: set[asyncio.Future[object]] = set()

@@ -137,7 +137,7 @@ def node_run(app: App, words: tuple[str, ...], name: str | None, agent: str) -> 
       df -h | clew node run --url https://clew.example.org "Is any disk nearly full?"
       clew node run --url https://clew.example.org --name backup "The backup is done."
     """
-    from clew.cli.talking import run_talk
+    from clew.cli.conversation import run_talk
 
     if app.gateway is None:
         raise click.UsageError("Which gateway? Name it with --url, or in CLEW_URL.")

@@ -43,7 +43,7 @@ def pick_command(app: App, prints: bool, everywhere: bool, no_resume_hint: bool)
     if everywhere:
         raise click.UsageError("--all goes with --print or --json; in the picker press Tab.")
     from clew.cli.chat import run_chat
-    from clew.cli.talking import Choice
+    from clew.cli.conversation import Choice
 
     choice = Choice(resume=ALONE, url=app.url, token=app.token)
     run_chat(app, choice, plain=False, hint=not no_resume_hint)

@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from clew.clock import host_clock
 from clew.core.resume import Breadcrumb
 from clew.core.text import from_json, to_json
 from clew.errors import ClewError
@@ -101,6 +102,13 @@ def write_breadcrumb(state_dir: Path, terminal: str | None, breadcrumb: Breadcru
         finally:
             with suppress(OSError):
                 draft.unlink()
+
+
+def leave_breadcrumb(
+    state_dir: Path, terminal: str | None, cwd: str, session_id: str | None, fresh: bool
+) -> None:
+    """Remember that this terminal is now at a session, or that `/new` was its last act."""
+    write_breadcrumb(state_dir, terminal, Breadcrumb(cwd, session_id, fresh, host_clock()))
 
 
 def _file(state_dir: Path, terminal: str) -> Path:

@@ -149,9 +149,9 @@ class LiveEvents:
         self._session_id, self._seen = session.id, session.head
         if self._live is None:
             return
+        self._is_subscribed.clear()
         if self._leaving is not None:
             await asyncio.wait({self._leaving})
-        self._is_subscribed.clear()
         await self._live.subscribe(session.id, after=session.head)
         if self._is_lost:
             return
@@ -159,7 +159,7 @@ class LiveEvents:
             async with asyncio.timeout(SUBSCRIBING):
                 await self._is_subscribed.wait()
         if not is_new:
-            self._run(self._look())
+            self._run(self._catch_up() if self._sent else self._look())
 
     def unfollow(self) -> None:
         """Follow nothing. What was sent to the session is answered without anybody here."""
@@ -256,7 +256,8 @@ class LiveEvents:
     def _take(self, frame: LiveFrame) -> None:
         match frame:
             case EventFrame(session=session_id, event=event) if session_id == self._session_id:
-                self._hear(event)
+                if self._is_subscribed.is_set():  # else of an earlier visit to the session
+                    self._hear(event)
             case SubscribedFrame(session=str(session_id)) if session_id == self._session_id:
                 self._is_subscribed.set()
             case StateFrame():

@@ -99,7 +99,7 @@ class Seat:
         self._attended = attended
         self._resets = False
         self._has_left = False
-        self._write_crumb = write_crumb
+        self.write_crumb = write_crumb
         self._beginning = asyncio.Lock()
 
     # --- what the session is set to -------------------------------------------------------------
@@ -209,7 +209,7 @@ class Seat:
 
     async def _sit_at(self, session: SessionView) -> None:
         self.session = session
-        self._write_crumb(session.id, False)
+        self.write_crumb(session.id, False)
         await self._find_model()
         await self.live.follow(session, is_new=True)
 
@@ -372,7 +372,7 @@ class Seat:
         session_id = None if seated.session is None else seated.session.id
         if previous is not None and previous.id != session_id:
             self.live.unfollow()
-        self._write_crumb(session_id, reason == "new")
+        self.write_crumb(session_id, reason == "new")
         return seated
 
     def _sit_at_nothing(self) -> None:

@@ -215,9 +215,7 @@ def _closes(opening: re.Match[str], lines: Iterator[str]) -> bool:
         rest = line.removeprefix(indent).rstrip()
         bare = rest.lstrip()
         if len(bare) >= len(mark) and not bare.strip(mark[0]):
-            return (
-                bare == rest
-            )  # further in, it may or may not end it
+            return bare == rest  # further in, it may or may not end it
     return False
 
 

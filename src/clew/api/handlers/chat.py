@@ -91,8 +91,6 @@ async def _say(parts: Parts, params: SendChat, caller: Caller) -> Ticket:
 
 async def _say_to_session(parts: Parts, params: SendChat, caller: Caller) -> Ticket:
     """Into that session as it is, or into a new one."""
-    if params.platform is not None:
-        caller.need_owner("speak as a terminal")
     session = await _open_session(parts, params, caller)
     message = _message(params, caller, key=session.key, session=session.id)
     if params.platform == TERMINAL and parts.is_terminal:

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -110,8 +111,7 @@ async def _sit(
     from clew import config as configuration
     from clew.cli.connection import connect
     from clew.client.place import locate
-    from clew.core.resume import Breadcrumb
-    from clew.terminal.breadcrumbs import find_terminal, read_breadcrumb, write_breadcrumb
+    from clew.terminal.breadcrumbs import find_terminal, leave_breadcrumb, read_breadcrumb
     from clew.terminal.live import LiveEvents, open_live
     from clew.terminal.seat import Seat
 
@@ -120,11 +120,6 @@ async def _sit(
     made = connect(app, address, terminal=terminal, holds=holds)
     connection = await open_things.enter_async_context(made)
     client, crumbs = connection.client, connection.crumbs
-
-    def write_crumb(session_id: str | None, fresh: bool) -> None:
-        if holds:
-            crumb = Breadcrumb(place.cwd, session_id, fresh, app.clock())
-            write_breadcrumb(crumbs, terminal, crumb)
 
     live = LiveEvents(client)
     if follows:
@@ -135,10 +130,10 @@ async def _sit(
         place=place,
         wanted=connection.wanted,
         attended=attended,
-        now=app.clock,
         zone=app.zone,
-        write_crumb=write_crumb,
     )
+    if holds:
+        seat.write_crumb = partial(leave_breadcrumb, crumbs, terminal, place.cwd)
     located = await seat.locate(place, choice.key or app.config.session_key)
     seat.key = located.key
     open_things.push_async_callback(seat.leave)
