@@ -2,7 +2,7 @@
 
 The rows of the operations table and the few other addresses (login, live events, webhooks) are all
 endpoints, so that every one of them goes through the same `Gate` and stands in the same OpenAPI
-document. An open endpoint asks for no credential, or for one of its own.
+document. An open endpoint asks for no credential, or for a kind of its own, like a signature.
 """
 
 from __future__ import annotations
