@@ -66,7 +66,7 @@ class Explain(Noun):
         thread: str | None = None,
         timezone: str | None = None,
     ) -> ResetExplained:
-        """Whether a conversation would go on or begin anew. Times are ISO."""
+        """Whether a conversation would go on or begin again. Times are ISO."""
         params = ExplainReset(
             key=key,
             updated_at=updated_at,

@@ -125,7 +125,7 @@ class SessionFeed:
         self._pending: list[Event] = []
         self._items: list[Item] = []
         self._due: list[SessionFollower] = []
-        """Followers that have not got `_items` yet; events that come meanwhile are pending."""
+        """Followers that have not got `_items` yet; newer events are pending."""
         self._timer: asyncio.Handle | None = None
         self._last = 0.0
         self._task = asyncio.create_task(self._run(), name=f"feed {session_id}")
@@ -190,7 +190,7 @@ class SessionFeed:
         self._serve_some()
 
     def _serve_some(self) -> None:
-        """Serve the next followers, until all are served; then go on with what came meanwhile."""
+        """Serve the next followers, until all are served; then publish newer events."""
         self._timer = None
         self._serve(SLICE)
         if self._due:

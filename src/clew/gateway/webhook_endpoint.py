@@ -56,12 +56,12 @@ def make_webhook_endpoint(
 ) -> Endpoint:
     """The endpoint of these hooks."""
     known = {each.name: each for each in hooks}
-    nobody = Hook(name="", secret=secrets.token_hex(32))
+    unknown = Hook(name="", secret=secrets.token_hex(32))
     tries = WrongGuesses()
 
     async def call(request: Request, _: None) -> Response:
         body = await read_body(request, MAX_BODY)
-        hook = known.get(request.path_params["name"].lower(), nobody)
+        hook = known.get(request.path_params["name"].lower(), unknown)
         headers = {name.lower(): value for name, value in request.headers.items()}
         try:
             incoming = read_hook(hook, headers, body, now=clock())

@@ -374,7 +374,7 @@ class LiveEvents:
             return 0
         detail = await self._client.sessions.get(session_id, messages=0)
         if (session_id, turns) != (self._session_id, self._turns):
-            return detail.session.head  # something has begun or ended meanwhile
+            return detail.session.head  # a turn has begun or ended since
         if detail.state.running and self._turn_id is None:
             self._turn_id = ""
         elif not detail.state.running:

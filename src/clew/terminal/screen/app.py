@@ -133,7 +133,7 @@ class ChatApp(App[int], inherit_bindings=False):
         return self.chat
 
     async def run_chat(self) -> int:
-        """Talk until the person leaves; the exit code."""
+        """Run the chat until the person leaves. Returns the exit code."""
         try:
             await self.run_async()
         finally:
@@ -195,7 +195,7 @@ class ChatApp(App[int], inherit_bindings=False):
             self.post_message(event)
 
     def on_chat_screen_shown(self) -> None:
-        """Begin to talk."""
+        """Open the session, and handle what is typed."""
         early, self._early = self._early or [], None
         if any(event.key in ("ctrl+c", "ctrl+d") for event in early):
             self.leave()
@@ -374,7 +374,7 @@ class ChatApp(App[int], inherit_bindings=False):
         choices: tuple[Choice, ...] = ()
         with contextlib.suppress(ClewError):
             choices = await complete(self.seat, wanted)
-        if self.chat.editor.wanted == wanted:  # and nothing else was typed meanwhile
+        if self.chat.editor.wanted == wanted:  # unless something else was typed since
             self.chat.popup.open(wanted, choices)
 
     def on_chat_screen_requested(self, event: ChatScreen.Requested) -> None:

@@ -78,7 +78,7 @@ class Transcript(Canvas):
         opened = self._opened
         page = MessagePage((), 0) if session is None else await self._load(None, PAGE)
         if opened != self._opened:
-            return  # another one was opened meanwhile
+            return  # another session was opened since
         self._blocks = BlockList()
         self._search = self._selected = None
         self._has_news, self._follows = False, True
