@@ -147,7 +147,7 @@ def _explain(address: Address, error: Exception) -> ClewError:
 class FrameSocket(WebSocketsSansIOProtocol):
     """uvicorn's WebSocket, which also takes frames that are encoded already, several at once.
 
-    An ASGI server encodes each frame again for each client, and writes each by itself. With hundreds
+    An ASGI server encodes each frame for each client, and writes each by itself. With hundreds
     of clients that is most of what a frame costs. Any other server gets frames one by one (`live`).
     """
 

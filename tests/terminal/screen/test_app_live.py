@@ -90,8 +90,8 @@ async def walk_full(stage: Stage) -> dict[str, str]:
         await chat.sees("You said: hello")
         await chat.is_idle()
         for name in WALK:
-            blocks = chat.app.chat.transcript._blocks
-            before = [id(block) for block in blocks.blocks]
+            shown = chat.app.chat.transcript._blocks
+            before = [id(block) for block in shown.blocks]
             await asyncio.wait_for(
                 chat.app.conversation.take(f"/{LINES.get(name, name)}"), PATIENCE
             )

@@ -16,13 +16,12 @@ from clew.core.search import query as language
 from clew.core.search.hits import SearchFilter, SearchHit, SearchPage, Snippet, snippet
 from clew.core.search.query import Query
 from clew.core.text import decode_text
-from clew.store.cursors import check_limit, make_cursor, read_cursor
 from clew.store.postgres.connection import Connection
 from clew.store.postgres.database import SNAPSHOT, Database
 from clew.store.postgres.ranking import Question, statement
 from clew.store.postgres.scope import Scope
 from clew.store.postgres.words import asked, tokens_of
-from clew.store.rows import Row, plain
+from clew.store.rows import Row, check_limit, make_cursor, plain, read_cursor
 
 DEADLINE = 0.14
 """Seconds for finding and ranking; the rest of the promised 200 ms is for snippets."""

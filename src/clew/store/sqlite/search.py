@@ -34,8 +34,7 @@ from clew.core.search.query import Query
 from clew.core.session import OWNER, may_see
 from clew.core.text import decode_text
 from clew.errors import SessionNotFound
-from clew.store.cursors import check_limit, make_cursor, read_cursor
-from clew.store.rows import plain, text
+from clew.store.rows import check_limit, make_cursor, plain, read_cursor, text
 from clew.store.sqlite.connection import Row, fetch, fetch_one
 from clew.store.sqlite.database import Database, snapshot
 from clew.store.sqlite.engine import SqliteTransaction, run_through

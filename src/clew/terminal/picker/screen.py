@@ -24,8 +24,7 @@ from textual.worker import Worker, WorkerCancelled, WorkerFailed
 
 from clew.api.sessions import SessionView, StateView
 from clew.core.names import time_ago
-from clew.core.overview import name_of
-from clew.core.session import MAX_TITLE
+from clew.core.session import MAX_TITLE, name_of
 from clew.core.text import strip_controls
 from clew.errors import ClewError, SessionNotFound
 from clew.terminal.picker import Picked, PickerSetup
