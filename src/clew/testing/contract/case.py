@@ -16,6 +16,7 @@ from clew.core.keys import new_id
 from clew.core.message import Draft, Message, Role
 from clew.core.search.hits import SearchFilter, SearchHit
 from clew.core.session import OWNER, NewSession, Session, SessionFilter
+from clew.core.turn import Lease
 from clew.ports import Clock, Store
 from clew.testing.clock import FakeClock
 
@@ -43,6 +44,16 @@ class Contract:
         await store.close()
 
     @pytest_asyncio.fixture
+    async def session(self, store: Store) -> Session:
+        """A session of the owner, without messages."""
+        return await make(store)
+
+    @pytest_asyncio.fixture
+    async def lease(self, store: Store, session: Session) -> Lease:
+        """The lease on `session`."""
+        return await store.acquire_lease(session.id, "me")
+
+    @pytest_asyncio.fixture
     async def other(self, open_store: OpenStore, clock: FakeClock) -> AsyncIterator[Store]:
         """The same data, opened as by another process."""
         other = await open_store(clock)
@@ -53,6 +64,12 @@ class Contract:
 async def make(store: Store, key: str | None = None, **fields: Any) -> Session:
     """A new session."""
     return await store.create_session(NewSession(key=key or f"cli:{new_id()}", **fields))
+
+
+async def purge(store: Store, *session_ids: str) -> None:
+    """Delete sessions for good."""
+    await store.delete_sessions(session_ids)
+    assert set(await store.purge_sessions(session_ids)) == set(session_ids)
 
 
 async def dead_identity(open_store: OpenStore, clock: Clock) -> str:

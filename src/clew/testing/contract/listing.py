@@ -210,8 +210,9 @@ class ListingContract(Contract):
             [made[2]],
         ]
 
-    async def test_the_trash_lists_archived_sessions_too(self, store: Store) -> None:
-        session = await make(store)
+    async def test_the_trash_lists_archived_sessions_too(
+        self, store: Store, session: Session
+    ) -> None:
         await store.edit_session(session.id, SessionEdit(archived=True))
         await store.delete_sessions([session.id])
 
@@ -302,8 +303,7 @@ class OverviewContract(Contract):
         assert (page.names[0].pinned, page.names[0].archived) == (True, True)
         assert page.cursor is None
 
-    async def test_long_texts_are_cut_in_a_name(self, store: Store) -> None:
-        session = await make(store)
+    async def test_long_texts_are_cut_in_a_name(self, store: Store, session: Session) -> None:
         await say(store, session.id, "a prompt that goes on " * 100)
         long = "狐\0" * NAME_TEXT
         await record(
@@ -406,9 +406,8 @@ class OverviewContract(Contract):
             await store.list_states([5])  # type: ignore[list-item]  # on purpose
 
     async def test_a_session_runs_from_the_start_of_a_turn_to_its_end(
-        self, store: Store, other: Store
+        self, store: Store, session: Session, other: Store
     ) -> None:
-        session = await make(store)
         lease = await store.acquire_lease(session.id, store.identity)
         assert await state(other, session.id) == NOTHING
 
@@ -420,9 +419,8 @@ class OverviewContract(Contract):
         assert await state(other, session.id) == NOTHING
 
     async def test_a_session_waits_until_its_question_is_answered(
-        self, store: Store, other: Store, clock: FakeClock
+        self, store: Store, session: Session, other: Store, clock: FakeClock
     ) -> None:
-        session = await make(store)
         lease = await begin(store, session.id, store.identity, "t")
         await store.record(session.id, lease.epoch, ask("t", "a", clock() + 10 * SECOND))
         asked = await state(other, session.id)
@@ -435,9 +433,8 @@ class OverviewContract(Contract):
         assert answered == await state(other, session.id) == SessionState(running=True)
 
     async def test_a_session_waits_while_one_of_two_questions_is_open(
-        self, store: Store, clock: FakeClock
+        self, store: Store, session: Session, clock: FakeClock
     ) -> None:
-        session = await make(store)
         lease = await begin(store, session.id, store.identity, "t")
         for each in ("a", "b"):
             await store.record(session.id, lease.epoch, ask("t", each, clock() + SECOND))
@@ -447,9 +444,8 @@ class OverviewContract(Contract):
         assert (await state(store, session.id)).waiting
 
     async def test_nobody_waits_for_an_answer_to_an_expired_question(
-        self, store: Store, clock: FakeClock
+        self, store: Store, session: Session, clock: FakeClock
     ) -> None:
-        session = await make(store)
         lease = await begin(store, session.id, store.identity, "t")
         await store.record(session.id, lease.epoch, ask("t", "a", clock() + SECOND))
         clock.advance(SECOND)
@@ -458,9 +454,8 @@ class OverviewContract(Contract):
         assert await state(store, session.id) == SessionState(running=True)
 
     async def test_what_a_dead_process_was_at_is_interrupted_and_waits_for_nobody(
-        self, store: Store, open_store: OpenStore, clock: FakeClock
+        self, store: Store, session: Session, open_store: OpenStore, clock: FakeClock
     ) -> None:
-        session = await make(store)
         gone = await dead_identity(open_store, clock)
         lease = await begin(store, session.id, f"{gone}#lane", "t")
         await store.record(session.id, lease.epoch, ask("t", "a", clock() + DAY))
@@ -471,9 +466,8 @@ class OverviewContract(Contract):
         assert await state(store, session.id) == SessionState(interrupted=True)
 
     async def test_a_turn_whose_lease_ran_out_is_interrupted(
-        self, store: Store, clock: FakeClock
+        self, store: Store, session: Session, clock: FakeClock
     ) -> None:
-        session = await make(store)
         await begin(store, session.id, "somebody", "t")
         clock.advance(LEASE_MS - 1)
         assert await state(store, session.id) == SessionState(running=True)
@@ -482,16 +476,16 @@ class OverviewContract(Contract):
 
         assert await state(store, session.id) == SessionState(interrupted=True)
 
-    async def test_a_turn_whose_lease_was_given_back_is_interrupted(self, store: Store) -> None:
-        session = await make(store)
+    async def test_a_turn_whose_lease_was_given_back_is_interrupted(
+        self, store: Store, session: Session
+    ) -> None:
         await store.release_lease(await begin(store, session.id, store.identity, "t"))
 
         assert await state(store, session.id) == SessionState(interrupted=True)
 
     async def test_a_session_is_no_longer_interrupted_after_the_next_turn(
-        self, store: Store
+        self, store: Store, session: Session
     ) -> None:
-        session = await make(store)
         await store.release_lease(await begin(store, session.id, store.identity, "t"))
         await store.interrupt_turns(session.id)
 
@@ -499,8 +493,9 @@ class OverviewContract(Contract):
 
         assert await state(store, session.id) == NOTHING
 
-    async def test_a_turn_that_was_taken_back_is_not_interrupted(self, store: Store) -> None:
-        session = await make(store)
+    async def test_a_turn_that_was_taken_back_is_not_interrupted(
+        self, store: Store, session: Session
+    ) -> None:
         await record(
             store, session.id,
             StartTurn(turn_id="t"), EndTurn(turn_id="t", status="interrupted"), UndoTurn("t"),
@@ -509,14 +504,16 @@ class OverviewContract(Contract):
         assert await state(store, session.id) == NOTHING
 
     @pytest.mark.parametrize("status", ["done", "failed", "aborted"])
-    async def test_other_ends_are_no_interruption(self, store: Store, status: TurnEnd) -> None:
-        session = await make(store)
+    async def test_other_ends_are_no_interruption(
+        self, store: Store, session: Session, status: TurnEnd
+    ) -> None:
         await record(store, session.id, StartTurn(turn_id="t"), EndTurn(turn_id="t", status=status))
 
         assert await state(store, session.id) == NOTHING
 
-    async def test_a_fork_does_not_inherit_what_goes_on(self, store: Store) -> None:
-        session = await make(store)
+    async def test_a_fork_does_not_inherit_what_goes_on(
+        self, store: Store, session: Session
+    ) -> None:
         await begin(store, session.id, store.identity, "t")
         await store.attach(session.id)
 

@@ -8,11 +8,21 @@ import pytest
 
 from clew.core.changes import AddMessage, WriteScratch
 from clew.core.message import Draft
-from clew.core.session import NewSession, Retained, Retention, RetentionAction, SessionEdit
+from clew.core.session import NewSession, Retained, Retention, RetentionAction, Session, SessionEdit
 from clew.errors import BlobNotFound, Locked, SessionNotFound
 from clew.ports import Store
 from clew.testing.clock import DAY, SECOND, FakeClock
-from clew.testing.contract.case import UNKNOWN, Contract, found, listed, make, read, record, say
+from clew.testing.contract.case import (
+    UNKNOWN,
+    Contract,
+    found,
+    listed,
+    make,
+    purge,
+    read,
+    record,
+    say,
+)
 
 
 class TrashContract(Contract):
@@ -151,8 +161,7 @@ class TrashContract(Contract):
 
         for number, session in enumerate(sessions):
             assert (await store.get_blob(blob)).data == b"picture", number
-            await store.delete_sessions([session.id])
-            await store.purge_sessions([session.id])
+            await purge(store, session.id)
 
         with pytest.raises(BlobNotFound):
             await store.get_blob(blob)
@@ -167,14 +176,12 @@ class TrashContract(Contract):
             await record(store, parent.id, AddMessage(Draft(role="user", parts=({"blob": each},))))
         fork = await store.fork_session(parent.id, at=1)
 
-        await store.delete_sessions([parent.id])
-        await store.purge_sessions([parent.id])
+        await purge(store, parent.id)
 
         assert (await store.get_blob(blob)).data == b"1"
         with pytest.raises(BlobNotFound):
             await store.get_blob(late)
-        await store.delete_sessions([fork.id])
-        await store.purge_sessions([fork.id])
+        await purge(store, fork.id)
         with pytest.raises(BlobNotFound):
             await store.get_blob(blob)
 
@@ -188,9 +195,8 @@ class TrashContract(Contract):
         assert sorted(one + two) == sorted(ids)
 
     async def test_deleting_never_changes_the_time_of_update(
-        self, store: Store, clock: FakeClock
+        self, store: Store, session: Session, clock: FakeClock
     ) -> None:
-        session = await make(store)
         clock.advance(SECOND)
 
         await store.delete_sessions([session.id])

@@ -30,8 +30,9 @@ from clew.core.delivery import NewInbound, NewOutbound
 from clew.core.message import Draft, ToolCall
 from clew.core.notes import Blob, Todo
 from clew.core.search.hits import SearchFilter
-from clew.core.session import NewSession, SessionEdit, SessionFacts, SessionFilter
+from clew.core.session import NewSession, Session, SessionEdit, SessionFacts, SessionFilter
 from clew.core.tokens import Token
+from clew.core.turn import Lease
 from clew.core.usage import Usage
 from clew.errors import BlobNotFound, ClewError, InvalidInput, RecordNotFound, SessionNotFound
 from clew.ports import Store
@@ -65,10 +66,8 @@ class TextContract(Contract):
 
     @pytest.mark.parametrize("text", [*STRANGE, ""])
     async def test_strange_text_of_a_message_comes_back_identical(
-        self, store: Store, other: Store, text: str
+        self, store: Store, session: Session, lease: Lease, other: Store, text: str
     ) -> None:
-        session = await make(store)
-        lease = await store.acquire_lease(session.id, "me")
         draft = Draft(
             role="tool",
             content=text,
@@ -137,10 +136,8 @@ class TextContract(Contract):
 
     @pytest.mark.parametrize("text", STRANGE)
     async def test_strange_text_of_an_edit_comes_back_identical(
-        self, store: Store, text: str
+        self, store: Store, session: Session, text: str
     ) -> None:
-        session = await make(store)
-
         edited = await store.edit_session(
             session.id, SessionEdit(title="x" + text + "x", mode=text, model=text)
         )
@@ -155,9 +152,8 @@ class TextContract(Contract):
 
     @pytest.mark.parametrize("text", STRANGE)
     async def test_strange_text_of_a_turn_comes_back_identical(
-        self, store: Store, clock: FakeClock, text: str
+        self, store: Store, session: Session, clock: FakeClock, text: str
     ) -> None:
-        session = await make(store)
         lease = await store.acquire_lease(session.id, text)
         await store.accept(
             NewInbound(
@@ -227,9 +223,8 @@ class TextContract(Contract):
 
     @pytest.mark.parametrize("text", STRANGE)
     async def test_strange_text_of_notes_comes_back_identical(
-        self, store: Store, text: str
+        self, store: Store, session: Session, text: str
     ) -> None:
-        session = await make(store)
         await say(store, session.id, "x")
 
         await record(
@@ -254,9 +249,8 @@ class TextContract(Contract):
 
     @pytest.mark.parametrize("text", STRANGE)
     async def test_strange_text_elsewhere_comes_back_identical(
-        self, store: Store, text: str
+        self, store: Store, session: Session, text: str
     ) -> None:
-        session = await make(store)
         token = Token(text, text, text, "read", 1)
 
         blob = await store.put_blob(b"x", text)
@@ -314,9 +308,9 @@ class TextContract(Contract):
         assert await store.list_states([text]) == {}
         await store.shorten_ids([text])
 
-    async def test_words_beside_strange_text_are_found(self, store: Store) -> None:
-        session = await make(store)
-
+    async def test_words_beside_strange_text_are_found(
+        self, store: Store, session: Session
+    ) -> None:
         await say(store, session.id, "apple\0banana", "cherry\ud800damson", "狐\0狸 \udfff")
 
         assert await found(store, "apple") == {(session.id, 1)}
@@ -395,10 +389,8 @@ class TypesContract(Contract):
 
     @pytest.mark.parametrize("change", CHANGES)
     async def test_a_bad_change_is_refused_and_nothing_changes(
-        self, store: Store, change: str
+        self, store: Store, session: Session, lease: Lease, change: str
     ) -> None:
-        session = await make(store)
-        lease = await store.acquire_lease(session.id, "me")
         await store.record(
             session.id, lease.epoch, StartTurn(turn_id="t"), AddUsage(usage=Usage(5, cost=5))
         )
@@ -476,9 +468,9 @@ class TypesContract(Contract):
         with pytest.raises(ClewError):
             await store.decide_approval("a", maybe, by="owner")
 
-    async def test_a_fork_under_an_id_that_exists_or_is_none_is_refused(self, store: Store) -> None:
-        session = await make(store)
-
+    async def test_a_fork_under_an_id_that_exists_or_is_none_is_refused(
+        self, store: Store, session: Session
+    ) -> None:
         for new_id in (session.id, "nonsense"):
             with pytest.raises(ClewError):
                 await store.fork_session(session.id, new_id=new_id)
