@@ -486,9 +486,6 @@ class Catalogue:
         )
         self._models = {info.name: info for info in (SCRIPTED, thinker, tiny)}
 
-    def list_models(self) -> tuple[ModelInfo, ...]:
-        return tuple(self._models.values())
-
     def get_model(self, name: str | None = None) -> ModelInfo:
         try:
             return self._models[name or "script/one"]

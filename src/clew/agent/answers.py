@@ -16,11 +16,13 @@ import random
 import sys
 from collections.abc import Awaitable, Callable
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import msgspec
 from pydantic_ai import exceptions
 from pydantic_ai.messages import (
+    InstructionPart,
     ModelRequest,
     ModelResponse,
     PartDeltaEvent,
@@ -30,10 +32,12 @@ from pydantic_ai.messages import (
     ThinkingPart,
     ThinkingPartDelta,
     ToolCallPart,
+    UserPromptPart,
 )
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
+from clew.agent.model_messages import sendable
 from clew.agent.models.providers import KEY_VARIABLES
 from clew.agent.requests import Request
 from clew.core.live_events import Retrying, Signal, TextDelta, ThinkingDelta
@@ -232,6 +236,36 @@ def _cost(response: ModelResponse) -> int | None:
     except (LookupError, ValueError):
         return None
     return int(Decimal(price) * 1_000_000_000)
+
+
+async def ask_aside(
+    model: Model,
+    info: ModelInfo,
+    settings: dict[str, Any],
+    *,
+    instruction: str,
+    text: str,
+    signal: Callable[[Signal], None] = lambda _: None,
+    sleep: Sleep = asyncio.sleep,
+    chance: Chance = random.random,
+    attempts: int = ATTEMPTS,
+) -> tuple[ModelResponse, Usage]:
+    """Ask for a text that is no part of the conversation, such as a title or a summary.
+
+    What the model says is not shown: `signal` gets the countdown of a retry only. Raises
+    `TurnFailed` like a turn.
+    """
+    text = sendable(text)
+    request = Request(
+        messages=[ModelRequest(parts=[UserPromptPart(content=text)])],
+        settings=settings,
+        parameters=ModelRequestParameters(instruction_parts=[InstructionPart(content=instruction)]),
+        characters=len(text) + len(instruction),
+    )
+    ask = partial(stream_answer, model, info, request, lambda _: None)
+    response = await attempt(ask, info, signal, sleep=sleep, chance=chance, attempts=attempts)
+    usage = usage_of(response, info, sent=request.characters, said=count_said(response))
+    return response, usage
 
 
 class Answer(NamedTuple):

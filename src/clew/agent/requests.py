@@ -24,6 +24,7 @@ from clew.core.models import ModelInfo
 from clew.core.names import counted
 from clew.core.notes import Compaction
 from clew.errors import TurnFailed
+from clew.ports import LiveTurn
 
 TINY_CHARACTERS = int(600 * 3.5)
 """What the embedded model reads at most: some six hundred tokens, about six seconds' worth."""
@@ -35,10 +36,6 @@ TINY_STEP = 4
 
 class Catalogue(Protocol):
     """The models of the configuration, as the agent needs them (`agent.models.catalogue`)."""
-
-    def list_models(self) -> tuple[ModelInfo, ...]:
-        """All that can be named."""
-        ...
 
     def get_model(self, name: str | None = None) -> ModelInfo:
         """By name, the default if None; `ModelNotFound`."""
@@ -52,14 +49,6 @@ class Catalogue(Protocol):
         self, info: ModelInfo, *, thinking: str | None = None, service_tier: str | None = None
     ) -> dict[str, Any]:
         """What goes along with every request; None for the configured default."""
-        ...
-
-
-class Thread(Protocol):
-    """Where the messages come from: a `LiveTurn`, or anything that reads like one."""
-
-    async def get_thread(self, limit: int) -> tuple[Message, ...]:
-        """The newest messages."""
         ...
 
 
@@ -77,7 +66,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 async def read_window(
-    thread: Thread, limit: int, compaction: Compaction | None = None
+    turn: LiveTurn, limit: int, compaction: Compaction | None = None
 ) -> tuple[Message, ...]:
     """The newest `limit` messages that make sense alone; more inside one long chain of tools.
 
@@ -85,7 +74,7 @@ async def read_window(
     """
     wanted = limit + 1
     while True:
-        read = await thread.get_thread(wanted)
+        read = await turn.get_thread(wanted)
         rows = since(read, compaction)
         shown = window(rows, limit)
         whole = len(read) < wanted or len(rows) < len(read)
