@@ -174,7 +174,7 @@ async def attempt(
 def get_wait(number: int, failure: Failure, chance: Chance) -> float | None:
     """Seconds to wait after this attempt; None if it was the last.
 
-    The wait doubles, a little uneven so that many clients do not come back together, and is never
+    The wait doubles, with some jitter so that many clients do not come back together, and is never
     less than the provider asked for.
     """
     if not failure.transient or number >= ATTEMPTS:
@@ -250,7 +250,7 @@ async def ask_aside(
     chance: Chance = random.random,
     attempts: int = ATTEMPTS,
 ) -> tuple[ModelResponse, Usage]:
-    """Ask for a text that is no part of the conversation, such as a title or a summary.
+    """Ask for a text that is not part of the conversation, such as a title or a summary.
 
     What the model says is not shown: `signal` gets the countdown of a retry only. Raises
     `TurnFailed` like a turn.
@@ -339,7 +339,7 @@ def _explain_api(error: Any, model: ModelInfo) -> Failure:
         case exceptions.ModelContextWindowExceededError():
             words = (
                 f"The conversation is longer than {name} can read. "
-                "`/compact` makes it shorter, `/new` starts a fresh one."
+                "`/compact` makes it shorter, `/new` starts a new one."
             )
             return Failure(error=ContextTooLong(words), reason="context too long")
         case exceptions.ModelAuthenticationError():
@@ -361,7 +361,7 @@ def _explain_api(error: Any, model: ModelInfo) -> Failure:
         case exceptions.ModelRequestRejectedError():
             words = (
                 f"{provider} did not accept the request{said}. "
-                "If it goes on, `/new` starts afresh and `/model` changes the model."
+                "If it happens again, `/new` starts a new session and `/model` changes the model."
             )
             return Failure(error=TurnFailed(words), reason="request rejected")
     return _explain_passing(error, model, said)
@@ -407,7 +407,7 @@ def cut_off(model: ModelInfo) -> Failure:
 def refused_content(model: ModelInfo) -> TurnFailed:
     """The failure for an answer that the provider's filter stopped."""
     return TurnFailed(
-        f"{model.provider} stopped this answer with its content filter. Put it in other words, "
+        f"{model.provider} stopped this answer with its content filter. Say it in other words, "
         "or choose another model with `/model`."
     )
 
@@ -416,8 +416,8 @@ def empty_answer(model: ModelInfo, finish: str | None) -> TurnFailed:
     """The failure for an answer without any text."""
     if finish == "length":
         return TurnFailed(
-            f"{model.name} used up its room for the answer before it said anything. "
-            "Ask for less at once, or lower `/thinking`."
+            f"{model.name} reached the limit of an answer before it said anything. "
+            "Ask for less, or lower `/thinking`."
         )
     return TurnFailed(f"{model.name} gave an empty answer. {_RETRY}")
 

@@ -1,7 +1,7 @@
 """Personalities in files, those of clew and the person's own; and which one a session uses.
 
 `<directory>/<id>/` holds `SOUL.md` (the beginning of the system prompt) and `config.toml`. Both are
-read anew each time. Whether the tools and the model that a personality names exist is not checked
+read each time. Whether the tools and the model that a personality names exist is not checked
 here.
 """
 

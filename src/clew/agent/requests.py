@@ -1,6 +1,6 @@
 """One request to a model: which messages it shows, in what form, with which tools.
 
-It is built anew from the store for every call, so that a resumed conversation and one that never
+It is built from the store for every call, so that a resumed conversation and one that never
 stopped send the same bytes. `answers` sends it; the system prompt is an argument.
 """
 

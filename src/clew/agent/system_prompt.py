@@ -1,6 +1,6 @@
 """The system prompt of a turn, and the sizes of what surrounds the thread (for `/context`).
 
-The prompt is made of named parts, read anew at the beginning of every turn: personality,
+The prompt is made of named parts, read at the beginning of every turn: personality,
 environment, project instructions (AGENTS.md), memory, todo list, scratchpad. Which messages of the
 thread a model sees is decided in `requests`. Directories are only read; git is never run.
 """

@@ -28,7 +28,7 @@ def find_bytes(path: Path) -> bytes | None:
 
 
 class Overtaken(Exception):
-    """The file was changed meanwhile."""
+    """The file was changed by another program since it was read."""
 
 
 def put_bytes(path: Path, data: bytes, *, over: bytes | None = None) -> None:

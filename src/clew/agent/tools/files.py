@@ -81,7 +81,7 @@ async def read_file(job: Job, given: ReadFile) -> ToolOutcome | str:
 
 
 async def write_file(job: Job, given: WriteFile) -> str:
-    """Write a whole text file, making it and its directories if they are not there.
+    """Write a whole text file, making it and its directories if they do not exist.
 
     For a change to an existing file, edit_file is better. The person may be asked first.
     """
@@ -104,7 +104,7 @@ async def edit_file(job: Job, given: EditFile) -> str:
         await _ask(job, place, "Change", _difference(place.shown, given.old, given.new))
     before = await asyncio.to_thread(_find_text, place)
     if before is None:
-        raise ToolFailure(f"{place.shown} is not there. write_file makes a new file.")
+        raise ToolFailure(f"{place.shown} does not exist. write_file makes a new file.")
     old, new = given.old, given.new
     if old not in before and "\r\n" in before:
         # The model saw the lines without their carriage returns.
@@ -133,7 +133,7 @@ async def reach(job: Job, path: str) -> Place:
 
 
 async def _put(job: Job, place: Place, before: str | None, after: str) -> str:
-    """Show the difference and ask, then write, unless the file has changed meanwhile."""
+    """Show the difference and ask, then write, unless the file has changed since it was read."""
     if before == after:
         return f"{place.shown} already has this content; nothing was changed."
     asked = False
@@ -143,7 +143,7 @@ async def _put(job: Job, place: Place, before: str | None, after: str) -> str:
     try:
         if asked and await asyncio.to_thread(_find_text, place) != before:
             raise ToolFailure(
-                f"{place.shown} was changed by another program meanwhile, so it was left alone. "
+                f"{place.shown} was changed by another program, so it was left as it is. "
                 "Read it again."
             )
         await asyncio.to_thread(write_atomic, place.real, after.encode("utf-8", "replace"))
@@ -169,7 +169,9 @@ def _find_text(place: Place) -> str | None:
     except FileNotFoundError:
         return None
     except UnicodeDecodeError:
-        raise ToolFailure(f"{place.shown} is no UTF-8 text, so it can't be changed here.") from None
+        raise ToolFailure(
+            f"{place.shown} is not UTF-8 text, so it can't be changed here."
+        ) from None
     except OSError as error:
         raise ToolFailure(_explain(place, error)) from None
 

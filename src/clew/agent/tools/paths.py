@@ -49,7 +49,7 @@ def get_workspace(job: Job) -> Workspace:
         raise ToolFailure("This session has no directory, so there are no files to work on.")
     cwd = Path(named).resolve()
     if not cwd.is_dir():
-        raise ToolFailure(f"The session's directory {cwd} is not there (any more).")
+        raise ToolFailure(f"The session's directory {cwd} does not exist (any more).")
     root = Path(session.project).resolve() if session.project else cwd
     sealed = tuple(Path(each).resolve() for each in job.policy.sealed)
     return Workspace(root if cwd.is_relative_to(root) else cwd, cwd, sealed)
@@ -60,7 +60,7 @@ def locate(workspace: Workspace, path: str) -> Place:
     try:
         real = (workspace.cwd / Path(path).expanduser()).resolve()
     except (OSError, RuntimeError, ValueError) as error:
-        raise ToolFailure(f"{path!r} is no usable path: {error}.") from None
+        raise ToolFailure(f"{path!r} is not a usable path: {error}.") from None
     if is_sealed(workspace, real):
         raise ToolFailure(f"{path} belongs to clew itself; no tool opens it.")
     inside = real.is_relative_to(workspace.root)
@@ -94,7 +94,7 @@ def open_regular(real: Path) -> int:
         descriptor = os.open(name, _READING, dir_fd=parent)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise OSError(f"{real} is no regular file")
+        raise OSError(f"{real} is not a regular file")
     return descriptor
 
 
@@ -134,7 +134,7 @@ def _mode_of(name: str, parent: int | None) -> int | None:
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(found.st_mode):
-        raise OSError(f"{name} is no regular file")
+        raise OSError(f"{name} is not a regular file")
     return stat.S_IMODE(found.st_mode)
 
 

@@ -79,7 +79,7 @@ async def _seek(
     job: Job, place: Place, given: ListFiles | SearchFiles, **what: Any
 ) -> tuple[list[Any], bool]:
     if not place.real.exists():
-        raise ToolFailure(f"{place.shown} is not there.")
+        raise ToolFailure(f"{place.shown} does not exist.")
     order = what | {
         "root": str(place.real),
         "glob": given.glob,
@@ -112,7 +112,7 @@ async def _seek(
 
 
 def _name(asked: str, found: str) -> str:
-    """A path as the other tools take it."""
+    """A path that the other tools accept."""
     if not found:
         return asked
     return found if asked in (".", "./") else f"{asked.rstrip('/')}/{found}"

@@ -1,7 +1,7 @@
 """The filters of a search, as conditions and as ranges of rows.
 
 Conditions alone would be right. The ranges make it fast: the newest rows are searched first, and
-the rows of an old or rare session are gone to directly.
+the rows of an old or rare session are looked up directly.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class Scope:
         if self._parts is not None:
             return [(1, newest)]
         # Rows are mostly in the order of time. Where they should be comes first; what an import
-        # put elsewhere is found in the rest.
+        # put in other places is found in the rest.
         low = 1 if since is None else await _first_at(connection, since, newest)
         high = newest if until is None else await _first_at(connection, until + 1, newest) - 1
         zones = [*_windows(low, high)]

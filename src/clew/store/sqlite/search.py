@@ -6,7 +6,7 @@ of every word, which takes seconds for common words: here a query looks at its n
 and estimates how common a word is from how far back those reach.
 
 `Scope` has the filters of a search, as conditions and as ranges of rows. Conditions alone would be
-right. The ranges make it fast: the rows of an old or rare session are gone to directly, instead of
+right. The ranges make it fast: the rows of an old or rare session are looked up directly, without
 passing over every newer match of a common word.
 """
 
@@ -350,7 +350,7 @@ class Scope:
             yield from self._ranges(self._parts)
             return
         # Rows are mostly in the order of time. Where they should be comes first; what an import
-        # put elsewhere is found in the rest.
+        # put in other places is found in the rest.
         newest, since, until = self._newest, self._where.since, self._where.until
         low = 1 if since is None else self._first_at(since)
         high = newest if until is None else self._first_at(until + 1) - 1

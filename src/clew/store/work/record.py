@@ -248,7 +248,7 @@ class Recording(ABC):
             self._at(change.at),
         )
         if not await self.tx.run(_START_TURN, bindings):
-            raise Conflict(f"There already is a turn {change.turn_id}.")
+            raise Conflict(f"There is already a turn {change.turn_id}.")
         await self._take(change.turn_id, change.inbound)
 
     async def _take_inbound(self, change: changes.TakeInbound) -> None:

@@ -71,7 +71,8 @@ async def stretches(tx: Transaction, session_id: str) -> tuple[list[Stretch], bo
 async def read_thread(tx: Transaction, session_id: str, window: Window) -> list[Row]:
     """The newest rows of a thread with what a fork has inherited, newest first.
 
-    Several statements, so it needs a snapshot. The engines read a session that is no fork quicker.
+    Several statements, so it needs a snapshot. The engines have a quicker way for a session that is
+    not a fork.
     """
     parts, has_undone = await stretches(tx, session_id)
     hide = has_undone and not window.undone
