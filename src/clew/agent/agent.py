@@ -22,7 +22,7 @@ from clew.errors import ClewError, ModelNotFound, PersonalityNotFound
 from clew.ports import LiveTurn, Personalities
 
 if TYPE_CHECKING:
-    from clew.agent.loop import Means
+    from clew.agent.loop import TurnSetup
     from clew.agent.requests import Catalogue
 
 TITLE_MESSAGES = 4
@@ -120,8 +120,8 @@ class PydanticAgent:
             )
             return info
 
-    async def _gather(self, turn: LiveTurn, personality: Personality, info: ModelInfo) -> Means:
-        from clew.agent.loop import Means, no_compaction  # noqa: PLC0415  # loads pydantic-ai
+    async def _gather(self, turn: LiveTurn, personality: Personality, info: ModelInfo) -> TurnSetup:
+        from clew.agent.loop import TurnSetup, no_compaction  # noqa: PLC0415  # loads pydantic-ai
 
         session = turn.session
         wanted = session.thinking or personality.thinking
@@ -130,7 +130,7 @@ class PydanticAgent:
             thinking=None if wanted is None else clamp_thinking(wanted, info.thinking),
             service_tier=session.service_tier,
         )
-        return Means(
+        return TurnSetup(
             info=info,
             model=await self._catalogue.open_model(info),
             settings=settings,

@@ -93,10 +93,10 @@ class MemoryFlusher:
         if not await self._toolbox.list_tools(turn, personality, info):
             return
         await asyncio.to_thread(import_module, "clew.agent.loop")  # a second or two
-        from clew.agent.loop import Means, run_turn  # noqa: PLC0415  # loads pydantic-ai
+        from clew.agent.loop import TurnSetup, run_turn  # noqa: PLC0415  # loads pydantic-ai
 
         wanted = session.thinking or personality.thinking
-        means = Means(
+        setup = TurnSetup(
             info=info,
             model=await self._catalogue.open_model(info),
             settings=self._catalogue.get_settings(
@@ -114,7 +114,7 @@ class MemoryFlusher:
             sleep=self._sleep,
             chance=self._chance,
         )
-        await run_turn(turn, means)
+        await run_turn(turn, setup)
 
 
 class SilentTurn:

@@ -33,7 +33,7 @@ class Workspace(msgspec.Struct, frozen=True):
     sealed: tuple[Path, ...] = ()
 
 
-class Place(msgspec.Struct, frozen=True):
+class ResolvedPath(msgspec.Struct, frozen=True):
     """A resolved path. `shown` is relative to the workspace inside it, absolute outside."""
 
     real: Path
@@ -55,7 +55,7 @@ def get_workspace(job: Job) -> Workspace:
     return Workspace(root if cwd.is_relative_to(root) else cwd, cwd, sealed)
 
 
-def locate(workspace: Workspace, path: str) -> Place:
+def locate(workspace: Workspace, path: str) -> ResolvedPath:
     """Where a path that the model gave really leads. `ToolFailure` for one that can't be used."""
     try:
         real = (workspace.cwd / Path(path).expanduser()).resolve()
@@ -65,7 +65,7 @@ def locate(workspace: Workspace, path: str) -> Place:
         raise ToolFailure(f"{path} belongs to clew itself; no tool opens it.")
     inside = real.is_relative_to(workspace.root)
     shown = real.relative_to(workspace.root).as_posix() if inside else real.as_posix()
-    return Place(real, shown, inside)
+    return ResolvedPath(real, shown, inside)
 
 
 def is_sealed(workspace: Workspace, real: Path) -> bool:

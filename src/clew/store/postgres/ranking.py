@@ -15,7 +15,7 @@ from typing import NamedTuple
 from clew.core.search.hits import DAY_MS, HALF_LIFE_DAYS, K1, LEAST_IDF, RECENCY, B
 from clew.core.search.query import MAX_INDEXED
 from clew.store.postgres.scope import Bindings, Scope
-from clew.store.postgres.words import Asked, rarest
+from clew.store.postgres.words import IndexQuery, rarest
 from clew.store.rows import Row
 
 CANDIDATES = 1000
@@ -95,7 +95,7 @@ _BEST = "SELECT DISTINCT ON (opened) * FROM scored ORDER BY opened, score DESC, 
 class Question(NamedTuple):
     """The parameters of one page of a search."""
 
-    asked: Asked
+    asked: IndexQuery
     newest: int
     now: int
     limit: int

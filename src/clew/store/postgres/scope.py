@@ -15,7 +15,7 @@ from clew.errors import SessionNotFound
 from clew.store.postgres.connection import Connection
 from clew.store.rows import text
 from clew.store.work.sessions import get
-from clew.store.work.thread import Stretch, stretches
+from clew.store.work.thread import Segment, list_segments
 
 FEW_SESSIONS = 64
 FEW_MESSAGES = 50_000
@@ -59,7 +59,7 @@ class Bindings:
 class Scope:
     """The filters of one search, in one transaction. `s` is the session, `m` the message."""
 
-    def __init__(self, where: SearchFilter, newest: int, parts: list[Stretch] | None) -> None:
+    def __init__(self, where: SearchFilter, newest: int, parts: list[Segment] | None) -> None:
         self._where = where
         self._newest = newest
         self._parts = parts
@@ -123,12 +123,12 @@ def _about_sessions(where: SearchFilter, bindings: Bindings) -> list[str]:
     return conditions
 
 
-async def _few_parts(connection: Connection, where: SearchFilter) -> list[Stretch] | None:
-    """The stretches of the sessions that the filters leave; None if they are too many."""
+async def _few_parts(connection: Connection, where: SearchFilter) -> list[Segment] | None:
+    """The segments of the sessions that the filters leave; None if they are too many."""
     if where.session is not None:
         if not may_see(where.viewer, (await get(connection, where.session)).person):
             raise SessionNotFound(where.session)
-        return (await stretches(connection, where.session))[0]
+        return (await list_segments(connection, where.session))[0]
     bindings = Bindings()
     conditions = _about_sessions(where, bindings)
     if not conditions:
@@ -140,7 +140,7 @@ async def _few_parts(connection: Connection, where: SearchFilter) -> list[Stretc
     )
     if len(rows) > FEW_SESSIONS:
         return None
-    parts = {part for (each,) in rows for part in (await stretches(connection, each))[0]}
+    parts = {part for (each,) in rows for part in (await list_segments(connection, each))[0]}
     few = sum(part.high - part.low for part in parts) <= FEW_MESSAGES
     return list(parts) if few and len(parts) <= 2 * FEW_SESSIONS else None
 

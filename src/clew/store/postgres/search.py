@@ -21,7 +21,7 @@ from clew.store.postgres.connection import Connection
 from clew.store.postgres.database import SNAPSHOT, Database
 from clew.store.postgres.ranking import Question, statement
 from clew.store.postgres.scope import Scope
-from clew.store.postgres.words import asked, tokens_of
+from clew.store.postgres.words import to_index_query, tokens_of
 from clew.store.rows import Row, plain
 
 DEADLINE = 0.14
@@ -105,7 +105,7 @@ class SearchRun:
     ) -> None:
         self._connection = connection
         self._query = query
-        self._asked = asked(query)
+        self._asked = to_index_query(query)
         self._where = where
         self._place = place
         self._seconds = seconds

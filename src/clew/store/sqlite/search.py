@@ -41,7 +41,7 @@ from clew.store.sqlite.database import Database, snapshot
 from clew.store.sqlite.engine import SqliteTransaction, run_through
 from clew.store.sqlite.search_index import has_queued
 from clew.store.work.sessions import get
-from clew.store.work.thread import Stretch, stretches
+from clew.store.work.thread import Segment, list_segments
 
 CANDIDATES = 1000
 """Most matches that are ranked."""
@@ -338,8 +338,8 @@ class Scope:
                 bindings.append(value)
         if self._parts is not None:
             # On the rowid of the index, so that other sessions' matches are never looked up.
-            stretch = "SELECT id FROM messages WHERE session_id = ? AND seq > ? AND seq <= ?"
-            conditions.append(f"+f.rowid IN ({' UNION ALL '.join([stretch] * len(self._parts))})")
+            segment = "SELECT id FROM messages WHERE session_id = ? AND seq > ? AND seq <= ?"
+            conditions.append(f"+f.rowid IN ({' UNION ALL '.join([segment] * len(self._parts))})")
             for part in self._parts:
                 bindings += [part.session_id, part.low, part.high]
         return conditions, bindings
@@ -373,13 +373,13 @@ class Scope:
                 bindings.append(text(value))
         return conditions, bindings
 
-    def _few_parts(self) -> list[Stretch] | None:
-        """The stretches of the sessions that the filters leave; None if they are too many."""
+    def _few_parts(self) -> list[Segment] | None:
+        """The segments of the sessions that the filters leave; None if they are too many."""
         if self._where.session is not None:
             session = run_through(get(SqliteTransaction(self._connection), self._where.session))
             if not may_see(self._where.viewer, session.person):
                 raise SessionNotFound(self._where.session)
-            return self._stretches(self._where.session)
+            return self._list_segments(self._where.session)
         if not self._conditions:
             return None
         rows = fetch(
@@ -390,14 +390,14 @@ class Scope:
         )
         if len(rows) > FEW_SESSIONS:
             return None
-        parts = {part for (each,) in rows for part in self._stretches(each)}
+        parts = {part for (each,) in rows for part in self._list_segments(each)}
         few = sum(part.high - part.low for part in parts) <= FEW_MESSAGES
         return list(parts) if few and len(parts) <= 2 * FEW_SESSIONS else None
 
-    def _stretches(self, session_id: str) -> list[Stretch]:
-        return run_through(stretches(SqliteTransaction(self._connection), session_id))[0]
+    def _list_segments(self, session_id: str) -> list[Segment]:
+        return run_through(list_segments(SqliteTransaction(self._connection), session_id))[0]
 
-    def _ranges(self, parts: list[Stretch]) -> Iterator[tuple[int, int]]:
+    def _ranges(self, parts: list[Segment]) -> Iterator[tuple[int, int]]:
         """The rows of these parts, newest first, each once."""
         found = []
         for part in parts:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from clew.core.names import counted
 from clew.store.diagnosis import FIX, SAMPLE, Finding, some
-from clew.store.work.thread import NO_LIMIT, hidden_messages
+from clew.store.work.thread import NO_LIMIT, count_hidden
 from clew.store.work.transaction import Transaction
 
 _NEWEST = "SELECT id FROM sessions WHERE purged_at IS NULL ORDER BY updated_at DESC LIMIT $1"
@@ -39,7 +39,7 @@ async def count_session(tx: Transaction, session_id: str) -> Counters:
     row = await tx.one(_COUNT, (session_id,))
     assert row is not None
     count, size, head, knot, own, last, scratch, said = row
-    shown = head - await hidden_messages(tx, session_id, head)
+    shown = head - await count_hidden(tx, session_id, head)
     whole = own == head - knot and (last == head or own == 0)
     return Counters((count, size), (shown, said + scratch), whole)
 
