@@ -543,8 +543,8 @@ async def test_the_model_is_the_sessions_then_the_hats_then_the_default(store: S
     assert catalogue.asked == [
         ("script/one", None, None),
         ("script/thinker", "low", None),
-        ("script/one", "off", None),
-        ("script/thinker", "medium", "flex"),
+        ("script/one", "low", None),
+        ("script/thinker", "high", "flex"),
     ]
 
 

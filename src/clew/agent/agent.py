@@ -15,7 +15,7 @@ from clew.agent.tool_interface import Toolbox
 from clew.core.context.thread import Pruning
 from clew.core.live_events import Notice
 from clew.core.message import Message
-from clew.core.models import ModelInfo, Personality, clamp_thinking
+from clew.core.models import ModelInfo, Personality
 from clew.core.names import TITLE_INSTRUCTION, Title, clean_title
 from clew.core.notes import Blob, Compaction
 from clew.errors import ClewError, ModelNotFound, PersonalityNotFound
@@ -92,9 +92,7 @@ class PydanticAgent:
         if not said:
             return Title(None)
         opened = await self._catalogue.open_model(info)
-        settings = self._catalogue.get_settings(
-            info, thinking=clamp_thinking("off", info.thinking), service_tier="none"
-        )
+        settings = self._catalogue.get_settings(info, thinking="off", service_tier="none")
         text = "\n\n".join(said)[:TITLE_CHARACTERS]
         response, usage = await ask_aside(
             opened, info, settings, instruction=TITLE_INSTRUCTION, text=text, attempts=1
@@ -124,10 +122,9 @@ class PydanticAgent:
         from clew.agent.loop import TurnSetup, no_compaction  # noqa: PLC0415  # loads pydantic-ai
 
         session = turn.session
-        wanted = session.thinking or personality.thinking
         settings = self._catalogue.get_settings(
             info,
-            thinking=None if wanted is None else clamp_thinking(wanted, info.thinking),
+            thinking=session.thinking or personality.thinking,
             service_tier=session.service_tier,
         )
         return TurnSetup(

@@ -30,7 +30,7 @@ from clew.core.context.compaction import (
 from clew.core.context.size import estimate_text
 from clew.core.live_events import Signal
 from clew.core.message import Message
-from clew.core.models import ModelInfo, clamp_thinking
+from clew.core.models import ModelInfo
 from clew.core.session import Session
 from clew.core.usage import Usage
 from clew.errors import ContextTooLong
@@ -104,7 +104,7 @@ class ModelSummariser:
         info = self.get_model(session)
         await asyncio.to_thread(import_module, "clew.agent.answers")  # a second or two
         settings = self._catalogue.get_settings(
-            info, thinking=clamp_thinking("off", info.thinking), service_tier=session.service_tier
+            info, thinking="off", service_tier=session.service_tier
         )
         if info.embedded:
             settings = settings | {"max_tokens": TINY_ANSWER}

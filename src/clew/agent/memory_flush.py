@@ -20,7 +20,7 @@ from clew.agent.tool_interface import Toolbox, ToolOutcome, ToolSpec
 from clew.core.changes import AddMessage, AddUsage, Change, Recorded
 from clew.core.live_events import Signal
 from clew.core.message import Draft, Message, ToolCall, number
-from clew.core.models import ModelInfo, Personality, clamp_thinking
+from clew.core.models import ModelInfo, Personality
 from clew.core.notes import Blob
 from clew.core.session import OWNER, Session
 from clew.core.turn import Approval
@@ -95,13 +95,12 @@ class MemoryFlusher:
         await asyncio.to_thread(import_module, "clew.agent.loop")  # a second or two
         from clew.agent.loop import TurnSetup, run_turn  # noqa: PLC0415  # loads pydantic-ai
 
-        wanted = session.thinking or personality.thinking
         setup = TurnSetup(
             info=info,
             model=await self._catalogue.open_model(info),
             settings=self._catalogue.get_settings(
                 info,
-                thinking=None if wanted is None else clamp_thinking(wanted, info.thinking),
+                thinking=session.thinking or personality.thinking,
                 service_tier=session.service_tier,
             ),
             personality=personality,

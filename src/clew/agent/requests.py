@@ -48,7 +48,10 @@ class Catalogue(Protocol):
     def get_settings(
         self, info: ModelInfo, *, thinking: str | None = None, service_tier: str | None = None
     ) -> dict[str, Any]:
-        """What goes along with every request; None for the configured default."""
+        """What goes along with every request: None for the configured default.
+
+        Both are reduced to what the model can do.
+        """
         ...
 
 

@@ -9,13 +9,8 @@ import psycopg
 
 from clew import errors
 
-_POOLED = (
-    "{place} has lost a prepared statement ({why}). "
-    "If PgBouncer is in between, set it to session mode."
-)
-
 # By SQLSTATE, the longest beginning first: https://www.postgresql.org/docs/current/errcodes-appendix
-_STATES: tuple[tuple[str, type[errors.ClewError], str], ...] = (
+_STATES: tuple[tuple[str | tuple[str, ...], type[errors.ClewError], str], ...] = (
     (
         "53100",
         errors.StoreFull,
@@ -56,12 +51,7 @@ _STATES: tuple[tuple[str, type[errors.ClewError], str], ...] = (
         "A value that is too large for the store: {why}. Nothing was changed.",
     ),
     (
-        "22",
-        errors.InvalidInput,
-        "A value that the store does not accept: {why}. Nothing was changed.",
-    ),
-    (
-        "23",
+        ("22", "23"),
         errors.InvalidInput,
         "A value that the store does not accept: {why}. Nothing was changed.",
     ),
@@ -70,8 +60,11 @@ _STATES: tuple[tuple[str, type[errors.ClewError], str], ...] = (
         errors.StoreUnavailable,
         "{place} does not let this user in ({why}). Check the user and password of the URL.",
     ),
-    ("26000", errors.StoreUnavailable, _POOLED),
-    ("42P05", errors.StoreUnavailable, _POOLED),
+    (
+        ("26000", "42P05"),
+        errors.StoreUnavailable,
+        "{place} has lost a prepared statement ({why}). Set PgBouncer to session mode.",
+    ),
     (
         "3D000",
         errors.StoreUnavailable,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from clew.core.changes import AddCompaction, EndTurn, ResumeTurn, StartTurn, UndoTurn
-from clew.core.overview import NAME_TEXT, SessionName, SessionState
+from clew.core.overview import NAME_TEXT, SessionName, SessionState, name_of
 from clew.core.session import Session, SessionEdit, SessionFacts, SessionFilter
 from clew.core.turn import LEASE_MS, Lease, TurnEnd
 from clew.errors import InvalidCursor, InvalidInput
@@ -236,25 +236,6 @@ class ListingContract(Contract):
         made = {(await make(store)).id, (await make(store, person=GUEST)).id}
 
         assert set(await listed(store)) == made
-
-
-def name_of(session: Session) -> SessionName:
-    """What a list of names shows of a session."""
-    return SessionName(
-        id=session.id,
-        title=session.title,
-        short_summary=session.short_summary,
-        preview=session.preview,
-        cwd=session.cwd,
-        project=session.project,
-        platform=session.platform,
-        kind=session.kind,
-        person=session.person,
-        updated_at=session.updated_at,
-        pinned=session.pinned,
-        message_count=session.message_count,
-        archived=session.archived_at is not None,
-    )
 
 
 async def named(store: Store, where: SessionFilter, limit: int) -> list[list[SessionName]]:

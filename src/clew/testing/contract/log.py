@@ -12,11 +12,14 @@ from clew.core.changes import (
     AddMessage,
     AddUsage,
     EndTurn,
+    RedoTurn,
     StartTurn,
     UndoTurn,
     WriteScratch,
+    WriteTodos,
 )
 from clew.core.message import Draft, ToolCall
+from clew.core.notes import Todo
 from clew.core.session import Session, SessionEdit
 from clew.core.turn import Lease
 from clew.core.usage import Usage
@@ -359,6 +362,18 @@ class LogContract(Contract):
 
         after = await store.get_session(session.id)
         assert (after.updated_at, after.created_at) == (now, session.created_at)
+
+    async def test_only_messages_move_the_time_of_update(
+        self, store: Store, session: Session, clock: FakeClock
+    ) -> None:
+        turn = await take_turn(store, session.id, "1")
+        before = (await store.get_session(session.id)).updated_at
+        spent, todos = AddUsage(usage=Usage(1)), WriteTodos((Todo("x"),))
+
+        for change in (UndoTurn(turn), RedoTurn(turn), spent, WriteScratch("a", "x"), todos):
+            clock.advance(SECOND)
+            await record(store, session.id, change)
+            assert (await store.get_session(session.id)).updated_at == before, change
 
     async def test_an_old_message_does_not_turn_the_time_back(
         self, store: Store, session: Session, clock: FakeClock

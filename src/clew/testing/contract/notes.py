@@ -88,15 +88,6 @@ class NotesContract(Contract):
         await record(store, session.id, WriteTodos(()))
         assert await store.get_todos(session.id) == ()
 
-    async def test_notes_never_change_the_time_of_update(
-        self, store: Store, session: Session, clock: FakeClock
-    ) -> None:
-        clock.advance(SECOND)
-
-        await record(store, session.id, WriteScratch("a", "x"), WriteTodos((Todo("x"),)))
-
-        assert (await store.get_session(session.id)).updated_at == session.updated_at
-
     async def test_what_was_never_written_is_empty(self, store: Store) -> None:
         for session_id in ((await make(store)).id, UNKNOWN):
             assert await store.list_scratch(session_id) == ()

@@ -66,23 +66,18 @@ class SessionsContract(Contract):
 
         assert (again, made) == (first, False)
 
-    async def test_a_key_whose_session_is_in_the_trash_is_made_anew(self, store: Store) -> None:
+    @pytest.mark.parametrize("purged", [False, True])
+    async def test_a_key_whose_session_was_deleted_is_made_anew(
+        self, store: Store, purged: bool
+    ) -> None:
         first, _ = await store.open_session(NewSession(key="cli:a"))
-        await store.delete_sessions([first.id])
+        await (purge(store, first.id) if purged else store.delete_sessions([first.id]))
 
         second, made = await store.open_session(NewSession(key="cli:a"))
 
         assert made
         assert second.id != first.id
-
-    async def test_a_key_whose_session_was_purged_is_made_anew(self, store: Store) -> None:
-        first, _ = await store.open_session(NewSession(key="cli:a"))
-        await purge(store, first.id)
-
-        second, made = await store.open_session(NewSession(key="cli:a"))
-
-        assert made
-        assert (await store.find_route("cli:a")) == second
+        assert await store.find_route("cli:a") == second
 
     async def test_an_archived_session_keeps_its_route(self, store: Store) -> None:
         first, _ = await store.open_session(NewSession(key="cli:a"))
@@ -160,15 +155,14 @@ class SessionsContract(Contract):
         assert (await store.get_session(archived.id)).archived_at is not None
         assert (await store.get_session(trashed.id)).deleted_at is not None
 
-    async def test_an_unknown_session_is_not_found(self, store: Store) -> None:
-        with pytest.raises(SessionNotFound):
-            await store.get_session(UNKNOWN)
-
-    async def test_a_purged_session_is_not_found(self, store: Store, session: Session) -> None:
+    async def test_an_unknown_or_purged_session_is_not_found(
+        self, store: Store, session: Session
+    ) -> None:
         await purge(store, session.id)
 
-        with pytest.raises(SessionNotFound):
-            await store.get_session(session.id)
+        for session_id in (UNKNOWN, session.id):
+            with pytest.raises(SessionNotFound):
+                await store.get_session(session_id)
 
     async def test_a_beginning_finds_its_sessions_newest_first(
         self, store: Store, clock: FakeClock

@@ -151,18 +151,6 @@ class TurnsContract(Contract):
         await record(store, session.id, RedoTurn(turn), RedoTurn(turn))
         assert (await store.get_session(session.id)).message_count == 2
 
-    async def test_undo_and_redo_never_change_the_time_of_update(
-        self, store: Store, session: Session, clock: FakeClock
-    ) -> None:
-        turn = await take_turn(store, session.id, "1")
-        before = (await store.get_session(session.id)).updated_at
-        clock.advance(SECOND)
-
-        await record(store, session.id, UndoTurn(turn))
-        await record(store, session.id, RedoTurn(turn))
-
-        assert (await store.get_session(session.id)).updated_at == before
-
     async def test_a_strange_turn_can_not_be_undone(self, store: Store) -> None:
         session, stranger = await make(store), await make(store)
         turn = await take_turn(store, stranger.id, "1")
@@ -191,15 +179,6 @@ class TurnsContract(Contract):
             await record(store, session.id, AddUsage(usage=Usage(1, cost=cost, api_calls=1)))
 
         assert (await store.get_session(session.id)).usage == Usage(3, cost=None, api_calls=3)
-
-    async def test_usage_never_changes_the_time_of_update(
-        self, store: Store, session: Session, clock: FakeClock
-    ) -> None:
-        clock.advance(SECOND)
-
-        await record(store, session.id, AddUsage(usage=Usage(1)))
-
-        assert (await store.get_session(session.id)).updated_at == session.updated_at
 
     @pytest.mark.parametrize("usage", [Usage(-1), Usage(cost=-1), Usage(api_calls=-1)])
     async def test_negative_usage_is_refused(
