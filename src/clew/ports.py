@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from clew.core.models import ModelInfo, Personality
     from clew.core.names import Title
     from clew.core.notes import Blob, Compaction, ScratchEntry, Todo
-    from clew.core.overview import NamePage, SessionState, StoreStats
     from clew.core.search.hits import SearchFilter, SearchPage
     from clew.core.session import (
+        NamePage,
         NewSession,
         Retained,
         Retention,
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
         SessionFacts,
         SessionFilter,
         SessionPage,
+        SessionState,
+        StoreStats,
     )
     from clew.core.tokens import Token
     from clew.core.turn import (

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from starlette.types import Message
 
-from clew.gateway.request_parsing import MAX_BODY, MAX_UPLOAD
+from clew.gateway.endpoints import MAX_BODY, MAX_UPLOAD
 from tests.gateway.conftest import House, check_problem
 
 JSON = {"Content-Type": "application/json"}

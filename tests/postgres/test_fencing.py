@@ -15,7 +15,7 @@ import pytest
 
 from clew.core.changes import AddMessage, StartTurn
 from clew.core.message import Draft
-from clew.core.overview import SessionState
+from clew.core.session import SessionState
 from clew.core.turn import Lease
 from clew.errors import LeaseHeld, StaleLease, StoreUnavailable
 from clew.ports import Store

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from clew.core.delivery import NewInbound
-from clew.core.overview import SessionState
-from clew.core.session import NewSession
+from clew.core.session import NewSession, SessionState
 from clew.errors import LeaseHeld
 from clew.files.locks import FileLock
 from clew.store import open_sqlite, open_store

@@ -62,13 +62,13 @@ Seq = Annotated[int, Meta(ge=0, le=_LAST)]
 Moment = Annotated[int, Meta(ge=0, le=_LAST, description="Milliseconds UTC.")]
 
 
-_WHOLE: Final = 2**63 - 1
+LARGEST_INTEGER: Final = 2**63 - 1
 
 
 Directory = Annotated[str, Meta(min_length=1, max_length=4_096)]
 
 
-Number = Annotated[int, Meta(ge=-1, le=_WHOLE)]
+Number = Annotated[int, Meta(ge=-1, le=LARGEST_INTEGER)]
 
 
 Value = Annotated[str, Meta(min_length=1, max_length=1_000)]

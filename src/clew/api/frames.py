@@ -17,7 +17,7 @@ from clew.api.fields import Seq, SessionId
 from clew.api.problems import Problem
 from clew.api.sessions import ListedSession
 from clew.core.live_events import Committed, Event
-from clew.core.overview import Status
+from clew.core.session import Status
 from clew.core.text import to_wire
 from clew.core.tokens import Scope
 from clew.core.turn import Approval

@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import Annotated, Final, Literal
 
 import msgspec
-from msgspec import UNSET, Meta
+from msgspec import Meta
 
 from clew.api.fields import (
-    _WHOLE,
     Directory,
     Key,
     Line,
@@ -25,9 +24,8 @@ from clew.api.fields import (
 from clew.api.operation import Params, row
 from clew.api.sessions import SessionView
 from clew.core.delivery import Inbound
-from clew.core.keys import Identity, Place
 from clew.core.models import Mode, ModelInfo, Thinking
-from clew.core.session import SendPolicy, SessionEdit
+from clew.core.session import SendPolicy
 from clew.core.turn import Attachment, Turn
 
 Waiting = Annotated[tuple[RowId, ...], Meta(max_length=1_000)]
@@ -58,30 +56,6 @@ class Crumb(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     at: Moment = 0
 
 
-def tell_place(place: Place) -> Standing:
-    """A place for the wire; numbers that JSON readers can't hold are cut."""
-    identity = place.identity
-    return Standing(
-        cwd=place.cwd,
-        project=place.project,
-        basename=place.basename,
-        device=_cut(identity.device),
-        inode=_cut(identity.inode),
-        born=None if identity.born is None else _cut(identity.born),
-        scope=place.scope,
-    )
-
-
-def read_place(at: Standing) -> Place:
-    """The place that a terminal described."""
-    identity = Identity(at.device, at.inode, at.born)
-    return Place(at.cwd, at.project, at.basename, identity, at.scope)
-
-
-def _cut(number: int) -> int:
-    return number if -1 <= number <= _WHOLE else number & _WHOLE
-
-
 class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a person has set before there is a session: the first message makes one like this."""
 
@@ -93,18 +67,6 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     service_tier: Word | None = None
     mode: Mode | None = None
     send_policy: SendPolicy | None = None
-
-
-def edit_of(wanted: Wanted | BeginSession) -> SessionEdit:
-    """The chosen settings, as an edit of the session to come."""
-    given = {name: getattr(wanted, name) for name in Wanted.__struct_fields__}
-    return SessionEdit(**{name: value for name, value in given.items() if value})
-
-
-def wanted_of(edit: SessionEdit) -> Wanted:
-    """The settings in an edit: the inverse of `edit_of`."""
-    given = {name: getattr(edit, name) for name in Wanted.__struct_fields__}
-    return Wanted(**{name: value for name, value in given.items() if value not in (UNSET, None)})
 
 
 # --- sitting down -----------------------------------------------------------------------------

@@ -27,9 +27,16 @@ from clew.core.keys import Purpose
 from clew.core.message import Message, Role
 from clew.core.models import Thinking
 from clew.core.notes import Compacted, Todo
-from clew.core.overview import NamePage, SessionState, Status, status_of
 from clew.core.search.hits import SearchPage, Snippet
-from clew.core.session import MAX_TITLE, RetentionAction, SendPolicy, Session
+from clew.core.session import (
+    MAX_TITLE,
+    NamePage,
+    RetentionAction,
+    SendPolicy,
+    Session,
+    SessionState,
+    Status,
+)
 from clew.core.turn import Turn
 
 SeveralSessions = Annotated[tuple[SessionId, ...], Meta(min_length=1, max_length=10_000)]
@@ -259,22 +266,6 @@ class StateView(SessionState, frozen=True, omit_defaults=True):
     runs_elsewhere: bool = False
 
 
-def view_state(state: SessionState, process: str, *, runs_here: bool) -> StateView:
-    """A state as it is shown to a caller whose calls run in this process (`Store.identity`).
-
-    `runs_here`: this process has something to do in the session.
-    """
-    holder = state.attachment
-    return StateView(
-        state.running,
-        state.waiting,
-        state.interrupted,
-        holder,
-        holder is not None and f"{holder.process}@{holder.host}" != process,
-        state.running and not runs_here,
-    )
-
-
 class SessionDetail(msgspec.Struct, frozen=True):
     """A session, its state, and its newest messages. `more`: there are older ones.
 
@@ -382,27 +373,6 @@ class Stopped(msgspec.Struct, frozen=True):
     stopped: bool
     dropped: tuple[str, ...] = ()
     agents: int = 0
-
-
-def view_session(session: Session, short_id: str, state: SessionState) -> SessionView:
-    """A session as it is shown."""
-    return SessionView(**_facts(session, short_id, state))
-
-
-def list_session(
-    session: Session, short_id: str, state: SessionState, hit: Hit | None = None
-) -> ListedSession:
-    """A session as it is listed."""
-    return ListedSession(**_facts(session, short_id, state), hit=hit)
-
-
-def _facts(session: Session, short_id: str, state: SessionState) -> dict[str, Any]:
-    usage = session.usage
-    return {name: getattr(session, name) for name in Session.__struct_fields__} | {
-        "short_id": short_id,
-        "status": status_of(state),
-        "total_tokens": usage.input_tokens + usage.output_tokens,
-    }
 
 
 # --- looking ----------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from clew.api.operation import NoParams, row
-from clew.core.overview import StoreStats
+from clew.core.session import StoreStats
 
 STATS: Final = row(
     "stats", "GET", "stats", "read", NoParams, StoreStats,

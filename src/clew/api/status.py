@@ -7,7 +7,7 @@ from typing import Final, Literal
 import msgspec
 
 from clew.api.operation import NoParams, row
-from clew.core.overview import Status, StoreStats
+from clew.core.session import Status, StoreStats
 
 
 class StoreView(msgspec.Struct, frozen=True):

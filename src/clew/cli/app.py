@@ -155,13 +155,17 @@ class App:
 
     def colour_aside(self, text: str, style: str) -> str:
         """The same for a line beside the answer."""
-        if not (sys.stderr.isatty() and configuration.wants_colour()):
+        if not self._coloured_aside:
             return text
         return click.style(text, **STYLES.get(style, {"fg": style}))
 
     @cached_property
     def _coloured(self) -> bool:
         return sys.stdout.isatty() and configuration.wants_colour()
+
+    @cached_property
+    def _coloured_aside(self) -> bool:
+        return sys.stderr.isatty() and configuration.wants_colour()
 
     @property
     def is_dark(self) -> bool:

@@ -294,7 +294,8 @@ def _explain_file(value: str, file: str, rejected: tuple[RejectedSession, ...] =
 
 
 async def _explain_continue(app: App, client: Client, place: Place) -> Explanation:
-    from clew.api.seats import Crumb, tell_place
+    from clew.api.seats import Crumb
+    from clew.client.place import tell_place
     from clew.config import terminal_variables
     from clew.core.keys import is_id
     from clew.terminal.breadcrumbs import find_crumbs, find_terminal, read_breadcrumb
@@ -313,7 +314,7 @@ async def _explain_continue(app: App, client: Client, place: Place) -> Explanati
 
 
 async def _explain_key(client: Client, place: Place, explicit: str | None) -> Explanation:
-    from clew.api.seats import tell_place
+    from clew.client.place import tell_place
 
     found = await client.explain.key(tell_place(place), explicit)
     rule = RULES[found.rule].format(old=home_relative(found.moved_from))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from clew.api.sessions import ListedSession
     from clew.api.status import StatusReport
     from clew.client.client import Client
-    from clew.core.overview import StoreStats
+    from clew.core.session import StoreStats
     from clew.gateway.running_gateway import Running
 
 RECENT = 5

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     )
     from clew.client.seats import Seats
     from clew.client.sessions import Sessions
-    from clew.core.overview import StoreStats
+    from clew.core.session import StoreStats
     from clew.core.usage import UsageBy
 
 

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from clew.api.fields import (
+    LARGEST_INTEGER,
+)
+from clew.api.seats import Standing
 from clew.client.client import Client
 from clew.core.keys import Identity, Place, Scope, home_of
 from clew.core.resume import NamedFile, Question, needs_question, read_file_name
@@ -64,3 +68,21 @@ def find_question(session: Session, place: Place) -> Question | None:
     """What to ask before a session is opened here; None for one of this place."""
     home = home_of(session, place.scope)
     return needs_question(session, place, exists=home is None or directory_exists(home))
+
+
+def tell_place(place: Place) -> Standing:
+    """A place for the wire; numbers that JSON readers can't hold are cut."""
+    identity = place.identity
+    return Standing(
+        cwd=place.cwd,
+        project=place.project,
+        basename=place.basename,
+        device=_cut(identity.device),
+        inode=_cut(identity.inode),
+        born=None if identity.born is None else _cut(identity.born),
+        scope=place.scope,
+    )
+
+
+def _cut(number: int) -> int:
+    return number if -1 <= number <= LARGEST_INTEGER else number & LARGEST_INTEGER

@@ -51,9 +51,8 @@ from clew.core.keys import Purpose
 from clew.core.message import Message, Role
 from clew.core.models import Thinking
 from clew.core.notes import Compacted, Todo
-from clew.core.overview import NamePage, SessionName
 from clew.core.search.hits import SearchHit
-from clew.core.session import RetentionAction, SendPolicy
+from clew.core.session import NamePage, RetentionAction, SendPolicy, SessionName
 
 SESSION_PAGE: Final = 200
 NAME_PAGE: Final = 5_000

@@ -26,14 +26,20 @@ from clew.core.text import to_wire
 from clew.errors import ClewError, InvalidInput
 from clew.gateway.auth import Credential, Gate
 from clew.gateway.browser_login import make_login_endpoints, make_page_routes
-from clew.gateway.endpoints import Endpoint, make_routes
+from clew.gateway.endpoints import (
+    MAX_UPLOAD,
+    Endpoint,
+    make_routes,
+    read_json,
+    read_query,
+    read_request,
+)
 from clew.gateway.event_streams import HEARTBEAT, make_events_endpoint, stream_chat
 from clew.gateway.feeds import Feeds
 from clew.gateway.live import make_live_endpoint
 from clew.gateway.middleware import BodyDrain, HostGuard, security_headers
 from clew.gateway.openapi import make_document
 from clew.gateway.problems import WORDS, Refused, handle, respond_to_bug
-from clew.gateway.request_parsing import MAX_UPLOAD, read_json, read_query, read_request
 from clew.gateway.stream_guard import StreamGuard
 
 JSON: Final = "application/json"

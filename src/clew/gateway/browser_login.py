@@ -20,9 +20,8 @@ from clew.api.operation import NoParams, Operation, Params
 from clew.core.text import to_wire
 from clew.core.tokens import Scope
 from clew.gateway.auth import BROWSER_MS, Credential, Gate
-from clew.gateway.endpoints import Endpoint
+from clew.gateway.endpoints import Endpoint, read_request
 from clew.gateway.middleware import is_encrypted
-from clew.gateway.request_parsing import read_request
 
 FILES: Final = {
     "/": ("index.html", "text/html"),

@@ -35,9 +35,8 @@ from clew.api.problems import problem_of
 from clew.errors import ClewError, InvalidInput, Unauthorized
 from clew.gateway.auth import Credential
 from clew.gateway.client_queue import ClientQueue, Item, item_of
-from clew.gateway.endpoints import Endpoint
+from clew.gateway.endpoints import Endpoint, read_request
 from clew.gateway.feeds import Feeds
-from clew.gateway.request_parsing import read_request
 from clew.gateway.stream_guard import Listener, StreamGuard
 
 HEARTBEAT: Final = 15.0

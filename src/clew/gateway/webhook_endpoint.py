@@ -19,9 +19,8 @@ from clew.channels.webhook import MAX_BODY, Hook, read_hook
 from clew.core.text import to_wire
 from clew.errors import Forbidden, InvalidInput, TooManyRequests, Unauthorized
 from clew.gateway.auth import MAX_TRIES, WrongGuesses
-from clew.gateway.endpoints import Endpoint
+from clew.gateway.endpoints import Endpoint, read_body, read_query
 from clew.gateway.middleware import address_of
-from clew.gateway.request_parsing import read_body, read_query
 from clew.ports import Clock, Receive
 
 

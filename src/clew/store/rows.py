@@ -1,12 +1,15 @@
 """Rows as values, and values as bindings: the one module that knows the order of columns.
 
-Tables and columns have the same names in both databases. It runs no SQL.
+Tables and columns have the same names in both databases. It runs no SQL. Also here: the limits of
+pages, and the cursors between them, which are opaque to callers.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -14,12 +17,11 @@ from clew.core.channels.people import Pairing
 from clew.core.delivery import Inbound, Outbound
 from clew.core.message import Draft, Message, ToolCall
 from clew.core.notes import Compaction
-from clew.core.overview import NAME_TEXT, SessionName
-from clew.core.session import Session
+from clew.core.session import NAME_TEXT, Session, SessionName
 from clew.core.text import ESCAPE, decode_text, encode_text, from_json, to_json
 from clew.core.turn import Approval, Attachment, Turn
 from clew.core.usage import Usage
-from clew.errors import InvalidInput
+from clew.errors import InvalidCursor, InvalidInput
 
 Row = tuple[Any, ...]
 
@@ -81,6 +83,8 @@ _ESCAPED = ESCAPE.encode()
 
 _decode_parts = msgspec.json.Decoder(tuple[dict[str, Any], ...]).decode
 _decode_calls = msgspec.json.Decoder(tuple[ToolCall, ...]).decode
+
+T = TypeVar("T")
 
 
 def text(value: str) -> str:
@@ -296,3 +300,26 @@ def pairing_from(row: Row) -> Pairing:
 def compaction_from(row: Row) -> Compaction:
     """A row of COMPACTION_COLUMNS."""
     return Compaction(*_unescape(row, json_at=()))
+
+
+def check_limit(limit: int) -> int:
+    """The limit of a page; `InvalidInput` if it is negative."""
+    if limit < 0:
+        raise InvalidInput(f"A page can't have {limit} rows.")
+    return limit
+
+
+def make_cursor(place: object) -> str:
+    """A place in a list as a cursor."""
+    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
+
+
+def read_cursor(cursor: str, kind: type[T]) -> T:
+    """The place that a cursor stands for; `InvalidCursor` if it can't be read."""
+    try:
+        raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        return msgspec.json.decode(raw, type=kind)
+    except (binascii.Error, ValueError, msgspec.DecodeError) as error:
+        raise InvalidCursor(
+            "That cursor does not belong here. Start again from the first page."
+        ) from error

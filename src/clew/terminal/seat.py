@@ -18,10 +18,11 @@ import msgspec
 
 from clew.api.chat import Upload
 from clew.api.commands import CommandReply
-from clew.api.seats import Crumb, Located, Reason, Seated, Wanted, tell_place
+from clew.api.seats import Crumb, Located, Reason, Seated, Wanted
 from clew.api.sessions import SessionView
 from clew.client.chat import Sending
 from clew.client.client import Client
+from clew.client.place import tell_place
 from clew.clock import host_clock
 from clew.core.channels.incoming import Attached
 from clew.core.channels.session_choice import word_reset

@@ -360,6 +360,10 @@ async def test_a_fork_has_the_compaction_and_can_take_back_its_own(
 # --- by itself ------------------------------------------------------------------------------------
 
 
+def message_of(tokens: int) -> Draft:
+    return Draft(role="user", content="text" * tokens)
+
+
 async def under(store: Store, session: Session, compactor: Compactor, **more: Any) -> None:
     lease = await store.acquire_lease(session.id, store.identity)
     await compactor.prepare(lease, **more)
@@ -381,9 +385,9 @@ async def test_a_long_message_that_comes_makes_room_first(
     store: Store, session: Session, compactor: Compactor
 ) -> None:
     await talk(store, session, 10, tokens=10_000)
-    await under(store, session, compactor, coming=2_000)
+    await under(store, session, compactor, coming=[message_of(2_000)])
     assert (await store.get_session(session.id)).compactions == 0
-    await under(store, session, compactor, coming=6_000)
+    await under(store, session, compactor, coming=[message_of(6_000)])
     assert (await store.get_session(session.id)).compactions == 1
 
 

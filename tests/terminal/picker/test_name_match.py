@@ -7,7 +7,7 @@ import uuid
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.core.overview import SessionName
+from clew.core.session import SessionName
 from clew.core.text import fold
 from clew.terminal.picker.name_match import (
     FEW,

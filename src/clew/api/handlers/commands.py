@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from clew.api.commands import RUN, CommandReply, RunCommand
 from clew.api.handlers.parts import Caller, Parts, get_visible, handles, view
-from clew.api.handlers.seats import check_key_of, make_surface
-from clew.api.seats import Wanted, edit_of, read_place, wanted_of
+from clew.api.handlers.seats import check_key_of, edit_of, make_surface, read_place, wanted_of
+from clew.api.seats import Wanted
 from clew.api.sessions import SessionView
 from clew.core.channels.people import Role
 from clew.core.commands import Issuer, find_command, may_command, parse

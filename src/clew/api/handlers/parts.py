@@ -12,16 +12,21 @@ from clew.api.operation import Operation, P, R
 from clew.api.problems import problem_of
 from clew.api.sessions import (
     Failed,
+    Hit,
     Imported,
+    ListedSession,
     MessageHtml,
     SessionView,
     StateView,
-    view_session,
-    view_state,
 )
 from clew.core.message import Message
-from clew.core.overview import SessionState
-from clew.core.session import OWNER, Session, may_see
+from clew.core.session import (
+    OWNER,
+    Session,
+    SessionState,
+    may_see,
+    status_of,
+)
 from clew.core.tokens import Scope, covers
 from clew.errors import ClewError, Forbidden, ModelNotFound, SessionNotFound
 
@@ -244,6 +249,43 @@ async def _may_see(parts: Parts, session_id: str | None, caller: Caller) -> bool
     except SessionNotFound:
         return False
     return may_see(caller.person, session.person)
+
+
+def view_state(state: SessionState, process: str, *, runs_here: bool) -> StateView:
+    """A state as it is shown to a caller whose calls run in this process (`Store.identity`).
+
+    `runs_here`: this process has something to do in the session.
+    """
+    holder = state.attachment
+    return StateView(
+        state.running,
+        state.waiting,
+        state.interrupted,
+        holder,
+        holder is not None and f"{holder.process}@{holder.host}" != process,
+        state.running and not runs_here,
+    )
+
+
+def view_session(session: Session, short_id: str, state: SessionState) -> SessionView:
+    """A session as it is shown."""
+    return SessionView(**_facts(session, short_id, state))
+
+
+def list_session(
+    session: Session, short_id: str, state: SessionState, hit: Hit | None = None
+) -> ListedSession:
+    """A session as it is listed."""
+    return ListedSession(**_facts(session, short_id, state), hit=hit)
+
+
+def _facts(session: Session, short_id: str, state: SessionState) -> dict[str, Any]:
+    usage = session.usage
+    return {name: getattr(session, name) for name in Session.__struct_fields__} | {
+        "short_id": short_id,
+        "status": status_of(state),
+        "total_tokens": usage.input_tokens + usage.output_tokens,
+    }
 
 
 # --- which function does an operation ---------------------------------------------------------

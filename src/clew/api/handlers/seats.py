@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 
+from msgspec import UNSET
+
 from clew.api.handlers.parts import Caller, Parts, get_visible, handles, view
 from clew.api.seats import (
     BEGIN,
@@ -21,15 +23,15 @@ from clew.api.seats import (
     Located,
     LocateSeat,
     Seated,
+    Standing,
     SwitchSeat,
-    edit_of,
-    read_place,
+    Wanted,
 )
 from clew.api.sessions import FORK, UPDATE, SessionView
 from clew.core.channels.session_choice import is_platforms
-from clew.core.keys import Place
+from clew.core.keys import Identity, Place
 from clew.core.resume import Breadcrumb
-from clew.core.session import Session
+from clew.core.session import Session, SessionEdit
 from clew.core.tokens import covers
 from clew.errors import SessionNotFound
 from clew.runtime.place.begin import Surface, begin, renew
@@ -170,3 +172,21 @@ async def leave_seat(parts: Parts, params: LeaveSeat, caller: Caller) -> Left:
 
 async def _view(parts: Parts, session: Session | None) -> SessionView | None:
     return None if session is None else await view(parts, session)
+
+
+def read_place(at: Standing) -> Place:
+    """The place that a terminal described."""
+    identity = Identity(at.device, at.inode, at.born)
+    return Place(at.cwd, at.project, at.basename, identity, at.scope)
+
+
+def edit_of(wanted: Wanted | BeginSession) -> SessionEdit:
+    """The chosen settings, as an edit of the session to come."""
+    given = {name: getattr(wanted, name) for name in Wanted.__struct_fields__}
+    return SessionEdit(**{name: value for name, value in given.items() if value})
+
+
+def wanted_of(edit: SessionEdit) -> Wanted:
+    """The settings in an edit: the inverse of `edit_of`."""
+    given = {name: getattr(edit, name) for name in Wanted.__struct_fields__}
+    return Wanted(**{name: value for name, value in given.items() if value not in (UNSET, None)})

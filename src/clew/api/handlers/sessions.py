@@ -21,6 +21,7 @@ from clew.api.handlers.parts import (
     find_each,
     get_visible,
     handles,
+    list_session,
     view,
     view_all,
     view_with_state,
@@ -85,14 +86,20 @@ from clew.api.sessions import (
     StopSession,
     TodoList,
     UpdateSession,
-    list_session,
 )
 from clew.core.keys import Identity, Place, check_key, complete_key
 from clew.core.message import Message
 from clew.core.notes import Compacted
-from clew.core.overview import NamePage, SessionName, name_of
 from clew.core.search.hits import SearchFilter, SearchHit
-from clew.core.session import Session, SessionEdit, SessionFilter, may_see
+from clew.core.session import (
+    NamePage,
+    Session,
+    SessionEdit,
+    SessionFilter,
+    SessionName,
+    may_see,
+    name_of,
+)
 from clew.core.text import cut, strip_controls
 from clew.errors import InvalidInput, SessionNotFound
 

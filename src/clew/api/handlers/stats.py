@@ -5,7 +5,7 @@ from __future__ import annotations
 from clew.api.handlers.parts import Caller, Parts, handles
 from clew.api.operation import NoParams
 from clew.api.stats import STATS
-from clew.core.overview import StoreStats
+from clew.core.session import StoreStats
 
 
 @handles(STATS)

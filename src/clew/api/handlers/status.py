@@ -16,8 +16,7 @@ from clew.api.status import (
     LeaseView,
     StatusReport,
 )
-from clew.core.overview import status_of
-from clew.core.session import OWNER, SessionFilter
+from clew.core.session import OWNER, SessionFilter, status_of
 from clew.errors import ClewError
 from clew.version import __version__
 

@@ -15,7 +15,6 @@ from typing import Any, Final
 import msgspec
 
 from clew.core.changes import AddMessage, Change, EndTurn, StartTurn, TakeInbound, UndoTurn
-from clew.core.context.size import estimate_text
 from clew.core.delivery import Inbound
 from clew.core.live_events import NotAnswered, Notice, TurnJoined
 from clew.core.turn import Lease, Turn
@@ -201,8 +200,8 @@ class Lane:
         try:
             heed_cancel()
             await self._order.check_place(work, newest)
-            coming = sum(estimate_text(draft.content) for draft in work.drafts)
-            await self._leasing.while_kept(lease, self._parts.around_turns.prepare(lease, coming))
+            prepare = self._parts.around_turns.prepare(lease, work.drafts)
+            await self._leasing.while_kept(lease, prepare)
             heed_cancel()
             session = await self._parts.store.get_session(self.session_id)
             if work.model is not None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from clew.core.message import Draft
 from clew.core.session import Session
 from clew.core.turn import HEARTBEAT_MS, LEASE_MS, Lease, Turn
 from clew.ports import Agent, Clock, Store
@@ -23,8 +24,8 @@ if TYPE_CHECKING:  # they work with these parts
 class AroundTurns(Protocol):
     """What is done before and after every turn (`upkeep.after_turn`)."""
 
-    async def prepare(self, lease: Lease, coming: int) -> None:
-        """Before a turn: make room for so many tokens that are said in it."""
+    async def prepare(self, lease: Lease, coming: Sequence[Draft]) -> None:
+        """Before a turn: make room for the messages that it begins with."""
         ...
 
     async def turn_started(self, session: Session, turn_id: str) -> None:

@@ -16,7 +16,7 @@ import msgspec
 from clew.core.channels.session_choice import GREETING
 from clew.core.context.compaction import NOTHING
 from clew.core.live_events import Notice
-from clew.core.message import Message
+from clew.core.message import Draft, Message
 from clew.core.names import title_from_prompt
 from clew.core.notes import Compacted, Compaction
 from clew.core.session import DAY_MS, Retained, Retention, Session, SessionFacts
@@ -59,10 +59,10 @@ class Upkeep:
         self._titler = Titler(store, agent, self.spend)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def prepare(self, lease: Lease, coming: int) -> None:
+    async def prepare(self, lease: Lease, coming: Sequence[Draft]) -> None:
         """Before a turn: compact, if the thread has become too long."""
         if self._compactor is not None:
-            await self._compactor.prepare(lease, coming=coming)
+            await self._compactor.prepare(lease, coming)
 
     async def rescue(self, turn: RunningTurn) -> bool:
         """In a turn whose thread is too long for its model: compact; False if that can't be."""

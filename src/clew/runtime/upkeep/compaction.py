@@ -31,10 +31,10 @@ from clew.core.context.compaction import (
     show,
     wants_flush,
 )
-from clew.core.context.size import estimate_thread
+from clew.core.context.size import estimate_text, estimate_thread
 from clew.core.context.thread import Pruning, prune
 from clew.core.live_events import Notice, Signal
-from clew.core.message import Message
+from clew.core.message import Draft, Message
 from clew.core.models import ModelInfo
 from clew.core.names import format_count
 from clew.core.notes import Compacted, Compaction
@@ -160,17 +160,20 @@ class Compactor:
         record = partial(self._store.record, session.id, lease.epoch)
         return await self._compact(session, record, instructions=instructions)
 
-    async def is_due(self, session: Session, *, coming: int = 0) -> bool:
+    async def is_due(self, session: Session, coming: Sequence[Draft] = ()) -> bool:
         """Whether the session should be compacted before its next turn, by itself.
 
-        `coming` are the tokens of what was said meanwhile. Most of the time the session row alone
+        `coming` are the messages that the turn begins with. Most of the time the session row alone
         has the answer.
         """
+        if not self._rules.auto or session.message_count == 0:
+            return False
+        said = sum(estimate_text(draft.content) for draft in coming)
         size = self._summariser.get_model(session).context_window
         used = session.context_tokens
-        if not self._rules.auto or not (is_due((used or 0) + coming, size)):
+        if not is_due((used or 0) + said, size):
             return False
-        if is_pressing(used, coming, size):
+        if is_pressing(used, said, size):
             return True
         made = await self._store.list_compactions(session.id)
         held = bool(made) and made[-1].undone_at is not None
@@ -178,11 +181,11 @@ class Compactor:
         current = await self._store.find_compaction(session.id)
         return is_due(last_input(recent, current) or used, size, held=held)
 
-    async def prepare(self, lease: Lease, *, coming: int = 0) -> None:
+    async def prepare(self, lease: Lease, coming: Sequence[Draft] = ()) -> None:
         """Compact before a turn or after it, if it is due. That it failed is told, not raised."""
         session = await self._store.get_session(lease.session_id)
         try:
-            if await self.is_due(session, coming=coming):
+            if await self.is_due(session, coming):
                 await self.compact_under(lease)
         except StaleLease:
             raise

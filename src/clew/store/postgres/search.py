@@ -15,13 +15,12 @@ from clew.core.search import query as language
 from clew.core.search.hits import SearchFilter, SearchHit, SearchPage
 from clew.core.search.query import Query
 from clew.core.text import decode_text
-from clew.store.cursors import check_limit, make_cursor, read_cursor
 from clew.store.postgres.connection import Connection
 from clew.store.postgres.database import SNAPSHOT, Database
 from clew.store.postgres.ranking import Question, statement
 from clew.store.postgres.scope import Scope
 from clew.store.postgres.words import to_index_query, tokens_of
-from clew.store.rows import Row, plain
+from clew.store.rows import Row, check_limit, make_cursor, plain, read_cursor
 from clew.store.work.search import SNIPPETS, SearchPlace, make_snippet
 
 DEADLINE = 0.14

@@ -28,8 +28,7 @@ from clew.core.search.hits import (
     with_recency,
 )
 from clew.core.search.query import Query
-from clew.store.cursors import check_limit, make_cursor, read_cursor
-from clew.store.rows import plain
+from clew.store.rows import check_limit, make_cursor, plain, read_cursor
 from clew.store.sqlite.connection import Row, fetch, fetch_one
 from clew.store.sqlite.database import Database, snapshot
 from clew.store.sqlite.engine import SqliteTransaction, run_through, spell

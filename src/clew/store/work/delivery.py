@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from clew.core.delivery import Inbound, NewInbound, NewOutbound, Outbound, OutboundStatus
 from clew.core.text import to_json
 from clew.errors import RecordNotFound
-from clew.store.cursors import check_limit
 from clew.store.rows import (
     INBOX_COLUMNS,
     OUTBOX_COLUMNS,
     Row,
+    check_limit,
     inbound_from,
     optional,
     outbound_from,

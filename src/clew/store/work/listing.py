@@ -6,18 +6,28 @@ from collections.abc import Sequence
 from typing import Any
 
 from clew.core.keys import SHORTEST_ENDING, id_ending, id_prefix, shortest_prefix
-from clew.core.overview import NamePage, SessionState, StoreStats, state_of
-from clew.core.session import OWNER, Session, SessionFilter, SessionPage
+from clew.core.session import (
+    OWNER,
+    NamePage,
+    Session,
+    SessionFilter,
+    SessionPage,
+    SessionState,
+    StoreStats,
+    state_of,
+)
 from clew.core.text import decode_text, fold
 from clew.core.turn import Attachment, Lease
-from clew.store.cursors import check_limit, make_cursor, read_cursor
 from clew.store.presence import process_of
 from clew.store.rows import (
     NAME_COLUMNS,
     SESSION_COLUMNS,
     Row,
+    check_limit,
+    make_cursor,
     name_place,
     names_from,
+    read_cursor,
     sessions_from,
     text,
 )

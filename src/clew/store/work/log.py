@@ -11,11 +11,11 @@ from clew.core.turn import Approval, ApprovalScope, Decision, Turn
 from clew.core.usage import Usage, UsageBy, UsageRow
 from clew.errors import Conflict, RecordNotFound
 from clew.ports import Log
-from clew.store.cursors import check_limit
 from clew.store.rows import (
     APPROVAL_COLUMNS,
     TURN_COLUMNS,
     approval_from,
+    check_limit,
     optional,
     plain,
     text,

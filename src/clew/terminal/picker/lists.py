@@ -16,8 +16,7 @@ import msgspec
 
 from clew.client.client import Client
 from clew.core.keys import Place, here_filter
-from clew.core.overview import name_of
-from clew.core.session import Session
+from clew.core.session import Session, name_of
 from clew.terminal.picker.rows import Row, make_row, make_rows
 
 FIRST: Final = 60

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from clew.core.names import recent_name
-from clew.core.overview import SessionName
+from clew.core.session import SessionName
 from clew.core.text import fold, strip_controls
 
 LONGEST: Final = 200

@@ -24,8 +24,7 @@ from clew.api.sessions import SessionView, StateView
 from clew.client.client import Client
 from clew.core.keys import Place
 from clew.core.names import time_ago
-from clew.core.overview import name_of
-from clew.core.session import MAX_TITLE, Session
+from clew.core.session import MAX_TITLE, Session, name_of
 from clew.core.text import strip_controls
 from clew.errors import ClewError, SessionNotFound
 from clew.terminal.picker import Picked

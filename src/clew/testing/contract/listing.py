@@ -11,8 +11,16 @@ from typing import Any
 import pytest
 
 from clew.core.changes import AddCompaction, EndTurn, ResumeTurn, StartTurn, UndoTurn
-from clew.core.overview import NAME_TEXT, SessionName, SessionState, name_of
-from clew.core.session import Session, SessionEdit, SessionFacts, SessionFilter
+from clew.core.session import (
+    NAME_TEXT,
+    Session,
+    SessionEdit,
+    SessionFacts,
+    SessionFilter,
+    SessionName,
+    SessionState,
+    name_of,
+)
 from clew.core.turn import LEASE_MS, Lease, TurnEnd
 from clew.errors import InvalidCursor, InvalidInput
 from clew.ports import Store
