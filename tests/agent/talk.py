@@ -70,7 +70,7 @@ async def say(
     address = f"{url}/v1" if style == "openai" else url
     setup = ProviderSetup(name=style, kind=style, base_url=address, api_key=lambda: key)
     opened = open_provider_model(setup, model)
-    setup = TurnSetup(
+    turn_setup = TurnSetup(
         info=info,
         model=opened.model,
         settings=settings or ({"cache": True} if style == "anthropic" else {}),
@@ -83,7 +83,7 @@ async def say(
         chance=lambda: 0.0,
     )
     try:
-        await run_turn(turn, setup)
+        await run_turn(turn, turn_setup)
     finally:
         if opened.client is not None:
             await opened.client.aclose()

@@ -24,7 +24,6 @@ from clew.core.models import ModelInfo
 from clew.core.names import counted
 from clew.core.notes import Compaction
 from clew.errors import TurnFailed
-from clew.ports import LiveTurn
 
 TINY_CHARACTERS = int(600 * 3.5)
 """What the embedded model reads at most: some six hundred tokens, about six seconds' worth."""
@@ -55,6 +54,14 @@ class Catalogue(Protocol):
         ...
 
 
+class Thread(Protocol):
+    """Where the messages come from: a `LiveTurn`, or anything that reads like one."""
+
+    async def get_thread(self, limit: int) -> tuple[Message, ...]:
+        """The newest messages."""
+        ...
+
+
 class Request(msgspec.Struct, frozen=True):
     """What is sent. `characters` is its rough length, to estimate tokens where none are counted.
 
@@ -69,7 +76,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 async def read_window(
-    turn: LiveTurn, limit: int, compaction: Compaction | None = None
+    thread: Thread, limit: int, compaction: Compaction | None = None
 ) -> tuple[Message, ...]:
     """The newest `limit` messages that make sense alone; more inside one long chain of tools.
 
@@ -77,7 +84,7 @@ async def read_window(
     """
     wanted = limit + 1
     while True:
-        read = await turn.get_thread(wanted)
+        read = await thread.get_thread(wanted)
         rows = since(read, compaction)
         shown = window(rows, limit)
         whole = len(read) < wanted or len(rows) < len(read)
