@@ -1,7 +1,7 @@
 """A platform for tests: a peer on a local port, and the channel that speaks to it.
 
-As it is told, the peer accepts messages, refuses them, asks to wait, hangs up while sending, or
-says nothing. It delivers messages as often as a test wants, until each is acknowledged. One JSON
+A test tells the peer what to do with each message: accept it, refuse it, ask to wait, hang up, or
+say nothing. It delivers messages as often as a test wants, until each is acknowledged. One JSON
 document per line.
 """
 

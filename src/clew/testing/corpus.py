@@ -123,7 +123,7 @@ class Corpus:
             ]
 
     def conversations(self, sessions: int, messages: int | None = None) -> Iterator[Conversation]:
-        """So many sessions, oldest first, that together have exactly so many messages.
+        """That many sessions, oldest first, which together have exactly that many messages.
 
         A fork is one of the sessions, and comes with the conversation that it leaves.
         """
@@ -228,7 +228,7 @@ class Corpus:
 
 
 class _TurnMaker:
-    """Tells one conversation, turn by turn, while its clock moves on."""
+    """Makes the turns of one conversation, with a clock of its own."""
 
     def __init__(self, rng: random.Random, speech: Speech, model: _Model) -> None:
         self._rng = rng

@@ -204,10 +204,6 @@ class Pool:
         else:
             await connection.close()
 
-    async def add(self, connection: Connection) -> None:
-        """Add an idle connection."""
-        self._idle.append(connection)
-
     async def close(self) -> None:
         """Close the idle connections."""
         while self._idle:
@@ -224,7 +220,7 @@ def is_usable(connection: Connection) -> bool:
 
 
 async def keep_trying(attempt: Callable[[], Awaitable[T]], deadline: float) -> T:
-    """Try to connect until it works or the time is over, with short jittered naps."""
+    """Try to connect until it works or the time is over, with short random pauses."""
     while True:
         try:
             return await attempt()

@@ -89,7 +89,7 @@ async def read_thread(tx: Transaction, session_id: str, window: Window) -> list[
 
 
 async def count_hidden(tx: Transaction, session_id: str, up_to: int) -> int:
-    """How many messages up to a seq belong to turns that this session passes over."""
+    """How many messages up to a seq belong to turns that are undone in this session."""
     parts, has_undone = await list_segments(tx, session_id)
     if not has_undone:
         return 0

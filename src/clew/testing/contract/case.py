@@ -6,7 +6,7 @@ Also the few steps that most tests are made of. They write as a runner does, und
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import pytest
 import pytest_asyncio
@@ -22,8 +22,20 @@ from clew.testing.clock import FakeClock
 
 OpenStore = Callable[[Clock], Awaitable[Store]]
 
+
+class Page(Protocol):
+    """A page of a list or a search."""
+
+    @property
+    def cursor(self) -> str | None:
+        """Where the next page begins; None after the last one."""
+        ...
+
+
+P = TypeVar("P", bound=Page)
+
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
-"""The id of no session."""
+"""An id that no session has."""
 
 
 class Contract:
@@ -129,6 +141,14 @@ async def find(
 async def found(store: Store, query: str, **where: Any) -> set[tuple[str, int]]:
     """Which messages a search finds."""
     return {(hit.session_id, hit.seq) for hit in await find(store, query, **where)}
+
+
+async def list_pages(get_page: Callable[[str | None], Awaitable[P]]) -> list[P]:
+    """All pages, from the first to the one without a cursor."""
+    pages = [await get_page(None)]
+    while pages[-1].cursor is not None:
+        pages.append(await get_page(pages[-1].cursor))
+    return pages
 
 
 async def listed(store: Store, *, viewer: str = OWNER, **where: Any) -> list[str]:

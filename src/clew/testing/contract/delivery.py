@@ -78,7 +78,7 @@ class InboxContract(Contract):
         assert again == (first, False)
         assert await open_ids(store) == ["a"]
 
-    async def test_a_message_may_be_somebodys_from_the_beginning(
+    async def test_a_message_may_be_accepted_and_claimed_at_once(
         self, store: Store, other: Store, clock: FakeClock
     ) -> None:
         row, fresh = await store.accept(inbound("a"), claimant="me")
@@ -90,7 +90,7 @@ class InboxContract(Contract):
         assert await other.claim_inbound("you") == ()
         assert await other.drop_inbound(["a"]) == ()
 
-    async def test_what_was_somebodys_from_the_beginning_goes_back_as_any_other(
+    async def test_a_message_that_was_claimed_at_once_can_be_released(
         self, store: Store, other: Store
     ) -> None:
         await store.accept(inbound("a"), claimant="dead")

@@ -209,7 +209,7 @@ class AttachmentsContract(Contract):
 
         assert (again.terminal, before) == ("b", None)
 
-    async def test_what_is_let_go_can_be_held_by_another(
+    async def test_a_detached_session_can_be_attached_by_another(
         self, store: Store, session: Session, other: Store
     ) -> None:
         await store.attach(session.id)
@@ -220,7 +220,7 @@ class AttachmentsContract(Contract):
         _, before = await other.attach(session.id)
         assert before is None
 
-    async def test_nobody_lets_go_for_another(
+    async def test_a_process_can_not_detach_another(
         self, store: Store, session: Session, other: Store
     ) -> None:
         held, _ = await store.attach(session.id)
@@ -325,7 +325,7 @@ class ProcessesContract(Contract):
     @pytest.mark.parametrize(
         "name", ["", "me", "#", "@", "a@b", "../../etc", "\0", "\ud800", "0" * 32, "é" * 500]
     )
-    async def test_whoever_is_not_known_counts_as_living(self, store: Store, name: str) -> None:
+    async def test_an_unknown_process_counts_as_living(self, store: Store, name: str) -> None:
         assert await store.is_living(name)
 
     async def test_an_identity_that_is_no_text_is_refused(self, store: Store) -> None:
@@ -344,7 +344,7 @@ class ProcessesContract(Contract):
 
         assert answers == [False] * 40 + [True] * 40
 
-    async def test_the_pulse_changes_with_every_commit_of_anybody(
+    async def test_the_pulse_changes_with_every_commit_of_any_process(
         self, store: Store, session: Session, other: Store
     ) -> None:
         seen = [await store.pulse()]
@@ -429,7 +429,7 @@ class ProcessesContract(Contract):
         assert await other.find_lease(session.id) is None
         assert (await other.acquire_lease(session.id, other.identity)).holder == other.identity
 
-    async def test_who_is_taken_for_dead_may_write_until_somebody_takes_over(
+    async def test_a_process_that_seems_dead_may_write_until_a_takeover(
         self, store: Store, session: Session, open_store: OpenStore, clock: FakeClock
     ) -> None:
         gone = await dead_identity(open_store, clock)

@@ -30,6 +30,7 @@ from clew.testing.contract.case import (
     Contract,
     OpenStore,
     dead_identity,
+    list_pages,
     listed,
     make,
     record,
@@ -44,14 +45,8 @@ NOTHING = SessionState()
 
 async def pages(store: Store, where: SessionFilter, limit: int) -> list[list[str]]:
     """A list, page by page."""
-    found: list[list[str]] = []
-    cursor = None
-    while True:
-        page = await store.list_sessions(where, limit=limit, cursor=cursor)
-        found.append([session.id for session in page.sessions])
-        cursor = page.cursor
-        if cursor is None:
-            return found
+    found = await list_pages(lambda cursor: store.list_sessions(where, limit=limit, cursor=cursor))
+    return [[session.id for session in page.sessions] for page in found]
 
 
 def flat(found: list[list[str]]) -> list[str]:
@@ -142,7 +137,7 @@ class ListingContract(Contract):
         assert flat(await pages(store, where, 2)) == made[::-1]
 
     @pytest.mark.parametrize("cursor", ["", "x", "!!!!", "bnVsbA", "WzEsMl0", "é", "\ud800", "\0"])
-    async def test_a_cursor_from_elsewhere_is_refused(self, store: Store, cursor: str) -> None:
+    async def test_a_foreign_cursor_is_refused(self, store: Store, cursor: str) -> None:
         with pytest.raises(InvalidCursor):
             await store.list_sessions(SessionFilter(viewer="owner"), cursor=cursor)
 
@@ -248,14 +243,8 @@ class ListingContract(Contract):
 
 async def named(store: Store, where: SessionFilter, limit: int) -> list[list[SessionName]]:
     """A list of names, page by page."""
-    found: list[list[SessionName]] = []
-    cursor = None
-    while True:
-        page = await store.list_names(where, limit=limit, cursor=cursor)
-        found.append(list(page.names))
-        cursor = page.cursor
-        if cursor is None:
-            return found
+    found = await list_pages(lambda cursor: store.list_names(where, limit=limit, cursor=cursor))
+    return [list(page.names) for page in found]
 
 
 async def begin(store: Store, session_id: str, holder: str, turn_id: str) -> Lease:
@@ -367,13 +356,13 @@ class OverviewContract(Contract):
 
         assert [name.id for name in rest.names] == [made[3], made[0]]
 
-    async def test_names_refuse_a_cursor_from_elsewhere(self, store: Store) -> None:
+    async def test_names_refuse_a_foreign_cursor(self, store: Store) -> None:
         with pytest.raises(InvalidCursor):
             await store.list_names(SessionFilter(viewer="owner"), cursor="x")
 
     # --- what goes on -------------------------------------------------------------------------
 
-    async def test_in_most_sessions_nothing_goes_on(self, store: Store) -> None:
+    async def test_an_idle_session_has_an_empty_state(self, store: Store) -> None:
         fresh, used = await make(store), await make(store)
         await take_turn(store, used.id, "hello")
 
@@ -432,7 +421,7 @@ class OverviewContract(Contract):
 
         assert (await state(store, session.id)).waiting
 
-    async def test_nobody_waits_for_an_answer_to_an_expired_question(
+    async def test_a_session_does_not_wait_for_an_expired_question(
         self, store: Store, session: Session, clock: FakeClock
     ) -> None:
         lease = await begin(store, session.id, store.identity, "t")
@@ -442,7 +431,7 @@ class OverviewContract(Contract):
         assert await store.list_approvals(session.id) == ()
         assert await state(store, session.id) == SessionState(running=True)
 
-    async def test_what_a_dead_process_was_at_is_interrupted_and_waits_for_nobody(
+    async def test_the_turn_of_a_dead_process_is_interrupted_and_does_not_wait(
         self, store: Store, session: Session, open_store: OpenStore, clock: FakeClock
     ) -> None:
         gone = await dead_identity(open_store, clock)

@@ -90,7 +90,7 @@ class LogContract(Contract):
 
         assert message.draft == Draft(role="user", at=clock())
 
-    async def test_a_message_is_visible_to_everybody_once_it_is_acknowledged(
+    async def test_a_message_is_visible_to_all_handles_once_it_is_acknowledged(
         self, store: Store, session: Session, lease: Lease, other: Store
     ) -> None:
         for number in range(10):
@@ -304,7 +304,7 @@ class LogContract(Contract):
 
         assert len(await store.get_messages(session.id)) == 2
 
-    async def test_a_repeated_key_is_answered_whoever_holds_the_lease(
+    async def test_a_repeated_key_is_answered_without_the_lease(
         self, store: Store, session: Session, lease: Lease, other: Store, clock: FakeClock
     ) -> None:
         change = AddMessage(Draft(role="user"))

@@ -76,7 +76,7 @@ class NotesContract(Contract):
         with pytest.raises(InvalidInput):
             await record(store, session.id, WriteScratch("", "x"))
 
-    async def test_the_todo_list_is_written_anew_in_its_order(
+    async def test_the_todo_list_is_replaced_in_its_order(
         self, store: Store, session: Session
     ) -> None:
         todos = (Todo("b"), Todo("a", "in_progress"), Todo("b", "done"), Todo("", "cancelled"))

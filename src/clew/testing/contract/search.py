@@ -20,6 +20,7 @@ from clew.testing.contract.case import (
     OpenStore,
     find,
     found,
+    list_pages,
     make,
     purge,
     read,
@@ -29,7 +30,7 @@ from clew.testing.contract.case import (
 )
 
 GUEST = "telegram:7"
-EVERYBODY = SearchFilter(viewer="owner")
+BY_OWNER = SearchFilter(viewer="owner")
 
 SCRIPTS = {
     "latin": "Der Kaffee im CAFÉ Zürich war naïve Überraschung",
@@ -59,14 +60,8 @@ STRANGE = [
 
 async def ordered(store: Store, query: str, **options: Any) -> list[SearchHit]:
     """The hits of all pages."""
-    hits: list[SearchHit] = []
-    cursor = None
-    while True:
-        page = await store.search(query, EVERYBODY, cursor=cursor, **options)
-        hits += page.hits
-        cursor = page.cursor
-        if cursor is None:
-            return hits
+    pages = await list_pages(lambda cursor: store.search(query, BY_OWNER, cursor=cursor, **options))
+    return [hit for page in pages for hit in page.hits]
 
 
 class SearchContract(Contract):
@@ -122,7 +117,7 @@ class SearchContract(Contract):
     ) -> None:
         await say(store, session.id, "words. And! (more)", "")
 
-        page = await store.search(query, EVERYBODY)
+        page = await store.search(query, BY_OWNER)
 
         assert (page.hits, page.cursor) == ((), None)
 
@@ -130,8 +125,8 @@ class SearchContract(Contract):
         await say(store, session.id, *(text[:100] for text in STRANGE), "word a b")
 
         for query in STRANGE:
-            await store.search(query, EVERYBODY)
-            await store.search(query, EVERYBODY, typing=True)
+            await store.search(query, BY_OWNER)
+            await store.search(query, BY_OWNER, typing=True)
 
     @pytest.mark.parametrize(
         ("script", "query"),
@@ -207,7 +202,7 @@ class SearchContract(Contract):
     ) -> None:
         await say(store, session.id, "Learning Python", "棕色狐狸", "The colorful bird")
 
-        page = await store.search(query, EVERYBODY, typing=True)
+        page = await store.search(query, BY_OWNER, typing=True)
 
         assert {hit.seq for hit in page.hits} == expected
 
@@ -314,7 +309,7 @@ class SearchContract(Contract):
 
         assert await found(store, "apple", session=old.id) == {(old.id, 1)}
         assert await found(store, "apple old") == {(old.id, 1)}
-        page = await store.search("apple", EVERYBODY, limit=10)
+        page = await store.search("apple", BY_OWNER, limit=10)
         assert len(page.hits) == 10
 
     async def test_a_session_that_is_unknown_can_not_be_searched(self, store: Store) -> None:
@@ -391,28 +386,26 @@ class SearchContract(Contract):
         self, store: Store, session: Session
     ) -> None:
         await say(store, session.id, *["apple pie"] * 6)
-        first = await store.search("apple", EVERYBODY, limit=4)
+        first = await store.search("apple", BY_OWNER, limit=4)
 
         await say(store, session.id, *["apple apple"] * 6)
         assert first.cursor is not None
-        rest = await store.search("apple", EVERYBODY, limit=10, cursor=first.cursor)
+        rest = await store.search("apple", BY_OWNER, limit=10, cursor=first.cursor)
 
         seqs = [hit.seq for hit in (*first.hits, *rest.hits)]
         assert sorted(seqs) == [1, 2, 3, 4, 5, 6]
 
     @pytest.mark.parametrize("cursor", ["", "x", "!!!!", "bnVsbA", "WzEsMl0", "é", "\ud800", "\0"])
-    async def test_a_search_cursor_from_elsewhere_is_refused(
-        self, store: Store, cursor: str
-    ) -> None:
+    async def test_a_foreign_search_cursor_is_refused(self, store: Store, cursor: str) -> None:
         with pytest.raises(InvalidCursor):
-            await store.search("apple", EVERYBODY, cursor=cursor)
+            await store.search("apple", BY_OWNER, cursor=cursor)
 
     async def test_per_session_keeps_the_best_hit_of_each(self, store: Store) -> None:
         one, two = await make(store), await make(store)
         await say(store, one.id, "an apple among many other words", "apple apple")
         await say(store, two.id, "apple", "an apple among many other words")
 
-        page = await store.search("apple", EVERYBODY, per_session=True)
+        page = await store.search("apple", BY_OWNER, per_session=True)
 
         assert {(hit.session_id, hit.seq) for hit in page.hits} == {(one.id, 2), (two.id, 1)}
         pages = await ordered(store, "apple", per_session=True, limit=1)

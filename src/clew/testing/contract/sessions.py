@@ -67,7 +67,7 @@ class SessionsContract(Contract):
         assert (again, made) == (first, False)
 
     @pytest.mark.parametrize("purged", [False, True])
-    async def test_a_key_whose_session_was_deleted_is_made_anew(
+    async def test_a_key_whose_session_was_deleted_gets_a_new_one(
         self, store: Store, purged: bool
     ) -> None:
         first, _ = await store.open_session(NewSession(key="cli:a"))
@@ -450,7 +450,7 @@ class SessionsContract(Contract):
 
         assert after.origin == {"label": "a", "from": 1, "to": "b", "account": "c"}
 
-    async def test_who_decided_on_what_was_noted_before_is_refused(
+    async def test_facts_decided_on_old_metadata_are_refused(
         self, store: Store, session: Session, other: Store
     ) -> None:
         first = await store.describe_session(session.id, SessionFacts(metadata={"a": 1}), noted={})

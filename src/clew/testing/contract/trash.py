@@ -42,7 +42,7 @@ class TrashContract(Contract):
         assert (await other.get_session(session.id)).deleted_at == clock()
         assert await read(other, session.id) == ["apple"]
 
-    async def test_what_is_not_there_to_delete_is_not_reported(self, store: Store) -> None:
+    async def test_unknown_and_deleted_sessions_are_not_reported(self, store: Store) -> None:
         one, two, gone = [(await make(store)).id for _ in range(3)]
         await store.delete_sessions([gone])
 
@@ -62,7 +62,9 @@ class TrashContract(Contract):
         assert await store.find_route("cli:a") == before
         assert await store.restore_sessions([session.id]) == ()
 
-    async def test_a_key_that_was_made_anew_stays_with_the_new_session(self, store: Store) -> None:
+    async def test_a_key_that_was_opened_again_stays_with_the_new_session(
+        self, store: Store
+    ) -> None:
         old, _ = await store.open_session(NewSession(key="cli:a"))
         await store.delete_sessions([old.id])
         new, _ = await store.open_session(NewSession(key="cli:a"))
@@ -327,7 +329,9 @@ class RetentionContract(Contract):
 
         assert done == Retained("archive", (ids[0], ids[1]), (ids[2],))
 
-    async def test_pins_count_but_stay(self, store: Store, clock: FakeClock) -> None:
+    async def test_pinned_sessions_count_for_the_limit_but_stay(
+        self, store: Store, clock: FakeClock
+    ) -> None:
         ids = await make_days(store, clock, 3)
         await store.edit_session(ids[0], SessionEdit(pinned=True))
 

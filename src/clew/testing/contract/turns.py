@@ -151,7 +151,7 @@ class TurnsContract(Contract):
         await record(store, session.id, RedoTurn(turn), RedoTurn(turn))
         assert (await store.get_session(session.id)).message_count == 2
 
-    async def test_a_strange_turn_can_not_be_undone(self, store: Store) -> None:
+    async def test_a_turn_of_another_session_can_not_be_undone(self, store: Store) -> None:
         session, stranger = await make(store), await make(store)
         turn = await take_turn(store, stranger.id, "1")
 
