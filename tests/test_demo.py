@@ -113,7 +113,7 @@ def test_the_demo_refuses_a_home_that_has_sessions(clew: Run, tmp_path: Path) ->
 def test_the_demo_refuses_the_home_of_the_person(clew: Run, own_home: Path) -> None:
     refused = clew("demo", "--home", str(own_home))
     assert refused.returncode == 2
-    assert "your own home" in refused.stderr
+    assert "your own sessions" in refused.stderr
     assert not own_home.exists()
 
 

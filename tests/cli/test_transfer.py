@@ -143,7 +143,7 @@ def test_importing_twice_changes_nothing(other: Home, session: Session) -> None:
 def test_a_dry_run_changes_nothing(other: Home) -> None:
     result = other.clew("import", "talk.jsonl", "--dry-run")
     assert result.exit_code == 0
-    assert result.stdout.startswith("Would be done: Session ")
+    assert result.stdout.startswith("Dry run: Session ")
     assert other.json("list")["sessions"] == []
 
 
@@ -159,7 +159,7 @@ def test_the_end_of_a_file_that_was_cut_off_comes_with_the_whole_one(
     Path("cut.jsonl").write_text("".join(lines[:5]) + lines[5][:40], encoding="utf-8")
     result = other.clew("import", "cut.jsonl")
     assert result.exit_code == 1
-    assert "A whole one adds those at the end." in result.stderr
+    assert "A complete file adds those at the end." in result.stderr
     whole = other.clew("import", "talk.jsonl")
     assert whole.exit_code == 0
     assert whole.stdout == f"Session {session.id} continued with 3 messages.\n"
