@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, tzinfo
 from functools import partial
@@ -13,6 +13,7 @@ from clew import config as configuration
 from clew.agent.personalities import FilePersonalities
 from clew.api.handlers.parts import Exporter, Importer, Renderer
 from clew.api.local import Calls
+from clew.api.sessions import Imported
 from clew.api.status import ChannelView, ErrandView, StoreView
 from clew.client.place import locate
 from clew.clock import host_clock
@@ -83,6 +84,16 @@ class FixedParts(NamedTuple):
         return {}
 
 
+async def import_into(
+    store: Store, lines: Iterable[bytes], *, as_new: bool, dry_run: bool, cwd: str | None
+) -> Imported:
+    """`Importer`, as the wiring makes it."""
+    place = None if cwd is None else locate(cwd)
+    return await import_transcript(
+        store, lines, as_new=as_new, dry_run=dry_run, extends=False, place=place
+    )
+
+
 @asynccontextmanager
 async def open_calls(path: Path) -> AsyncIterator[Calls]:
     """The calls inside the block; everything is below the path."""
@@ -114,7 +125,7 @@ async def open_calls(path: Path) -> AsyncIterator[Calls]:
                 export=lambda session, kind, masked, thinking: export_session(
                     store, session, kind, masked=masked, thinking=thinking
                 ),
-                import_transcript=partial(import_transcript, store, extends=False),
+                import_transcript=partial(import_into, store),
                 rules=RULES,
                 render=renderer.render,
                 zone=UTC,

@@ -149,12 +149,15 @@ class LinkKey(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class ImportSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`content` is a transcript in JSON lines, as `sessions.export` gives it; base64 in JSON.
 
-    `as_new` gives the session a new id. With `dry_run` nothing is changed.
+    It brings what was said, and no rules, directory, keys or reply addresses. `cwd` is the
+    directory of the session, on the machine of the store. `as_new` gives the session a new id.
+    With `dry_run` nothing is changed.
     """
 
     content: Annotated[bytes, Meta(max_length=MAX_TRANSCRIPT)]
     as_new: bool = False
     dry_run: bool = False
+    cwd: Directory | None = None
 
 
 class ForkSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):

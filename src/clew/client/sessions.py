@@ -274,10 +274,18 @@ class Sessions(Noun):
         return await self._do(sessions.LINK, LinkKey(key=key, session=session))
 
     async def import_transcript(
-        self, content: bytes, *, as_new: bool = False, dry_run: bool = False
+        self,
+        content: bytes,
+        *,
+        as_new: bool = False,
+        dry_run: bool = False,
+        cwd: str | None = None,
     ) -> Imported:
-        """Make a new session from a transcript; nothing is ever added to an existing session."""
-        params = ImportSession(content=content, as_new=as_new, dry_run=dry_run)
+        """Make a new session from a transcript; nothing is ever added to an existing session.
+
+        `cwd` is the session's directory, where the store is. The file decides only what was said.
+        """
+        params = ImportSession(content=content, as_new=as_new, dry_run=dry_run, cwd=cwd)
         return await self._do(sessions.IMPORT, params)
 
     async def fork(self, session: str, *, at: int | None = None) -> SessionView:

@@ -19,7 +19,7 @@ from clew.clock import host_clock
 from clew.config import Config, load, process_environment, reveal, set_value
 from clew.store import is_postgres, sqlite_path
 from clew.wiring.models import open_catalogue
-from clew.wiring.stores import open_configured_store, retention_policy
+from clew.wiring.stores import find_import_place, open_configured_store, retention_policy
 
 if TYPE_CHECKING:
     from clew.agent.models.catalogue import Catalogue
@@ -299,13 +299,17 @@ class House:
         return export_session(self.store, session, kind, masked=masked, thinking=thinking)
 
     async def import_transcript(
-        self, lines: Iterable[bytes], *, as_new: bool, dry_run: bool
+        self, lines: Iterable[bytes], *, as_new: bool, dry_run: bool, cwd: str | None
     ) -> Imported:
-        """Import a transcript as a session; a session that is there is not changed."""
+        """Import a transcript as a session; a session that is there is not changed.
+
+        The file is never trusted: over the API nobody can be asked whose export it is.
+        """
         from clew.transfer import import_transcript
 
+        place = find_import_place(self.config, cwd)
         return await import_transcript(
-            self.store, lines, as_new=as_new, dry_run=dry_run, extends=False
+            self.store, lines, as_new=as_new, dry_run=dry_run, extends=False, place=place
         )
 
     @property

@@ -56,10 +56,13 @@ Renderer: TypeAlias = Callable[[Sequence[Message]], Awaitable[tuple[MessageHtml,
 
 
 class Importer(Protocol):
-    """Makes a session of the lines of a transcript; one that is there already is left alone."""
+    """Makes a session of the lines of a transcript; one that is there already is left alone.
+
+    `cwd` is the directory of the new session. The file itself decides only what was said.
+    """
 
     async def __call__(
-        self, lines: Iterable[bytes], *, as_new: bool, dry_run: bool
+        self, lines: Iterable[bytes], *, as_new: bool, dry_run: bool, cwd: str | None
     ) -> Imported: ...
 
 

@@ -364,7 +364,9 @@ async def import_session(parts: Parts, params: ImportSession, caller: Caller) ->
     if parts.import_transcript is None:
         raise InvalidInput("Transcripts can't be imported here.")
     lines = io.BytesIO(params.content)
-    return await parts.import_transcript(lines, as_new=params.as_new, dry_run=params.dry_run)
+    return await parts.import_transcript(
+        lines, as_new=params.as_new, dry_run=params.dry_run, cwd=params.cwd
+    )
 
 
 @handles(FORK)
