@@ -83,7 +83,7 @@ async def search(desk: Desk, rest: str) -> Reply:
 
 
 async def link(desk: Desk, rest: str) -> Reply:
-    """`/link [CODE]`: give a code for the other side, or go on where the other side's leads."""
+    """`/link [CODE]`: make a code for another surface, or use the code that one made."""
     if not rest:
         code = await offer_link(desk.store, desk.session, desk.now)
         await desk.refresh()
@@ -96,7 +96,7 @@ async def link(desk: Desk, rest: str) -> Reply:
 
 
 async def pair(desk: Desk, rest: str) -> Reply:
-    """`/pair [CODE|PERSON|refuse PERSON]`: who asks to be let in; let them in, or keep them out."""
+    """`/pair [CODE|PERSON|refuse PERSON]`: list who asks to be paired; approve or refuse one."""
     person = desk.person
     if person != OWNER:
         raise Forbidden("Only the owner of this clew lets people in. Nothing was changed.")
