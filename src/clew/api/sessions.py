@@ -364,7 +364,7 @@ class Imported(msgspec.Struct, frozen=True):
 
 
 class Stopped(msgspec.Struct, frozen=True):
-    """Whether a turn was aborted, how many of its sub-agents, and the messages that were dropped."""
+    """Whether a turn was aborted, how many of its sub-agents, and which messages were dropped."""
 
     session: str
     stopped: bool

@@ -169,7 +169,7 @@ def describe_accepted(sent: Ticket) -> Accepted:
 async def answer(
     parts: Parts, sent: Ticket, events: AsyncIterator[Event]
 ) -> AsyncGenerator[EventFrame | DoneFrame]:
-    """The events of the turn that answers a message, up to its end, out of the session's `events`."""
+    """The events of the turn that answers a message, taken from the session's `events`."""
     watch = _Watch(parts, sent)
     for text in await _list_told(parts, sent.row):
         yield watch.frame(Notice(text))

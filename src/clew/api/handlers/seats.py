@@ -111,7 +111,7 @@ async def switch_seat(parts: Parts, params: SwitchSeat, caller: Caller) -> Seate
     """Switch from one session to another. If that fails, everything is restored."""
     caller.need_owner(WHAT)
     check_key_of(params.key, caller)
-    # Forking and moving need the same scopes as the operations for them.
+    # Forking and moving need the scopes of the operations that do the same.
     for is_done, operation in ((params.forks, FORK), (params.moves, UPDATE)):
         if is_done:
             caller.check(operation)
