@@ -89,7 +89,7 @@ class Sessions(Protocol):
         ...
 
     async def find_sessions(self, prefix: str, *, limit: int = 10) -> tuple[Session, ...]:
-        """Sessions outside the trash by a prefix of the id (`core.keys.id_prefix`), newest first."""
+        """Sessions outside the trash by prefix of the id (`core.keys.id_prefix`), newest first."""
         ...
 
     async def find_titles(self, title: str, *, limit: int = 10) -> tuple[Session, ...]:
@@ -97,7 +97,7 @@ class Sessions(Protocol):
         ...
 
     async def find_endings(self, ending: str, *, limit: int = 10) -> tuple[Session, ...]:
-        """Sessions outside the trash by the last characters of the id (at least 4), newest first."""
+        """Sessions outside the trash by the end of the id (at least 4 characters), newest first."""
         ...
 
     async def find_keys(self, key: str, *, limit: int = 10) -> tuple[Session, ...]:

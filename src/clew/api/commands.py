@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from clew.api.fields import Key, SessionId, Word
 from clew.api.operation import Params, row
-from clew.api.seats import Standing, Wanted
+from clew.api.seats import TerminalPlace, Wanted
 from clew.api.sessions import SessionView
 
 
@@ -25,7 +25,7 @@ class RunCommand(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     line: Annotated[str, Meta(min_length=1, max_length=100_000)]
     session: SessionId | None = None
     key: Key | None = None
-    where: Standing | None = None
+    where: TerminalPlace | None = None
     wanted: Wanted | None = None
     read_only: bool = False
     attended: bool = True

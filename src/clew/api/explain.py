@@ -82,7 +82,7 @@ class ExplainResume(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class ExplainPlace(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a terminal is: the fields of `Standing`."""
+    """Where a terminal is: the fields of `TerminalPlace`."""
 
     cwd: Directory
     project: Directory

@@ -35,8 +35,8 @@ Reason = Literal["startup", "resume", "new", "fork"]
 
 
 # --- where a terminal is ----------------------------------------------------------------------
-class Standing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A `Place`, as a terminal describes it."""
+class TerminalPlace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The place of a terminal (`core.keys.Place`), as a client sends it."""
 
     cwd: Directory
     project: Directory
@@ -47,8 +47,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     scope: Literal["cwd", "git"] = "cwd"
 
 
-class Crumb(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A breadcrumb, as a terminal describes it."""
+class TerminalBreadcrumb(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The breadcrumb of a terminal (`core.resume.Breadcrumb`), as a client sends it."""
 
     cwd: Directory
     session: SessionId | None = None
@@ -73,10 +73,10 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class LocateSeat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A terminal's place, and its own key if it has one. `continues`: resolve `--continue` too."""
 
-    where: Standing
+    where: TerminalPlace
     key: Key | None = None
     continues: bool = False
-    crumb: Crumb | None = None
+    crumb: TerminalBreadcrumb | None = None
 
 
 class Located(msgspec.Struct, frozen=True):
@@ -101,7 +101,7 @@ class BeginSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True
     machine of the store.
     """
 
-    where: Standing
+    where: TerminalPlace
     key: Key
     title: Title | None = None
     pinned: bool = False
@@ -126,7 +126,7 @@ class SwitchSeat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     session's own is no longer configured.
     """
 
-    where: Standing
+    where: TerminalPlace
     key: Key
     session: SessionId | None = None
     previous: SessionId | None = None
@@ -162,7 +162,7 @@ class Seated(msgspec.Struct, frozen=True):
 class LeaveSeat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`stops`: the running turn is the caller's, and is aborted; `waiting` as in a switch."""
 
-    where: Standing
+    where: TerminalPlace
     session: SessionId
     stops: bool = False
     waiting: Waiting = ()

@@ -47,7 +47,7 @@ from clew.api.queue import (
     Waited,
     WaitForAnswer,
 )
-from clew.api.seats import Standing, Wanted
+from clew.api.seats import TerminalPlace, Wanted
 from clew.api.sessions import ListedSession, SessionList
 from clew.api.tokens import CreateToken, NewToken, OneToken
 from clew.api.trash import (
@@ -81,7 +81,7 @@ class Commands(Noun):
         *,
         session: str | None = None,
         key: str | None = None,
-        where: Standing | None = None,
+        where: TerminalPlace | None = None,
         wanted: Wanted | None = None,
         read_only: bool = False,
         attended: bool = True,

@@ -17,13 +17,13 @@ from clew.api.seats import (
     LOCATE,
     SWITCH,
     BeginSession,
-    Crumb,
+    TerminalBreadcrumb,
     LeaveSeat,
     Left,
     Located,
     LocateSeat,
     Seated,
-    Standing,
+    TerminalPlace,
     SwitchSeat,
     Wanted,
 )
@@ -82,7 +82,7 @@ async def locate_seat(parts: Parts, params: LocateSeat, caller: Caller) -> Locat
     )
 
 
-def _crumb(told: Crumb | None) -> Breadcrumb | None:
+def _crumb(told: TerminalBreadcrumb | None) -> Breadcrumb | None:
     return None if told is None else Breadcrumb(told.cwd, told.session, told.fresh, told.at)
 
 
@@ -174,7 +174,7 @@ async def _view(parts: Parts, session: Session | None) -> SessionView | None:
     return None if session is None else await view(parts, session)
 
 
-def read_place(at: Standing) -> Place:
+def read_place(at: TerminalPlace) -> Place:
     """The place that a terminal described."""
     identity = Identity(at.device, at.inode, at.born)
     return Place(at.cwd, at.project, at.basename, identity, at.scope)

@@ -45,8 +45,9 @@ GROUP = 64
 
 MERGE_EVERY = 100
 CHANGES_PER_PAGE = 6
-"""Pages of index merging per changed row: an append changes about a dozen rows, those of the indexes
-included, and two pages for each keep the number of segments low."""
+"""One page of the index is merged for so many changed rows. An append changes about a dozen rows,
+those of the indexes included, so two pages are merged for it: that keeps the number of segments low.
+"""
 
 SHARED_PATIENCE = 30.0
 EXCLUSIVE_PATIENCE = 2.0
