@@ -39,7 +39,6 @@ import msgspec
 
 # What every life needs is loaded once, here.
 import clew.agent.loop
-import clew.agent.titles
 import clew.agent.tools
 import clew.testing.scripted  # noqa: F401  # likewise
 from benchmarks.processes import arriver, compactor, steerer

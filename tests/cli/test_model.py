@@ -102,7 +102,7 @@ def test_pull_is_done_once(home: Home, weights: Path) -> None:
 def test_pull_without_a_network_says_what_to_do(home: Home, elsewhere: None) -> None:
     result = home.clew("model", "pull")
     assert result.exit_code == 1
-    assert "Everything except answering works" in result.stderr
+    assert "everything except answering works" in result.stderr
     assert "bug" not in result.stderr
     assert home.clew("list").exit_code == 0
 

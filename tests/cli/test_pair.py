@@ -40,7 +40,7 @@ def test_who_asks_is_shown_with_their_code_and_let_in_by_it(home: Home) -> None:
     assert "ABCD" not in listed
 
 
-def test_a_code_counts_once(home: Home) -> None:
+def test_a_code_is_valid_once(home: Home) -> None:
     ask(home, "telegram:7", "ABCDEFGH")
     assert home.clew("pair", "approve", "ABCDEFGH").exit_code == 0
     again = home.clew("pair", "approve", "ABCDEFGH")

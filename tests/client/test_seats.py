@@ -13,7 +13,15 @@ from clew.api import seats as seats_rows
 from clew.api import sessions as sessions_rows
 from clew.api.commands import CommandReply, RunCommand
 from clew.api.operation import NoParams
-from clew.api.seats import BeginSession, LeaveSeat, LocateSeat, Seated, TerminalPlace, SwitchSeat, Wanted
+from clew.api.seats import (
+    BeginSession,
+    LeaveSeat,
+    LocateSeat,
+    Seated,
+    TerminalPlace,
+    SwitchSeat,
+    Wanted,
+)
 from clew.api.sessions import (
     FindSessions,
     ListNames,

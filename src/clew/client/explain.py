@@ -103,7 +103,9 @@ class Explain(Noun):
         params = ExplainResume(value=value, cwd=cwd, project=project, scope=scope)
         return await self._do(explain.RESUME, params)
 
-    async def continued(self, where: TerminalPlace, crumb: TerminalBreadcrumb | None = None) -> ContinueExplained:
+    async def continued(
+        self, where: TerminalPlace, crumb: TerminalBreadcrumb | None = None
+    ) -> ContinueExplained:
         """Which session `--continue` would go on with, in a terminal that has left this crumb."""
         params = ExplainContinue(
             **msgspec.structs.asdict(where),

@@ -106,7 +106,12 @@ class Seats(Noun):
         return await self._do(seats.SWITCH, params)
 
     async def leave(
-        self, where: TerminalPlace, session: str, *, stops: bool = False, waiting: tuple[str, ...] = ()
+        self,
+        where: TerminalPlace,
+        session: str,
+        *,
+        stops: bool = False,
+        waiting: tuple[str, ...] = (),
     ) -> bool:
         """Leave a session; whether the turn that ran there was aborted, as `stops` asks for."""
         params = LeaveSeat(where=where, session=session, stops=stops, waiting=waiting)

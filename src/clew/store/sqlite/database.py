@@ -46,7 +46,7 @@ GROUP = 64
 MERGE_EVERY = 100
 CHANGES_PER_PAGE = 6
 """One page of the index is merged for so many changed rows. An append changes about a dozen rows,
-those of the indexes included, so two pages are merged for it: that keeps the number of segments low.
+those of the indexes included, so it merges two pages: that keeps the number of segments low.
 """
 
 SHARED_PATIENCE = 30.0

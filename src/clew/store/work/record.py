@@ -29,7 +29,7 @@ from clew.store.rows import (
     whole,
 )
 from clew.store.work.delivery import ADD_OUTBOUND, outbound_bindings
-from clew.store.work.thread import stretches
+from clew.store.work.thread import list_segments
 from clew.store.work.transaction import Transaction
 
 PREVIEW = 200
@@ -248,7 +248,7 @@ class Recording(ABC):
             self._at(change.at),
         )
         if not await self.tx.run(_START_TURN, bindings):
-            raise Conflict(f"There already is a turn {change.turn_id}.")
+            raise Conflict(f"There is already a turn {change.turn_id}.")
         await self._take(change.turn_id, change.inbound)
 
     async def _take_inbound(self, change: changes.TakeInbound) -> None:
@@ -318,7 +318,7 @@ class Recording(ABC):
         """How many messages a turn has in this thread; the turn must belong to the thread."""
         row = await self.tx.one(_TURN_START, (text(turn_id),))
         # The session's row still has the old head; messages of this record count too.
-        parts, _ = await stretches(self.tx, self.session_id)
+        parts, _ = await list_segments(self.tx, self.session_id)
         for part in parts:
             own = part.session_id == self.session_id
             if row is not None and row[0] == part.session_id and (own or row[1] <= part.high):
