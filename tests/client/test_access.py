@@ -7,7 +7,7 @@ import pytest
 from clew.api import commands as commands_rows
 from clew.api import seats as seats_rows
 from clew.api.commands import CommandReply, RunCommand
-from clew.api.seats import BeginSession, TerminalPlace, SwitchSeat
+from clew.api.seats import BeginSession, SwitchSeat, TerminalPlace
 from clew.api.table import OPERATIONS
 from clew.client.client import Client
 from clew.core.tokens import Scope, covers

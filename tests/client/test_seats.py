@@ -18,8 +18,8 @@ from clew.api.seats import (
     LeaveSeat,
     LocateSeat,
     Seated,
-    TerminalPlace,
     SwitchSeat,
+    TerminalPlace,
     Wanted,
 )
 from clew.api.sessions import (

@@ -5,14 +5,14 @@ from __future__ import annotations
 from clew.api import seats
 from clew.api.seats import (
     BeginSession,
-    TerminalBreadcrumb,
     LeaveSeat,
     Located,
     LocateSeat,
     Reason,
     Seated,
-    TerminalPlace,
     SwitchSeat,
+    TerminalBreadcrumb,
+    TerminalPlace,
 )
 from clew.api.sessions import SessionView
 from clew.client.noun import Noun

@@ -18,7 +18,7 @@ import msgspec
 
 from clew.api.chat import Upload
 from clew.api.commands import CommandReply
-from clew.api.seats import TerminalBreadcrumb, Located, Reason, Seated, Wanted
+from clew.api.seats import Located, Reason, Seated, TerminalBreadcrumb, Wanted
 from clew.api.sessions import SessionView
 from clew.client.chat import Sending
 from clew.client.client import Client

@@ -17,14 +17,14 @@ from clew.api.seats import (
     LOCATE,
     SWITCH,
     BeginSession,
-    TerminalBreadcrumb,
     LeaveSeat,
     Left,
     Located,
     LocateSeat,
     Seated,
-    TerminalPlace,
     SwitchSeat,
+    TerminalBreadcrumb,
+    TerminalPlace,
     Wanted,
 )
 from clew.api.sessions import FORK, UPDATE, SessionView
