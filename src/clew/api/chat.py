@@ -76,7 +76,7 @@ class Accepted(msgspec.Struct, frozen=True):
 
 SEND: Final = row(
     "chat.send", "POST", "chat", "chat", SendChat, Accepted,
-    "Say something. Answers when it is kept; its turn comes.", status=202, answer="events",
+    "Send a message. Returns when it is stored; its turn follows.", status=202, answer="events",
     uploads=True,
 )  # fmt: skip
 ABORT: Final = row(

@@ -128,7 +128,7 @@ GET: Final = row(
 )  # fmt: skip
 RUN: Final = row(
     "queue.run", "POST", "queue/{id}/run", "chat", RunQueued, Accepted,
-    "Run a message that waits and that no process is at.", status=202,
+    "Run a waiting message that no process has claimed.", status=202,
 )  # fmt: skip
 WAIT: Final = row(
     "queue.wait", "GET", "queue/{id}/answer", "read", WaitForAnswer, Waited,

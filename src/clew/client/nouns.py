@@ -216,7 +216,7 @@ class Queue(Noun):
     async def run(
         self, message: str, *, attended: bool = True, model: str | None = None
     ) -> Accepted:
-        """Run a message that waits and that no process is at."""
+        """Run a waiting message that no process has claimed."""
         return await self._do(queue.RUN, RunQueued(id=message, attended=attended, model=model))
 
     async def wait(self, inbound: str, *, seconds: int = 20) -> Waited:

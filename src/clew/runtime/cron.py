@@ -64,7 +64,7 @@ class CronFile:
             jobs = from_json(data.decode(), _Jobs).jobs
         except (ValueError, msgspec.MsgspecError) as error:
             raise InvalidConfig(
-                f"{self.path} can't be read: {error}. Mend it, or move it away."
+                f"{self.path} can't be read: {error}. Fix it, or move it away."
             ) from error
         return tuple(sorted(jobs, key=lambda each: each.name))
 

@@ -184,7 +184,7 @@ def _find_installed() -> tuple[EntryPoint, ...]:
 
 def _installed_hook(entry: EntryPoint) -> Hook:
     package = entry.dist.name if entry.dist else "its package"
-    advice = f"Mend it, or uninstall {package}. Nothing was changed."
+    advice = f"Fix it, or uninstall {package}. Nothing was changed."
     return Hook(entry.value, partial(_call, entry), advice)
 
 
@@ -231,7 +231,7 @@ async def _in_thread(work: Callable[[], Any]) -> Any:
 
 # --- executables ------------------------------------------------------------------------------
 def _program_hook(line: str) -> Hook:
-    advice = "Mend it, or take it out of [hooks] (`clew config edit`). Nothing was changed."
+    advice = "Fix it, or take it out of [hooks] (`clew config edit`). Nothing was changed."
     return Hook(line, partial(_execute, line), advice)
 
 

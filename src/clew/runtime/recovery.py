@@ -37,8 +37,7 @@ LATELY_MS: Final = 3_600_000
 ATTEMPTS: Final = 10
 """How often an answer is continued: it may itself be what crashes the process."""
 GIVEN_UP: Final = (
-    f"I was cut off {ATTEMPTS} times while I was answering, and leave it at that. "
-    "/retry tries again."
+    f"I was cut off {ATTEMPTS} times while I was answering, and stopped trying. /retry tries again."
 )
 _AT_ONCE: Final = 200
 

@@ -20,6 +20,6 @@ async def list_approvals(parts: Parts, params: ListApprovals, caller: Caller) ->
 @handles(DECIDE)
 async def decide_approval(parts: Parts, params: DecideApproval, caller: Caller) -> Approval:
     """Approve or deny a tool call; only the owner may."""
-    caller.need_owner("answer for tools")
+    caller.need_owner("approve tool calls")
     by = f"{caller.person}:{caller.token_id}" if caller.token_id else caller.person
     return await parts.runtime.decide(params.id, params.decision, by=by, scope=params.scope)

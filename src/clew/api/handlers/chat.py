@@ -85,7 +85,7 @@ async def _say(parts: Parts, params: SendChat, caller: Caller) -> Ticket:
     # To the session that the key leads to, by the rules for incoming messages.
     key = complete_key(check_key(params.key))
     if parts.reception is None:
-        raise InvalidInput("Keys lead nowhere here: name a session. Nothing was sent.")
+        raise InvalidInput("Keys can't be used here: name a session. Nothing was sent.")
     return await parts.reception.accept(_message(params, caller, key=key))
 
 

@@ -115,7 +115,7 @@ def _get_key(params: RunCommand, session: Session | None, caller: Caller) -> str
 
 def _context(parts: Parts) -> Context:
     if parts.context is None:
-        raise InvalidInput("Nobody here can run commands.")
+        raise InvalidInput("Commands can't be run here.")
     return parts.context
 
 

@@ -267,7 +267,7 @@ async def _render(
     if form is None:
         return None
     if parts.render is None:
-        raise InvalidInput("Nobody here can make HTML of messages. Leave out `render`.")
+        raise InvalidInput("Messages can't be rendered as HTML here. Leave out `render`.")
     return await parts.render(messages)
 
 
@@ -386,7 +386,7 @@ async def export_session(parts: Parts, params: ExportSession, caller: Caller) ->
     """Export the session as a file."""
     session = await get_visible(parts, params.id, caller)
     if parts.export is None:
-        raise InvalidInput("Nobody here can write files of sessions.")
+        raise InvalidInput("Sessions can't be exported here.")
     made = parts.export(session, params.format, params.masked, params.thinking)
     pieces = [each async for each in made]
     name = f"session-{session.id}.{params.format}"

@@ -40,7 +40,7 @@ async def create_token(parts: Parts, params: CreateToken, caller: Caller) -> New
     caller.need_owner("make tokens")
     now = parts.clock()
     if params.person != params.person.strip():
-        raise InvalidInput(f'"{params.person}" has blanks around it: no person is called so.')
+        raise InvalidInput(f'"{params.person}" has spaces around it: write the name without them.')
     if params.scope == "admin" and params.person != OWNER:
         raise InvalidInput("Only the owner has tokens with the scope admin.")
     if params.expires_at is not None and params.expires_at <= now:

@@ -136,12 +136,12 @@ def parse_reply_to(text: str) -> ReplyTo:
     whole = parse_key(f"agent:main:{name}:{rest}")
     if not colon or not name or not rest.strip() or name in _NO_CHANNELS:
         raise InvalidInput(
-            f'"{text}" is no place to deliver to: write channel:id or channel:group:id.'
+            f'"{text}" is not a place to deliver to: write channel:id or channel:group:id.'
         )
     if whole is None or whole.channel is None:
         whole = parse_key(f"agent:main:{name}:dm:{rest.strip()}")
     if whole is None or whole.channel is None:
-        raise InvalidInput(f'"{text}" is no place to deliver to: write channel:id.')
+        raise InvalidInput(f'"{text}" is not a place to deliver to: write channel:id.')
     thread = whole.topic or whole.thread
     return ReplyTo(
         channel=name,

@@ -99,7 +99,7 @@ async def pair(desk: Desk, rest: str) -> Reply:
     """`/pair [CODE|PERSON|refuse PERSON]`: list who asks to be paired; approve or refuse one."""
     person = desk.person
     if person != OWNER:
-        raise Forbidden("Only the owner of this clew lets people in. Nothing was changed.")
+        raise Forbidden("Only the owner of this clew can pair people. Nothing was changed.")
     if not rest:
         return Reply(text=_list_asking(desk, await desk.store.list_pairings()))
     word, _, who = rest.partition(" ")
@@ -118,6 +118,6 @@ async def pair(desk: Desk, rest: str) -> Reply:
 def _list_asking(desk: Desk, pairings: tuple[Pairing, ...]) -> str:
     asking = [each for each in pairings if each.is_open(desk.now)]
     if not asking:
-        return "Nobody asks to be let in. `clew pair list` shows the guests."
+        return "No one asks to be paired. `clew pair list` shows the guests."
     lines = [f"{spell_code(each.code or '')}  {describe_person(each)}" for each in asking]
     return "\n".join([*lines, "/pair CODE lets one in, /pair refuse CODE keeps one out."])

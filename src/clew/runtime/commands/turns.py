@@ -236,14 +236,14 @@ async def deny(desk: Desk, rest: str) -> Reply:
     """`/deny`: no to the oldest question."""
     wish = read_wish(rest)
     if wish is None or (rest and wish[1] is None):
-        raise InvalidInput("/deny has nothing behind it. What to do instead, say in a message.")
+        raise InvalidInput("/deny takes no arguments. Say in a message what to do instead.")
     return Reply(text=await _answer(desk, Answer("no"), wish[1]))
 
 
 async def _answer(desk: Desk, answer: Answer, question: str | None) -> str:
     """Answer the given question, or else the oldest. Returns the text to show."""
     if desk.person != OWNER:
-        raise Forbidden("Only the owner of this clew may answer for tools.")
+        raise Forbidden("Only the owner of this clew may approve tool calls.")
     waiting = (
         () if desk.current is None else await list_waiting(desk.runtime.questions, desk.current.id)
     )

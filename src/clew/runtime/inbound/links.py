@@ -32,7 +32,7 @@ _BEGINNING: Final = 4
 _SECRET: Final = 8
 _CODE: Final = re.compile(rf"([0-9a-f]{{{_BEGINNING}}})-?([{_LETTERS}]{{{_SECRET}}})")
 _MANY: Final = 200
-_WRONG: Final = "That code leads nowhere, or no longer. /link on the other side gives a new one."
+_WRONG: Final = "That code is not valid, or no longer. /link on the other side gives a new one."
 
 
 async def offer_link(store: Store, session: Session, now: int) -> str:

@@ -38,7 +38,7 @@ OFFER: Final = (
 )
 WELCOME: Final = "You are let in. Write to me whenever you like."
 _NO_CODE: Final = (
-    "The code {code} does not count: it was used, it has expired, or nobody was given it. "
+    "The code {code} is not valid: it was used, it has expired, or it was never given out. "
     "Nothing was changed."
 )
 _NOBODY: Final = (

@@ -177,7 +177,7 @@ class Reception:
     @property
     def _open_front(self) -> Front:
         if self._front is None:
-            raise InvalidInput("Keys lead nowhere here: name a session. Nothing was sent.")
+            raise InvalidInput("Keys can't be used here: name a session. Nothing was sent.")
         return self._front
 
     def find_keyholder(self, key: str) -> str | None:

@@ -53,8 +53,10 @@ APPROVAL_MS = 600_000
 PATIENCE: Final = 1.0
 """Seconds that a cancelled turn has to stop before the lane continues without it."""
 
-TAKEN_OVER: Final = "Another process has taken this session over; what this one was at is not kept."
-STOPPED: Final = "It was stopped from elsewhere."
+TAKEN_OVER: Final = (
+    "Another process has taken this session over; the work of this one is not stored."
+)
+STOPPED: Final = "Another process stopped it."
 
 
 def new_turn_id() -> str:

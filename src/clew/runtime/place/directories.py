@@ -120,7 +120,7 @@ async def _decide(store: Store, place: Place) -> tuple[list[Claim], KeyDecision]
             break
     decision = choose_cli_key(place, claims)
     if decision is None:
-        raise InvalidInput("Every key of this directory is another one's. Choose one with --key.")
+        raise InvalidInput("Other directories have all keys of this one. Choose one with --key.")
     return claims, decision
 
 

@@ -121,7 +121,7 @@ class Upkeep:
 
     def _get_compactor(self) -> Compactor:
         if self._compactor is None:
-            raise InvalidInput("Nobody here can write summaries.")
+            raise InvalidInput("Summaries can't be written here.")
         return self._compactor
 
     def spend(self, session_id: str, usage: Usage) -> None:
