@@ -11,7 +11,7 @@ from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, Unpack, get_args, get_origin, get_type_hints
 
 import msgspec
 import pytest
@@ -120,7 +120,10 @@ async def record(method: Callable[..., Any]) -> Recorded:
     given = {
         name: sample(hints[name], None if each.default is each.empty else each.default)
         for name, each in inspect.signature(method).parameters.items()
+        if each.kind is not each.VAR_KEYWORD
     }
+    for (unpacked,) in (get_args(each) for each in hints.values() if get_origin(each) is Unpack):
+        given |= {name: sample(each, None) for name, each in get_type_hints(unpacked).items()}
     asked = method(**given)
     try:
         await (anext(asked) if isinstance(asked, AsyncIterator) else asked)

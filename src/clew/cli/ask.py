@@ -61,11 +61,11 @@ async def _ask(app: App, text: str, choice: Choice, *, typed: str) -> int:
     from clew.terminal.conversation import read_command
     from clew.terminal.lines import Lines
     from clew.terminal.pictures import find_pictures
-    from clew.terminal.plain_output import Paper
+    from clew.terminal.plain_output import TextOutput
 
     if read_command(text) is not None:
         raise click.UsageError("Slash commands are for the chat: `clew chat`.")
-    lines, aside = Lines(), Paper(app.colour_aside, sys.stderr)
+    lines, aside = Lines(), TextOutput(app.colour_aside, sys.stderr)
     lines.is_terminal = lines.is_terminal and not app.json and sys.stderr.isatty()
     how = {"holds": False, "attended": lines.is_terminal, "follows": False}
     async with conversation(app, choice, **how) as parts:
@@ -126,10 +126,10 @@ class Question:
         """
         from clew.core.live_events import ApprovalAsked, TurnEnded
         from clew.errors import Conflict
-        from clew.terminal.plain_output import Paper, Scribe
+        from clew.terminal.plain_output import EventWriter, TextOutput
 
-        scribe = Scribe(self._aside, self._aside, verbose=lambda: False)
-        answer = Answer(Paper(self._app.colour, beside=self._aside))
+        writer = EventWriter(self._aside, self._aside, verbose=lambda: False)
+        answer = Answer(TextOutput(self._app.colour, beside=self._aside))
         turn: Turn | None = None
         try:
             async for frame in self._sending.follow():
@@ -137,7 +137,7 @@ class Question:
                 if self._app.json:
                     click.echo(encode(event))
                 elif not answer.take(event):
-                    scribe.write(event)
+                    writer.write(event)
                 if isinstance(event, ApprovalAsked) and self._lines.is_terminal:
                     await self._decide(event.approval)
                 if isinstance(event, TurnEnded):
@@ -188,10 +188,10 @@ class Answer:
     """What the model says goes to stdout; everything else is not the answer."""
 
     def __init__(self, out: Any) -> None:
-        from clew.terminal.plain_output import Cleaner
+        from clew.terminal.plain_output import ControlFilter
 
         self._out = out
-        self._cleaner = Cleaner()
+        self._filter = ControlFilter()
         self._streamed = False
 
     def take(self, event: Event) -> bool:
@@ -201,12 +201,12 @@ class Answer:
         match event:
             case TextDelta(text):
                 self._streamed = True
-                self._out.write(self._cleaner.feed(text))
+                self._out.write(self._filter.feed(text))
                 return True
             case Committed(message) if message.role == "assistant":
                 if not self._streamed:
-                    self._out.write(self._cleaner.feed(message.content))
-                self._out.write(self._cleaner.end())
+                    self._out.write(self._filter.feed(message.content))
+                self._out.write(self._filter.end())
                 self._out.fresh()
                 self._streamed = False
                 return True

@@ -20,7 +20,7 @@ from clew.core.names import counted
 if TYPE_CHECKING:
     from clew.api.seats import Seated
     from clew.errors import Unauthorized
-    from clew.terminal.plain_output import Paper
+    from clew.terminal.plain_output import TextOutput
     from clew.terminal.screen.app import ChatApp
     from clew.terminal.startup import Flags, Opening, Startup
 
@@ -73,17 +73,17 @@ async def _chat(app: App, choice: Choice, *, hint: bool) -> int:
     from clew.terminal.asker import LineAsker
     from clew.terminal.lines import Lines
     from clew.terminal.plain import PlainChat
-    from clew.terminal.plain_output import Paper, Scribe
+    from clew.terminal.plain_output import EventWriter, TextOutput
 
     flags, lines = choice.flags(), Lines()
-    out = Paper(app.colour)
-    aside = Paper(app.colour_aside, sys.stderr, beside=out)
+    out = TextOutput(app.colour)
+    aside = TextOutput(app.colour_aside, sys.stderr, beside=out)
     async with conversation(app, choice, holds=True, attended=lines.is_terminal) as parts:
         seat = parts.seat
         startup = parts.start_up(LineAsker(seat, lines, aside))
         opening, chosen = await _begin(parts, startup, flags)
-        scribe = Scribe(out, aside, verbose=lambda: seat.is_verbose)
-        chat = PlainChat(seat, lines, scribe, startup)
+        writer = EventWriter(out, aside, verbose=lambda: seat.is_verbose)
+        chat = PlainChat(seat, lines, writer, startup)
         warming = asyncio.create_task(_warm(parts, lambda: asyncio.sleep(0.05)))
         try:
             code = await _talk(chat.run(opening), chat.interrupt, seat.live.refused)
@@ -99,13 +99,13 @@ async def _full_chat(app: App, choice: Choice, *, hint: bool) -> int:
     """On a whole screen. What is said before there is one is the beginning of what it shows."""
     from clew.terminal.asker import StartAsker
     from clew.terminal.lines import SingleLines
-    from clew.terminal.plain_output import Paper
+    from clew.terminal.plain_output import TextOutput
     from clew.terminal.screen.app import ChatApp, Start
     from clew.terminal.screen.driver import TerminalDriver
     from clew.terminal.screen.history import History, history_file
 
     flags = choice.flags()
-    aside = Paper(app.colour_aside, sys.stderr)
+    aside = TextOutput(app.colour_aside, sys.stderr)
     async with conversation(app, choice, holds=True, attended=True) as parts:
         seat = parts.seat
         asker = StartAsker(seat, SingleLines(), aside, dark=app.is_dark)
@@ -230,7 +230,7 @@ async def _warm(
     gc.freeze()
 
 
-async def _write_transcript(parts: Parts, chosen: Opening, aside: Paper) -> None:
+async def _write_transcript(parts: Parts, chosen: Opening, aside: TextOutput) -> None:
     """A chat that began with a missing transcript ends by writing it."""
     from clew.cli.connection import write_transcript
     from clew.errors import ClewError
@@ -247,7 +247,7 @@ async def _write_transcript(parts: Parts, chosen: Opening, aside: Paper) -> None
 
 
 async def _say_goodbye(
-    app: App, parts: Parts, chosen: Opening, aside: Paper, *, hint: bool
+    app: App, parts: Parts, chosen: Opening, aside: TextOutput, *, hint: bool
 ) -> None:
     """Write the transcript that was asked for, and say how to come back."""
     await _write_transcript(parts, chosen, aside)
@@ -266,7 +266,7 @@ def _describe_refusal(error: Unauthorized) -> Unauthorized:
     return Unauthorized(f"{error} {kept}")
 
 
-async def _tell_id(app: App, parts: Parts, aside: Paper, *, hint: bool) -> None:
+async def _tell_id(app: App, parts: Parts, aside: TextOutput, *, hint: bool) -> None:
     """The session's id, and how to come back to it."""
     from clew.errors import GatewayUnavailable, Unauthorized
 

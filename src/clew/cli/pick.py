@@ -64,7 +64,7 @@ def _print_choice(app: App, *, everywhere: bool) -> None:
 async def _pick(app: App, client: Client, *, everywhere: bool) -> Picked | None:
     from clew.client.place import locate
     from clew.errors import InvalidInput
-    from clew.terminal.picker import run_picker
+    from clew.terminal.picker import PickerSetup, run_picker
 
     if not (await client.sessions.names(limit=1)).names:
         app.note("No sessions found")
@@ -72,14 +72,14 @@ async def _pick(app: App, client: Client, *, everywhere: bool) -> Picked | None:
     # The answer may go to a program: then the picker is drawn beside it.
     if not (sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())):
         raise InvalidInput("Nobody is here to choose. `clew list` shows what there is.")
-    picked = await run_picker(
-        client,
+    setup = PickerSetup(
+        client=client,
         place=locate(scope=app.config.session.scope),
         now=app.clock,
         zone=app.zone,
         everywhere=everywhere,
-        dark=app.is_dark,
     )
+    picked = await run_picker(setup, dark=app.is_dark)
     if picked is None:
         app.note("No session selected")
     return picked

@@ -66,7 +66,7 @@ class Explain(Noun):
         thread: str | None = None,
         timezone: str | None = None,
     ) -> ResetExplained:
-        """Whether a conversation would go on or begin afresh. Times are ISO."""
+        """Whether a conversation would go on or begin again. Times are ISO."""
         params = ExplainReset(
             key=key,
             updated_at=updated_at,
@@ -106,7 +106,7 @@ class Explain(Noun):
     async def continued(
         self, where: TerminalPlace, crumb: TerminalBreadcrumb | None = None
     ) -> ContinueExplained:
-        """Which session `--continue` would go on with, in a terminal that has left this crumb."""
+        """Which session `--continue` would go on with, in a terminal with this breadcrumb."""
         params = ExplainContinue(
             **msgspec.structs.asdict(where),
             crumb_cwd=None if crumb is None else crumb.cwd,

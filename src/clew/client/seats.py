@@ -52,7 +52,7 @@ class Seats(Noun):
         resets: bool = False,
         transcript_path: str | None = None,
     ) -> SessionView:
-        """A new session of a place; with `resets`, only if it is time for one after `previous`."""
+        """Begin a session; with `resets`, only if the reset rules end `previous`."""
         params = BeginSession(
             where=where,
             key=key,
@@ -113,6 +113,6 @@ class Seats(Noun):
         stops: bool = False,
         waiting: tuple[str, ...] = (),
     ) -> bool:
-        """Leave a session; whether the turn that ran there was aborted, as `stops` asks for."""
+        """Leave a session. Returns whether its running turn was aborted, which `stops` asks for."""
         params = LeaveSeat(where=where, session=session, stops=stops, waiting=waiting)
         return (await self._do(seats.LEAVE, params)).stopped

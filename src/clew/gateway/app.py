@@ -1,6 +1,6 @@
 """The application: an endpoint for each row of the operations table, and the few others.
 
-Requests are read in `request_parsing`; what an operation does is in `api.handlers`.
+Requests are read in `endpoints`; what an operation does is in `api.handlers`.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ HEALTH: Final[Operation[Any, Any]] = Operation(
     scope="read",
     takes=NoParams,
     gives=Health,
-    help="Whether the gateway is there. Tells nothing else.",
+    help="Whether the gateway runs, and nothing else.",
 )
 DOCUMENT: Final[Operation[Any, Any]] = Operation(
     name="openapi",
@@ -125,7 +125,7 @@ def build_app(
         ],
         exception_handlers=dict.fromkeys(EXPECTED, handle) | {Exception: _handle_bug},
     )
-    # With a slash behind it, an address is another address.
+    # An address with a slash at its end is another address.
     app.router.redirect_slashes = False
     app.router.default = _refuse_unknown
     return app
@@ -150,10 +150,12 @@ class _Operations:
         return Endpoint(operation=operation, respond=respond)
 
     async def call_by_name(self, request: Request, given: Credential) -> Response:
-        """`POST /v1/rpc`: the same, and the answer is JSON whatever the operation is."""
+        """`POST /v1/rpc`: any operation by its name; the answer is always JSON."""
         asked: Any = read_params(RPC, await read_json(request, MAX_UPLOAD))
         if read_query(request):
-            raise InvalidInput("The parameters of an operation go into `params`.")
+            raise InvalidInput(
+                "Put the parameters of the operation into `params`, not into the query."
+            )
         operation = get_operation(asked.method)
         given.caller.check(operation)
         plain = msgspec.structs.replace(
@@ -181,7 +183,7 @@ class _Operations:
 
 
 def _send_file(name: str, media_type: str, content: str) -> Response:
-    # As a download, so that no browser shows as a page of ours what models and strangers wrote.
+    # As a download: no browser may show what models and strangers wrote as a page of ours.
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Type": media_type}
     return Response(content.encode("utf-8", "replace"), headers=headers)
 

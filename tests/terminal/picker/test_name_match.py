@@ -14,8 +14,9 @@ from clew.terminal.picker.name_match import (
     NEAR,
     SHOWN,
     Narrowed,
+    Steps,
+    T,
     Typed,
-    finish,
     list_near,
     narrow,
     rank,
@@ -46,6 +47,16 @@ def name(title: str | None, number: int = 0, **fields: object) -> SessionName:
 def rows_of(*titles: str) -> list[Row]:
     """The first is the newest."""
     return [make_row(name(title, len(titles) - at)) for at, title in enumerate(titles)]
+
+
+def finish(steps: Steps[T]) -> T:
+    """Do all steps at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            value: T = stop.value
+            return value
 
 
 def look_for(rows: list[Row], text: str) -> list[str]:
