@@ -224,5 +224,5 @@ async def test_a_command_needs_the_scope_of_what_it_does(place: Place, client: C
 
 
 async def test_a_token_is_for_nobody_who_only_looks_like_somebody(client: Client) -> None:
-    with pytest.raises(InvalidInput, match="blanks"):
+    with pytest.raises(InvalidInput, match="spaces around"):
         await client.tokens.create("mine", "chat", person="owner ")
