@@ -19,6 +19,7 @@ from clew.client.place import locate
 from clew.clock import host_clock
 from clew.core.channels.session_choice import Judge, ReceptionRules
 from clew.core.keys import Place
+from clew.core.rules import HeldRule, hold
 from clew.core.session import Retention
 from clew.memory import MarkdownMemory
 from clew.ports import Clock, Context, Memory, Models, Personalities, Store
@@ -79,6 +80,9 @@ class FixedParts(NamedTuple):
 
     def list_errands(self) -> tuple[ErrandView, ...]:
         return ()
+
+    def list_tool_rules(self) -> tuple[HeldRule, ...]:
+        return hold("deny", ["shell:rm"], "CLEW_TOOLS_DENY")
 
     def list_job_problems(self) -> dict[str, str]:
         return {}

@@ -6,8 +6,10 @@ from clew.client.client import Client
 from clew.core.changes import AddMessage, EndTurn, StartTurn, UndoTurn
 from clew.core.keys import Purpose
 from clew.core.message import Draft
+from clew.core.rules import HeldRule
 from clew.errors import (
     AmbiguousId,
+    Forbidden,
     InvalidCursor,
     InvalidInput,
     ModelNotFound,
@@ -354,3 +356,14 @@ async def test_a_session_that_is_not_there_is_not_found_with_its_id(client: Clie
 async def test_numbers_out_of_range_are_refused(client: Client, limit: int) -> None:
     with pytest.raises(InvalidInput):
         await client.sessions.list(limit=limit)
+
+
+async def test_the_rules_of_a_session_are_the_owners_to_see(place: Place, client: Client) -> None:
+    session = await place.session("ruled", person="telegram:5", metadata={"allow": ["shell"]})
+    assert await client.sessions.rules(session.id) == (
+        HeldRule("deny", "shell:rm", "CLEW_TOOLS_DENY"),
+        HeldRule("allow", "shell", "this session"),
+    )
+    guest = await place.client("telegram:5", "write")
+    with pytest.raises(Forbidden):
+        await guest.sessions.rules(session.id)

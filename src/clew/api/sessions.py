@@ -27,6 +27,7 @@ from clew.core.keys import Purpose
 from clew.core.message import Message, Role
 from clew.core.models import Thinking
 from clew.core.notes import Compacted, Todo
+from clew.core.rules import HeldRule
 from clew.core.search.hits import SearchPage, Snippet
 from clew.core.session import (
     MAX_TITLE,
@@ -445,6 +446,12 @@ class TodoList(msgspec.Struct, frozen=True):
     todos: tuple[Todo, ...]
 
 
+class RuleList(msgspec.Struct, frozen=True):
+    """The rules about tools that hold in a session; those that deny come first, and win."""
+
+    rules: tuple[HeldRule, ...]
+
+
 class FindSessions(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a person typed; sessions of the given directory come first.
 
@@ -534,6 +541,10 @@ TODOS: Final = row(
     "sessions.todos", "GET", "sessions/{id}/todos", "read", OneSession, TodoList,
     "Get a session's todo list.",
 )  # fmt: skip
+RULES: Final = row(
+    "sessions.rules", "GET", "sessions/{id}/rules", "read", OneSession, RuleList,
+    "List the rules about tools that hold in a session, with where they come from.",
+)  # fmt: skip
 FIND: Final = row(
     "sessions.find", "GET", "find", "read", FindSessions, Found,
     "Find all sessions that a person may mean.",
@@ -572,6 +583,7 @@ ROWS: Final = (
     SEARCH,
     STATES,
     TODOS,
+    RULES,
     FIND,
     MARK,
     PRUNE,

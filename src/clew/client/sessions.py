@@ -51,6 +51,7 @@ from clew.core.keys import Purpose
 from clew.core.message import Message, Role
 from clew.core.models import Thinking
 from clew.core.notes import Compacted, Todo
+from clew.core.rules import HeldRule
 from clew.core.search.hits import SearchHit
 from clew.core.session import NamePage, RetentionAction, SendPolicy, SessionName
 
@@ -351,6 +352,10 @@ class Sessions(Noun):
     async def todos(self, session: str) -> tuple[Todo, ...]:
         """The session's todo list."""
         return (await self._do(sessions.TODOS, OneSession(id=session))).todos
+
+    async def rules(self, session: str) -> tuple[HeldRule, ...]:
+        """The rules about tools that hold in the session, with where they come from."""
+        return (await self._do(sessions.RULES, OneSession(id=session))).rules
 
     async def find(
         self,

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, tzinfo
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ import msgspec
 
 from clew.clock import host_clock
 from clew.config import Config, load, process_environment, reveal, set_value
+from clew.core.rules import HeldRule, hold
 from clew.store import is_postgres, sqlite_path
 from clew.wiring.models import open_catalogue
 from clew.wiring.stores import find_import_place, open_configured_store, retention_policy
@@ -63,6 +64,7 @@ class House:
         self.config = config
         self._store = store
         self.clock: Clock = clock or host_clock
+        self._always: list[str] = []
         self.started_at: int | None = None
         """When the gateway of this process was started."""
         self.errands: Errands | None = None
@@ -190,7 +192,7 @@ class House:
             self.agent,
             hooks=Hooks(msgspec.structs.asdict(config.hooks), clock=self.clock),
             clock=self.clock,
-            remember_rule=partial(_remember_rule, config),
+            remember_rule=self.remember_rule,
             summariser=ModelSummariser(catalogue=self.models, personalities=self.personalities),
             flusher=MemoryFlusher(
                 catalogue=self.models,
@@ -244,6 +246,7 @@ class House:
             context=self.context,
             place=self.place,
             zone=self.zone,
+            list_tool_rules=self.list_tool_rules,
         )
         pause = SETTLE_S if self._settle_s is None else self._settle_s
         reception = self.runtime.reception
@@ -311,6 +314,21 @@ class House:
         return await import_transcript(
             self.store, lines, as_new=as_new, dry_run=dry_run, extends=False, place=place
         )
+
+    def list_tool_rules(self) -> tuple[HeldRule, ...]:
+        """The rules of the configuration, and what was answered with "always" since its start."""
+        config = self.config
+        return (
+            *hold("deny", config.tools.deny, config.sources["tools.deny"]),
+            *hold("allow", config.tools.allow, config.sources["tools.allow"]),
+            *hold("allow", self._always, f'{config.file} (answered with "always")'),
+        )
+
+    async def remember_rule(self, rule: str) -> None:
+        """Keep an answer of "always", here and in the config file."""
+        if rule not in (*self.config.tools.allow, *self._always):
+            self._always.append(rule)
+        await _write_rule(self.config, rule)
 
     @property
     def retention(self) -> Retention:
@@ -429,7 +447,7 @@ def _time_zone(config: Config) -> tzinfo:
     return datetime.now(UTC).astimezone().tzinfo or UTC
 
 
-async def _remember_rule(config: Config, rule: str) -> None:
+async def _write_rule(config: Config, rule: str) -> None:
     """Write an answer of "always" to the config file, where people can see and remove it."""
     known = load(file=str(config.file)).tools.allow if config.file.exists() else ()
     if rule not in known:

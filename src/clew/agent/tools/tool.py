@@ -18,6 +18,7 @@ from clew.agent.tool_interface import ToolOutcome, ToolSpec
 from clew.agent.tools.rules import READING, judge, parse_rule, rule_for
 from clew.core.message import ToolCall
 from clew.core.models import Personality
+from clew.core.rules import ALLOWED
 from clew.core.session import OWNER
 from clew.core.text import strip_controls
 from clew.core.turn import Approval
@@ -210,7 +211,7 @@ def read_arguments(tool: Tool, text: str) -> Any:
 
 def session_rules(turn: LiveTurn) -> tuple[str, ...]:
     """The rules that were allowed for this session; unreadable ones are ignored."""
-    kept = turn.session.metadata.get("allow")
+    kept = turn.session.metadata.get(ALLOWED)
     return tuple(rule for rule in kept if _is_rule(rule)) if isinstance(kept, list) else ()
 
 

@@ -92,6 +92,7 @@ def _desk(parts: Parts, params: RunCommand, session: Session | None, caller: Cal
         model_name=params.model,
         read_only=params.read_only and session is not None,
         attended=caller.is_owner and params.attended,
+        rules=parts.list_tool_rules(),
     )
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from clew.api.status import ChannelView, ErrandView, StoreView
     from clew.core.channels.session_choice import Judge, ReceptionRules
     from clew.core.keys import Place
+    from clew.core.rules import HeldRule
     from clew.core.session import Retention
     from clew.ports import Clock, Context, Memory, Models, Personalities, Store
     from clew.runtime.cron import CronFile
@@ -169,6 +170,10 @@ class Parts(Protocol):
 
     def list_errands(self) -> tuple[ErrandView, ...]:
         """The background tasks of a gateway, as they are shown."""
+        ...
+
+    def list_tool_rules(self) -> tuple[HeldRule, ...]:
+        """The rules about tools that hold in every session of this process."""
         ...
 
     def list_job_problems(self) -> dict[str, str]:

@@ -43,6 +43,7 @@ from clew.api.sessions import (
     PRUNE,
     RESOLVE,
     RESTORE,
+    RULES,
     SEARCH,
     STATES,
     STOP,
@@ -76,6 +77,7 @@ from clew.api.sessions import (
     Pruned,
     PruneSessions,
     ResolveSession,
+    RuleList,
     SearchMessages,
     SessionDetail,
     SessionList,
@@ -90,6 +92,7 @@ from clew.api.sessions import (
 from clew.core.keys import Identity, Place, check_key, complete_key
 from clew.core.message import Message
 from clew.core.notes import Compacted
+from clew.core.rules import list_held
 from clew.core.search.hits import SearchFilter, SearchHit
 from clew.core.session import (
     NamePage,
@@ -537,6 +540,14 @@ async def get_todos(parts: Parts, params: OneSession, caller: Caller) -> TodoLis
     """The session's todo list."""
     session = await get_visible(parts, params.id, caller)
     return TodoList(await parts.store.get_todos(session.id))
+
+
+@handles(RULES)
+async def list_rules(parts: Parts, params: OneSession, caller: Caller) -> RuleList:
+    """The rules of the configuration and of the session; they name commands and paths."""
+    caller.need_owner("see the rules about tools")
+    session = await get_visible(parts, params.id, caller)
+    return RuleList(list_held(session, parts.list_tool_rules()))
 
 
 @handles(FIND)

@@ -7,7 +7,7 @@ to. Whether the person may use a command was checked before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import tzinfo
 
 import msgspec
@@ -15,6 +15,7 @@ import msgspec
 from clew.core.commands import Issuer, find_command
 from clew.core.keys import Place
 from clew.core.names import recent_name
+from clew.core.rules import HeldRule
 from clew.core.session import OWNER, Session, may_see
 from clew.errors import SessionNotFound
 from clew.ports import Context, Memory, Models, Personalities, Store
@@ -37,6 +38,7 @@ class ChannelCommands(msgspec.Struct, frozen=True, kw_only=True):
     context: Context
     place: Place
     zone: tzinfo
+    list_tool_rules: Callable[[], tuple[HeldRule, ...]] = tuple
 
     @property
     def store(self) -> Store:
@@ -74,6 +76,7 @@ class ChannelCommands(msgspec.Struct, frozen=True, kw_only=True):
             current=given.session,
             attended=given.person == OWNER,
             reply_to=given.reply_to,
+            rules=self.list_tool_rules(),
         )
 
     async def _carry_out(self, given: GivenCommand, desk: Desk, reply: Reply) -> str:

@@ -37,6 +37,7 @@ from clew.core.live_events import (
     TurnStarted,
 )
 from clew.core.message import Message, ToolCall, number
+from clew.core.rules import ALLOWED
 from clew.core.session import OWNER, Session, SessionEdit
 from clew.core.turn import Approval, Lease, Turn, TurnEnd
 from clew.core.usage import ESTIMATED, Usage
@@ -281,7 +282,7 @@ class RunningTurn:
         if isinstance(self._asker, RunningTurn):
             # The person allowed it in their own conversation, not only in the sub-agent's session.
             await self._asker.allow(rule, always=False)
-        await self._note(lambda before: before | {"allow": _add(rule, before.get("allow", ()))})
+        await self._note(lambda before: before | {ALLOWED: _add(rule, before.get(ALLOWED, ()))})
 
     async def spawn(self, task: str, *, personality: str | None = None) -> str:
         """See `ports.LiveTurn`."""
