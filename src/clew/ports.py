@@ -176,14 +176,21 @@ class Sessions(Protocol):
         ...
 
     async def fork_session(
-        self, session_id: str, *, at: int | None = None, new_id: str | None = None
+        self,
+        session_id: str,
+        *,
+        at: int | None = None,
+        new_id: str | None = None,
+        person: str | None = None,
     ) -> Session:
         """A new session with the thread of this one up to and including seq `at` (None: its head).
 
         Only scratchpad, todos, the compaction in effect there and the undone marks are copied;
         messages are shared, and numbering continues after `at`. Zero usage, title `<title> (fork)`,
         key `<key>:fork:<ms>`, no route. Later changes of the parent, undo and purge included, never
-        change the fork. `InvalidInput` for an `at` below 0 or beyond the head.
+        change the fork. It belongs to `person` (None: to the parent's); another person than the
+        parent's gets neither its `last_route` nor its `send_policy`. `InvalidInput` for an `at`
+        below 0 or beyond the head.
         """
         ...
 

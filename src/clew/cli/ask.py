@@ -62,7 +62,9 @@ async def _ask(app: App, text: str, choice: Choice, *, typed: str) -> int:
     async with conversation(app, choice, **how) as parts:
         seat = parts.seat
         startup = parts.start_up(LineAsker(seat, lines, aside))
-        await startup.open(choice.flags(), parts.located.session, parts.breadcrumb)
+        seated, _ = await startup.open(choice.flags(), parts.located.session, parts.breadcrumb)
+        for notice in seated.notices:
+            aside.line(notice, "dim")
         if seat.model.embedded:
             await parts.connection.have_model(tell=False)  # the turn reports it
         pictures = await asyncio.to_thread(find_pictures, typed, seat.place.cwd)

@@ -374,9 +374,10 @@ async def import_session(parts: Parts, params: ImportSession, caller: Caller) ->
 
 @handles(FORK)
 async def fork_session(parts: Parts, params: ForkSession, caller: Caller) -> SessionView:
-    """Make a new session that shares the beginning of this one."""
+    """Make a new session that shares the beginning of this one, and belongs to the caller."""
     session = await get_visible(parts, params.id, caller)
-    return await view(parts, await parts.store.fork_session(session.id, at=params.at))
+    fork = await parts.store.fork_session(session.id, at=params.at, person=caller.person)
+    return await view(parts, fork)
 
 
 @handles(COMPACT)

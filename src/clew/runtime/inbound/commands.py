@@ -16,7 +16,7 @@ from clew.core.commands import Issuer, find_command
 from clew.core.keys import Place
 from clew.core.names import recent_name
 from clew.core.rules import HeldRule
-from clew.core.session import OWNER, Session, may_see
+from clew.core.session import OWNER, Session, may_see, word_reader
 from clew.errors import SessionNotFound
 from clew.ports import Context, Memory, Models, Personalities, Store
 from clew.runtime.commands import run_command
@@ -116,7 +116,9 @@ class ChannelCommands(msgspec.Struct, frozen=True, kw_only=True):
         is_linked = await self.store.find_route(given.own_key)
         key = given.own_key if is_linked is not None else given.key
         await link(self.store, key, session, self.runtime.clock())
-        return f'This goes on with "{_name(session)}".'
+        told = f'This goes on with "{_name(session)}".'
+        reader = word_reader(session, given.person)
+        return told if reader is None else f"{told}\n{reader}"
 
 
 def _name(session: Session) -> str:

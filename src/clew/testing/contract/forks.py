@@ -16,6 +16,8 @@ from clew.core.changes import (
 )
 from clew.core.message import Draft
 from clew.core.notes import Todo
+from clew.core.search.hits import SearchFilter
+from clew.core.session import OWNER, SessionFacts, SessionFilter
 from clew.core.usage import Usage
 from clew.errors import InvalidInput, RecordNotFound, SessionNotFound
 from clew.ports import Store
@@ -79,6 +81,28 @@ class ForksContract(Contract):
         ]
         assert await read(store, parent.id) == ["one", "two", "three", "theirs"]
         assert (await store.get_session(fork.id)).message_count == 3
+
+    async def test_a_fork_belongs_to_the_one_who_forks(self, store: Store) -> None:
+        route = {"channel": "telegram", "key": "telegram:5", "address": {"chat": 5}}
+        parent = await make(store, person="telegram:5", send_policy="allow")
+        await store.describe_session(parent.id, SessionFacts(last_route=route))
+        await say(store, parent.id, "one")
+
+        theirs = await store.fork_session(parent.id)
+        same = await store.fork_session(parent.id, person="telegram:5")
+        mine = await store.fork_session(parent.id, person=OWNER)
+
+        for fork in (theirs, same):
+            assert (fork.person, fork.last_route) == ("telegram:5", route)
+            assert fork.send_policy == "allow"
+        # What is said in it goes nowhere where the guest could read it.
+        assert (mine.person, mine.last_route, mine.send_policy) == (OWNER, None, None)
+        await say(store, mine.id, "between us")
+        seen = await store.list_sessions(SessionFilter(viewer="telegram:5"))
+        assert mine.id not in {each.id for each in seen.sessions}
+        assert await read(store, mine.id) == ["one", "between us"]
+        found = await store.search("between", SearchFilter(viewer="telegram:5"))
+        assert found.hits == ()
 
     async def test_a_page_may_cross_the_knot(self, store: Store) -> None:
         parent = await make(store)
