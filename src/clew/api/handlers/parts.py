@@ -48,6 +48,9 @@ if TYPE_CHECKING:
 Format: TypeAlias = Literal["md", "html", "jsonl"]
 
 
+CHOOSE: Final = "choose the model, thinking or personality"
+"""What a guest may not do in any way, as `/model` is refused to them."""
+
 Exporter: TypeAlias = Callable[[Session, Format, bool | None, bool], AsyncIterator[str]]
 """Exports a session in pieces; arguments: kind, masked (None: the default), thinking."""
 

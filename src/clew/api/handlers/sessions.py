@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET
 
 from clew.api.handlers.parts import (
+    CHOOSE,
     Caller,
     Parts,
     describe_state,
@@ -288,6 +289,8 @@ async def update_session(parts: Parts, params: UpdateSession, caller: Caller) ->
     )
     if params.send_policy is not UNSET:
         caller.need_owner("change where replies are sent")
+    if {params.model, params.thinking, params.personality} != {UNSET}:
+        caller.need_owner(CHOOSE)
     if isinstance(params.personality, str):
         parts.personalities.get_personality(params.personality)
     if params.model is None:
