@@ -261,6 +261,16 @@ def test_resuming_a_file_gives_it_this_directory_and_no_rights(
     assert session["person"] == "owner"
 
 
+def test_rules_that_end_are_named(home: Home, place: Path) -> None:
+    session = home.add("Mine", "one", metadata={"allow": ["shell"]})
+    assert home.clew("export", session.id, "-o", "talk.jsonl").exit_code == 0
+    first, one, end = (place / "talk.jsonl").read_text(encoding="utf-8").splitlines()
+    two = one.replace('"one"', '"two"').replace('"seq":1', '"seq":2')
+    (place / "talk.jsonl").write_text(f"{first}\n{one}\n{two}\n{end}", encoding="utf-8")
+    result = home.clew("import", "talk.jsonl")
+    assert "asked about again: shell." in result.stderr
+
+
 @pytest.mark.usefixtures("lines")
 def test_a_directory_is_given_with_cwd(other: Home, session: Session, place: Path) -> None:
     (place / "work").mkdir()

@@ -357,7 +357,8 @@ class Imported(msgspec.Struct, frozen=True):
 
     `skipped` are the numbers of lines that could not be read. `whole` is False for a file that
     has fewer messages than its last line says, or was cut off before that line. A cut file gives
-    all its messages but the last, and the whole one can still add the rest.
+    all its messages but the last, and the whole one can still add the rest. `revoked` are the
+    rules about tools that held in the session, and no longer do because the file added to it.
     """
 
     session_id: str
@@ -365,6 +366,7 @@ class Imported(msgspec.Struct, frozen=True):
     messages: int
     skipped: tuple[int, ...] = ()
     whole: bool = True
+    revoked: tuple[str, ...] = ()
 
 
 class Stopped(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ import msgspec
 from clew.cli.app import App, client_command
 from clew.cli.options import session_argument
 from clew.core.names import counted, format_bytes
+from clew.core.rules import word_revoked
 from clew.errors import ClewError, InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -218,6 +219,8 @@ def _sentence(imported: Imported, *, dry_run: bool) -> str:
 
 def _complaints(imported: Imported, *, as_new: bool, dry_run: bool) -> list[str]:
     complaints = []
+    if imported.revoked:
+        complaints.append(word_revoked(imported.revoked))
     if imported.skipped:
         some = ", ".join(map(str, imported.skipped[:10]))
         more = " …" if len(imported.skipped) > 10 else ""

@@ -45,3 +45,11 @@ def list_held(session: Session | None, configured: Iterable[HeldRule]) -> tuple[
 def word_rule(held: HeldRule) -> str:
     """A rule on one line: `allow shell:git log, from /home/ada/.config/clew/config.toml`."""
     return strip_controls(f"{held.effect} {held.rule}, from {held.source}", keep_newlines=False)
+
+
+def word_revoked(rules: Iterable[str]) -> str:
+    """Say which rules of a session no longer hold, because a file has added to it."""
+    shown = strip_controls(", ".join(rules), keep_newlines=False)
+    return (
+        f"The file added to the session, so what was allowed there is asked about again: {shown}."
+    )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any, Final, cast
 
 import msgspec
@@ -32,11 +32,19 @@ from clew.core.changes import (
 from clew.core.keys import Place, new_id
 from clew.core.message import Draft, Message, blob_hashes
 from clew.core.notes import Compaction, ScratchEntry, Todo
+from clew.core.rules import ALLOWED, list_held
 from clew.core.session import NewSession, Session, SessionEdit, SessionFacts
 from clew.core.text import cut, encode_text, strip_controls
 from clew.core.turn import Lease, Turn, TurnEnd
 from clew.core.usage import ESTIMATED, Usage
-from clew.errors import BlobNotFound, Conflict, Diverged, RecordNotFound, SessionNotFound
+from clew.errors import (
+    BlobNotFound,
+    Conflict,
+    Diverged,
+    InvalidInput,
+    RecordNotFound,
+    SessionNotFound,
+)
 from clew.ports import Store
 from clew.runtime.place.directories import directory_facts
 from clew.transfer.jsonl import (
@@ -112,6 +120,9 @@ async def import_transcript(
             await work.take(parse_line(raw), number, len(raw))
             advance(len(raw))
         imported = await work.finish()
+    except InvalidInput:
+        await work.abandon()
+        raise
     finally:
         await work.release()
     if only_compares and imported.outcome == "extended":
@@ -179,7 +190,11 @@ class _Import:
         head = 0 if target is None else target.head
         self._left = head
         self._compactions: dict[str, Compaction] = {}
-        self._chunks = Chunks(store, self._id, head=head, dry_run=dry_run)
+        self._chunks = Chunks(
+            store, self._id, head=head, dry_run=dry_run, prepare=self._revoke_rules
+        )
+        self._created = False
+        self._revoked: tuple[str, ...] = ()
         self._messages = 0
         self._names: dict[str, str] = {}
         self._undone: dict[str, int] = {}
@@ -197,6 +212,24 @@ class _Import:
         elif not self._dry_run:
             new = _new_session(self._source, self._id, place=self._place, trusts=self._trusts)
             await self._store.create_session(new, route=None)
+            self._created = True
+
+    async def abandon(self) -> None:
+        """Remove the session that was made for a file that the store refuses."""
+        if self._created:
+            await self.release()
+            await self._store.delete_sessions([self._id])
+            await self._store.purge_sessions([self._id])
+
+    async def _revoke_rules(self) -> None:
+        """Take back what was allowed in the session: the owner said it before the file came."""
+        session = await self._store.get_session(self._id)
+        if self._trusts or ALLOWED not in session.metadata:
+            return
+        noted = {name: each for name, each in session.metadata.items() if name != ALLOWED}
+        self._revoked = tuple(each.rule for each in list_held(session, ()))
+        facts = SessionFacts(metadata=noted)
+        await self._store.describe_session(self._id, facts, noted=session.metadata)
 
     async def take(self, line: Line | None, number: int, size: int) -> None:
         """Take the next line; None is one that could not be read."""
@@ -243,6 +276,7 @@ class _Import:
             messages=added,
             skipped=tuple(self._skipped),
             whole=whole,
+            revoked=self._revoked,
         )
 
     async def release(self) -> None:
@@ -440,14 +474,26 @@ def _rest(total: Usage, part: Usage) -> Usage:
 
 
 class Chunks:
-    """Changes to record in a session whose head is known, in chunks. A dry run only counts."""
+    """Changes to record in a session whose head is known, in chunks. A dry run only counts.
 
-    def __init__(self, store: Store, session_id: str, *, head: int, dry_run: bool) -> None:
+    `prepare` is called under the lease, before the first record.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        session_id: str,
+        *,
+        head: int,
+        dry_run: bool,
+        prepare: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         self.messages = 0
         self._store = store
         self._session_id = session_id
         self._head = head
         self._dry_run = dry_run
+        self._prepare = prepare
         self._lease: Lease | None = None
         self._pending: list[Change] = []
         self._bytes = 0
@@ -475,6 +521,8 @@ class Chunks:
         if self._pending and not self._dry_run:
             if self._lease is None:
                 self._lease = await self._acquire()
+                if self._prepare is not None:
+                    await self._prepare()
             else:
                 self._lease = await self._store.renew_lease(self._lease)
             await self._store.record(self._session_id, self._lease.epoch, *self._pending)
@@ -485,6 +533,7 @@ class Chunks:
         """Release the lease."""
         if self._lease is not None:
             await self._store.release_lease(self._lease)
+            self._lease = None
 
     async def _acquire(self) -> Lease:
         lease = await self._store.acquire_lease(self._session_id, HOLDER)
