@@ -264,3 +264,14 @@ def test_a_question_in_a_guests_session_says_who_reads_along(home: Home) -> None
     assert "This session is telegram:5's, who can read what you say here." in asked.stderr
     linked = home.clew("link", "work", session.id)
     assert "telegram:5's, who can read" in linked.stderr
+
+
+def test_a_chat_in_a_guests_session_says_it_too_and_a_fork_is_ones_own(home: Home) -> None:
+    home.script("Fine.")
+    session = home.add("Theirs", "hello", person="telegram:5", platform="telegram")
+    result = home.chat("/fork Mine", "between us", args=["-r", session.id])
+    shown = result.output
+    assert shown.index("telegram:5's, who can read") < shown.index('branch "Mine"')
+    assert shown.count("who can read") == 1
+    forked = next(each for each in home.json("list")["sessions"] if each["title"] == "Mine")
+    assert (forked["person"], forked["message_count"]) == ("owner", 3)

@@ -40,6 +40,8 @@ def test_the_rules_that_hold_are_listed_with_where_they_come_from(home: Home) ->
         f"allow shell:git log, from {file}",
         "allow shell=make  test, from this session",
     ]
+    plan = home.add("Plan", "Hi", mode="plan")
+    assert "deny *, from plan mode, except for reading" in home.clew("show", plan.id).stdout
     told = home.json("show", session.id)["rules"]
     assert told == [
         {"effect": "allow", "rule": "shell:git log", "source": str(file)},

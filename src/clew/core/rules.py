@@ -18,6 +18,9 @@ ALLOWED: Final = "allow"
 
 HERE: Final = "this session"
 
+PLAN: Final = "plan mode, except for reading and notes"
+ALL: Final = "*"
+
 Effect = Literal["allow", "deny"]
 
 
@@ -38,7 +41,8 @@ def list_held(session: Session | None, configured: Iterable[HeldRule]) -> tuple[
     """All rules that hold in a session: those that deny first, since they win."""
     kept = None if session is None else session.metadata.get(ALLOWED)
     own = [each for each in kept if isinstance(each, str)] if isinstance(kept, list) else []
-    held = (*configured, *hold("allow", own, HERE))
+    plan = [ALL] if session is not None and session.mode == "plan" else []
+    held = (*hold("deny", plan, PLAN), *configured, *hold("allow", own, HERE))
     return tuple(sorted(held, key=lambda each: each.effect != "deny"))
 
 
