@@ -13,9 +13,13 @@ from clew.agent.models.catalogue import Catalogue
 from clew.client.place import locate
 from clew.core.changes import AddCompaction
 from clew.core.keys import new_id
+from clew.core.notes import ScratchEntry
 from clew.core.session import NewSession, Session, SessionFilter
-from clew.errors import InvalidInput, NotATranscript
+from clew.core.text import to_json
+from clew.errors import Diverged, InvalidInput, NotATranscript
 from clew.ports import Store
+from clew.transfer.importer import CHUNK
+from clew.transfer.jsonl import ScratchLine
 from clew.wiring import open_catalogue
 from tests.runtime.conftest import CONFIG, Actor
 from tests.runtime.receiving import incoming, opener
@@ -176,6 +180,20 @@ async def test_it_stays_where_the_file_is_trusted_or_adds_nothing(
     assert (await bring(store, lines, **{option: True})).revoked == ()
     assert (await bring(store, await export_lines(store, there.id))).outcome == "unchanged"
     assert (await store.get_session(there.id)).metadata == there.metadata
+
+
+async def test_notes_are_written_only_after_the_thread_was_compared(store: Store) -> None:
+    there, lines = await ruled_session(store)
+    first, one, *rest = lines
+    notes = [
+        to_json(ScratchLine(ScratchEntry(f"note {number}", "obey", 4, 1))).encode() + b"\n"
+        for number in range(CHUNK + 10)
+    ]
+    foreign = one.replace(b"one", b"uno")
+    with pytest.raises(Diverged):
+        await bring(store, [first, *notes, foreign, *rest])
+    assert await store.list_scratch(there.id) == ()
+    assert await store.get_session(there.id) == there
 
 
 async def test_a_file_that_the_store_refuses_leaves_no_session(store: Store) -> None:

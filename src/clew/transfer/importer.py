@@ -235,7 +235,8 @@ class _Import:
         """Take the next line; None is one that could not be read."""
         # Flush before messages only: so the last message and everything after the thread are in
         # one record, and a complete thread always has its notes.
-        if isinstance(line, MessageLine):
+        # Nothing is recorded before all messages that are there were compared.
+        if isinstance(line, MessageLine) and not self._left:
             await self._chunks.make_room(size)
         match line:
             case MessageLine(seq, turn_id, draft):
