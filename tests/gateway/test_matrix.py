@@ -131,6 +131,43 @@ async def test_foreign_hosts_and_pages_are_refused_everywhere(
 
 
 @pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "[::1]evil"}, 421),
+        ({"Host": "[::1]evil:7717"}, 421),
+        ({"Host": "[::1"}, 421),
+        ({"Host": "::1"}, 421),
+        ({"Host": "[localhost]:7717"}, 421),
+        ({"Host": "localhost:"}, 421),
+        ({"Host": "localhost:+7717"}, 421),
+        ({"Host": "localhost:99999"}, 421),
+        ({"Host": "localhost/x"}, 421),
+        ({"Host": "localhost?x"}, 421),
+        ({"Host": "localhost#x"}, 421),
+        ({"Host": " localhost"}, 421),
+        ({"Host": b"localhost\xc2\xa0"}, 421),
+        ({"Origin": "http://localhost:7717/"}, 403),
+        ({"Origin": "http://localhost:7717/a/path"}, 403),
+        ({"Origin": "http://localhost:7717?q"}, 403),
+        ({"Origin": "http://localhost:7717#f"}, 403),
+        ({"Origin": "http://me@localhost:7717"}, 403),
+        ({"Origin": "http://me:secret@localhost:7717"}, 403),
+        ({"Origin": "http:localhost:7717"}, 403),
+        ({"Origin": "http:///localhost:7717"}, 403),
+        ({"Origin": "http://localhost:7717 http://evil.example"}, 403),
+        ({"Origin": "http://localhost:07717"}, 403),
+        ({"Origin": ""}, 403),
+        ({"Host": "[::1]:7717", "Origin": "http://[::1]evil:7717"}, 403),
+        ({"Host": "[::1]:7717", "Origin": "http://[::1]:7717evil"}, 403),
+    ],
+)
+async def test_a_host_or_origin_that_only_resembles_ours_is_refused(
+    house: House, admin: str, headers: dict[str, Any], status: int
+) -> None:
+    check_problem(await house.ask("GET", "/v1/status", token=admin, headers=headers), status)
+
+
+@pytest.mark.parametrize(
     "headers",
     [
         {"Origin": "http://localhost:7717", "Sec-Fetch-Site": "same-origin"},
