@@ -13,6 +13,7 @@ import pytest
 from clew.version import __version__
 from tests.cli.conftest import Home
 from tests.cli.gateways import GatewayProcess, run_gateway
+from tests.cli.screens import Terminal
 
 
 @pytest.fixture(scope="module")
@@ -62,10 +63,21 @@ def test_a_made_token_works_at_once_and_reaches_as_far_as_it_says(gateway: Gatew
 
 
 def test_a_new_link_signs_another_browser_in(gateway: GatewayProcess) -> None:
-    link = gateway.home.clew("gateway", "link").stdout.strip()
-    address, _, code = link.partition("/#code=")
+    terminal = Terminal(gateway.home, "gateway", "link", width=200)
+    assert terminal.finish() == 0
+    address, _, code = terminal.text.strip().partition("/#code=")
     assert address == gateway.url
     assert httpx.post(f"{address}/v1/login", json={"code": code}).status_code == 200
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_sign_in_code_is_printed_to_a_terminal_only(
+    gateway: GatewayProcess, options: tuple[str, ...]
+) -> None:
+    result = gateway.home.clew("gateway", "link", *options)
+    assert result.exit_code == 2
+    assert "terminal" in result.stderr
+    assert "code=" not in result.stdout + result.stderr
 
 
 @pytest.mark.parametrize(
