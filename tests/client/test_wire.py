@@ -64,7 +64,7 @@ class Peer:
     async def __call__(self, socket: ServerConnection) -> None:
         self.connections += 1
         left = self.chance.randrange(0, 12)
-        await self._say(socket, StateFrame("0", 0, "owner", "read"))
+        await self._say(socket, StateFrame("0", 0, "owner", ("read",)))
         async for data in socket:
             wanted = read_client_frame(data)
             if not isinstance(wanted, Subscribe) or wanted.session is None:
