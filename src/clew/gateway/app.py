@@ -41,6 +41,7 @@ from clew.gateway.middleware import BodyDrain, HostGuard, security_headers
 from clew.gateway.openapi import make_document
 from clew.gateway.problems import WORDS, Refused, handle, respond_to_bug
 from clew.gateway.stream_guard import StreamGuard
+from clew.gateway.unknown_senders import UnknownRequest
 
 JSON: Final = "application/json"
 EXPECTED: Final[tuple[Any, ...]] = (ClewError, Refused, HTTPException, ClientDisconnect)
@@ -188,7 +189,7 @@ def _send_file(name: str, media_type: str, content: str) -> Response:
     return Response(content.encode("utf-8", "replace"), headers=headers)
 
 
-async def _send_health(request: Request, _: None) -> Response:
+async def _send_health(request: Request, _unknown: UnknownRequest) -> Response:
     await read_request(HEALTH, request)
     return Response(to_wire(Health()), media_type=JSON)
 

@@ -89,6 +89,7 @@ async def open_gateway(
     from clew.api.local import Calls  # noqa: PLC0415
     from clew.gateway.app import build_app  # noqa: PLC0415
     from clew.gateway.auth import Gate  # noqa: PLC0415
+    from clew.gateway.unknown_senders import find_limits, raise_descriptor_limit  # noqa: PLC0415
     from clew.gateway.webhook_endpoint import make_webhook_endpoint  # noqa: PLC0415
 
     async with AsyncExitStack() as open_things:
@@ -101,7 +102,8 @@ async def open_gateway(
         channels = open_channels(hooks, clock)
         errands = await open_things.enter_async_context(run_errands(house, channels, tell))
         calls = Calls(house)
-        gate = Gate(store, clock, setup)
+        limits = find_limits(raise_descriptor_limit())
+        gate = Gate(store, clock, setup, limits)
         webhooks = make_webhook_endpoint(
             hooks, house.reception.receive, clock=clock, behind_proxy=setup.behind_proxy
         )
