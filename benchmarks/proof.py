@@ -87,6 +87,10 @@ PARTS = {
         "200 live clients, 20 of which stop reading, slow no turn and miss nothing",
         (PYTHON, "-m", "benchmarks.streams"),
     ),
+    "crowd": Part(
+        "2,000 slow connections without a credential leave the owner alone",
+        (PYTHON, "-m", "benchmarks.crowd"),
+    ),
     "load": Part(
         "a gateway over 50,000 sessions, 100 turns at once",
         (PYTHON, "-m", "benchmarks", "load"),

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 PATIENCE = 120.0
+SERVE = ("-m", "clew", "serve", "--port", "0", "--json")
 ANSWER = "The scripted model answers with a sentence or two, as a short answer has them. "
 
 
@@ -33,12 +34,17 @@ class Gateway(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def open_gateway(home: Path, store: Path) -> Iterator[Gateway]:
-    """`clew serve` with a scripted model, over a store."""
+def open_gateway(
+    home: Path, store: Path, *, log: Path | None = None, descriptors: int | None = None
+) -> Iterator[Gateway]:
+    """`clew serve` with a scripted model, over a store.
+
+    What it logs goes into a file, or away. `descriptors`: so many at most.
+    """
     release = home / "release"
     _configure(home, release)
     environment = {**os.environ, "CLEW_HOME": str(home), "CLEW_STORE": f"sqlite://{store}"}
-    with _process(environment) as (process, told):
+    with _process(environment, log or Path(os.devnull), descriptors) as (process, told):
         yield Gateway(told["url"], told["token"], process.pid, release)
 
 
@@ -56,14 +62,16 @@ def _configure(home: Path, release: Path) -> None:
 
 @contextmanager
 def _process(
-    environment: dict[str, str],
+    environment: dict[str, str], log: Path, descriptors: int | None
 ) -> Iterator[tuple[subprocess.Popen[bytes], dict[str, str]]]:
-    process = subprocess.Popen(
-        [sys.executable, "-m", "clew", "serve", "--port", "0", "--json"],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
+    limit = "" if descriptors is None else f"ulimit -n {descriptors} && "
+    with log.open("wb") as errors:
+        process = subprocess.Popen(
+            ["sh", "-c", f'{limit}exec "$0" "$@"', sys.executable, *SERVE],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+        )
     try:
         assert process.stdout is not None
         ready, _, _ = select.select([process.stdout], [], [], PATIENCE)

@@ -93,8 +93,8 @@ class _PathRoute:
         respond: Any = endpoint.respond
         if endpoint.is_open:
             address = address_of(scope, behind_proxy=self._gate.setup.behind_proxy)
-            with self._gate.unknown.answering(address) as unknown:
-                response: Response = await respond(request, unknown)
+            unknown = self._gate.unknown.open_request(address)
+            response: Response = await respond(request, unknown)
         else:
             given = await _admit(self._gate, endpoint, request)
             if endpoint.is_socket:
@@ -204,9 +204,8 @@ async def read_body(request: Request, limit: int, unknown: UnknownRequest | None
     if told.isdecimal() and (len(told) > len(str(limit)) or int(told) > limit):
         raise _too_long(limit)
     body = bytearray()
-    patience = PATIENCE if unknown is None else unknown.patience
     try:
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(PATIENCE) if unknown is None else unknown.reading():
             async for chunk in request.stream():
                 if len(body) + len(chunk) > limit:
                     raise _too_long(limit)
@@ -214,9 +213,8 @@ async def read_body(request: Request, limit: int, unknown: UnknownRequest | None
                     unknown.take(len(chunk))
                 body += chunk
     except TimeoutError as error:
-        detail = f"The body did not arrive within {patience:.0f} seconds."
-        close = {"Connection": "close"}
-        raise Refused(408, "request_timeout", detail, close) from error
+        detail = "The body did not arrive in time. Nothing was changed."
+        raise Refused(408, "request_timeout", detail, {"Connection": "close"}) from error
     return bytes(body)
 
 

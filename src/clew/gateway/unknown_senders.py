@@ -3,10 +3,10 @@
 A connection is unknown until a request on it has an accepted credential. Opening one costs an
 attacker nothing, so unknown ones are few, have seconds to ask, and give way to newer ones: whoever
 has a credential sends it at once and is not counted any more. `server` reports what happens to each
-connection, `endpoints` opens a request for every sender at an open endpoint.
+connection, `endpoints` reads the bodies of unknown senders within these limits.
 
 Behind a proxy all connections come from the proxy, which waits for whole requests itself. There
-only the number in all is limited here, and requests are counted by the address that it forwards.
+only the number in all is limited here, and bodies are counted by the address that it forwards.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from ipaddress import IPv6Address, ip_address
 from typing import Any, Final
 
 import msgspec
 from starlette.types import Scope
 
-from clew.errors import TooManyRequests
 from clew.gateway.problems import Refused
 
 log = logging.getLogger(__name__)
@@ -48,7 +47,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     in_all: int = 4_000
     unknown: int = 1_000
     of_one: int = 100
-    requests_of_one: int = 100
+    readers_of_one: int = 50
     bodies: int = 16_000_000
     bodies_of_one: int = 8_000_000
 
@@ -119,15 +118,23 @@ class UnknownRequest:
         self.network = network
         self.size = 0
         self._owner = owner
+        self._timer: asyncio.Timeout | None = None
 
-    @property
-    def patience(self) -> float:
-        """Seconds for its body."""
-        return self._owner.limits.patience
+    @asynccontextmanager
+    async def reading(self) -> AsyncIterator[None]:
+        """Read its body in this block. `TimeoutError` after some seconds, or for newer requests."""
+        with self._owner.count_reading(self):
+            async with asyncio.timeout(self._owner.limits.patience) as self._timer:
+                yield
 
     def take(self, size: int) -> None:
         """Take memory for a piece of its body; `Refused` if there is none left."""
         self._owner.take(self, size)
+
+    def give_up(self) -> None:
+        """End its reading."""
+        if self._timer is not None and not self._timer.expired():
+            self._timer.reschedule(asyncio.get_running_loop().time())
 
 
 class UnknownSenders:
@@ -141,7 +148,6 @@ class UnknownSenders:
         now: Callable[[], float] | None = None,
     ) -> None:
         self.limits = limits or Limits()
-        self.requests = 0
         self.body_bytes = 0
         self._behind_proxy = behind_proxy
         self._now = now
@@ -149,7 +155,8 @@ class UnknownSenders:
         self._waiting: dict[OpenConnection, None] = {}
         self._unknown: dict[OpenConnection, None] = {}
         self._open: set[OpenConnection] = set()
-        self._requests_of: Counter[str] = Counter()
+        self._readers: dict[UnknownRequest, None] = {}
+        self._readers_of: Counter[str] = Counter()
         self._bytes_of: Counter[str] = Counter()
         self._closed = 0
         self._reported_at: float | None = None
@@ -261,36 +268,58 @@ class UnknownSenders:
 
     # --- requests -------------------------------------------------------------------------------
 
+    def open_request(self, address: str) -> UnknownRequest:
+        """A request of an unknown sender. It is counted while its body is read."""
+        return UnknownRequest(self, network_of(address))
+
     @contextmanager
-    def answering(self, address: str) -> Iterator[UnknownRequest]:
-        """Count a request of an unknown sender; `TooManyRequests` if its address has too many."""
-        network = network_of(address)
-        if self._requests_of[network] >= self.limits.requests_of_one:
-            raise TooManyRequests("Too many requests of this address are being answered. Wait.")
-        request = UnknownRequest(self, network)
-        self._count(network, 1)
+    def count_reading(self, request: UnknownRequest) -> Iterator[None]:
+        """Count a body that is read. If its address has too many, the oldest of them gives way."""
+        network = request.network
+        if self._readers_of[network] >= self.limits.readers_of_one:
+            self._stop_oldest(network)
+        self._readers[request] = None
+        _step(self._readers_of, network, 1)
         try:
-            yield request
+            yield
         finally:
-            self._count(network, -1)
-            self._add(request, -request.size)
+            self._forget_reader(request)
+
+    @property
+    def readers(self) -> int:
+        """How many bodies are being read."""
+        return len(self._readers)
 
     def take(self, request: UnknownRequest, size: int) -> None:
-        """See `UnknownRequest.take`."""
-        of_one = self._bytes_of[request.network] + size
-        if self.body_bytes + size > self.limits.bodies or of_one > self.limits.bodies_of_one:
-            detail = "Too many bodies arrive at once. Nothing was changed; try again in a moment."
-            raise Refused(503, "busy", detail)
-        self._add(request, size)
-
-    def _count(self, network: str, step: int) -> None:
-        self.requests += step
-        _step(self._requests_of, network, step)
-
-    def _add(self, request: UnknownRequest, size: int) -> None:
+        """See `UnknownRequest.take`. Older ones give way to it."""
+        limits, network = self.limits, request.network
+        while self._bytes_of[network] + size > limits.bodies_of_one:
+            self._make_memory(request, network)
+        while self.body_bytes + size > limits.bodies:
+            self._make_memory(request, None)
         request.size += size
         self.body_bytes += size
-        _step(self._bytes_of, request.network, size)
+        _step(self._bytes_of, network, size)
+
+    def _make_memory(self, request: UnknownRequest, network: str | None) -> None:
+        if request not in self._readers or self._stop_oldest(network) in (request, None):
+            detail = "Too many bodies arrive at once. Nothing was changed; try again in a moment."
+            raise Refused(503, "busy", detail)
+
+    def _stop_oldest(self, network: str | None) -> UnknownRequest | None:
+        for each in self._readers:
+            if network in (None, each.network):
+                self._forget_reader(each)
+                each.give_up()
+                return each
+        return None
+
+    def _forget_reader(self, request: UnknownRequest) -> None:
+        if request in self._readers:
+            del self._readers[request]
+            _step(self._readers_of, request.network, -1)
+            self.body_bytes -= request.size
+            _step(self._bytes_of, request.network, -request.size)
 
 
 def _step(counts: Counter[str], key: str, step: int) -> None:
