@@ -1,7 +1,7 @@
 """A crowd without a credential, silent, half-sent and slow, while the owner chats.
 
     python -m benchmarks.crowd            2,000 connections
-    python -m benchmarks.crowd --quick    400, and 512 descriptors; the CPU has no bar
+    python -m benchmarks.crowd --quick    700, and 512 descriptors; the CPU has no bar
 
 Each of the crowd connects and says nothing, half a header or half a body, then a byte a second. One
 that is hung up on comes back some seconds later. The owner's turns are told apart by rounds, one
@@ -62,7 +62,7 @@ class Size(msgspec.Struct, frozen=True):
 
 
 FULL = Size(clients=2_000, rounds=5, turns=100)
-QUICK = Size(clients=400, rounds=1, turns=5, is_timed=False, descriptors=512)
+QUICK = Size(clients=700, rounds=1, turns=5, is_timed=False, descriptors=512)
 
 
 class Found(msgspec.Struct):

@@ -95,6 +95,10 @@ PARTS = {
         "a gateway over 50,000 sessions, 100 turns at once",
         (PYTHON, "-m", "benchmarks", "load"),
     ),
+    "dear": Part(
+        "thirty of the dearest calls leave the owner's list alone",
+        (PYTHON, "-m", "benchmarks", "dear"),
+    ),
     "million": Part(
         "the bars hold at a million messages",
         (PYTHON, "-m", "benchmarks", *MILLION),

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
         Lease,
         Turn,
     )
-    from clew.core.usage import Usage, UsageBy, UsageRow
+    from clew.core.usage import Usage, UsageBy, UsageRanking, UsageRow
 
 Clock = Callable[[], int]
 """Milliseconds UTC."""
@@ -258,6 +258,13 @@ class Log(Protocol):
         belongs to depends on where the person is. By session it is the id, by model and platform
         their name, empty if unknown. Every session counts, in the trash too. Rows of sessions
         whose metadata says `estimated` say so.
+        """
+        ...
+
+    async def rank_usage(self, *, since: int, limit: int) -> UsageRanking:
+        """The same by session, the dearest first: by cost, then by tokens, unknown costs last.
+
+        At most `limit` of them, and what all of them have spent.
         """
         ...
 
