@@ -15,8 +15,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import httpx
-
 from benchmarks.corpora import Setting
 from benchmarks.processes.server import PATIENCE, Gateway, open_gateway
 from benchmarks.timing import Finding, percentile, seconds
@@ -46,7 +44,7 @@ async def dear_calls(setting: Setting) -> list[Finding]:
     }
     findings = []
     with open_gateway(setting.folder(), kept.path) as gateway:
-        reader = await asyncio.to_thread(_make_reader, gateway)
+        reader = await asyncio.to_thread(gateway.make_token, "read")
         count = COUNT[setting.quick]
         await asyncio.to_thread(_time_list, gateway, count // 4)
         for what, path in calls.items():
@@ -65,14 +63,6 @@ async def dear_calls(setting: Setting) -> list[Finding]:
                 )
             )
     return findings
-
-
-def _make_reader(gateway: Gateway) -> str:
-    headers = {"Authorization": f"Bearer {gateway.token}"}
-    body = {"name": "reader", "scope": "read"}
-    answer = httpx.post(f"{gateway.url}/v1/tokens", json=body, headers=headers, timeout=PATIENCE)
-    answer.raise_for_status()
-    return str(answer.json()["secret"])
 
 
 @contextmanager

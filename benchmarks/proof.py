@@ -91,6 +91,10 @@ PARTS = {
         "2,000 slow connections without a credential leave the owner alone",
         (PYTHON, "-m", "benchmarks.crowd"),
     ),
+    "fuzz": Part(
+        "10,000 requests of random shape: no 5xx, no foreign byte, nothing grows",
+        (PYTHON, "-m", "benchmarks.fuzz"),
+    ),
     "load": Part(
         "a gateway over 50,000 sessions, 100 turns at once",
         (PYTHON, "-m", "benchmarks", "load"),

@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import msgspec
+
+from clew.core.session import OWNER
 
 PATIENCE = 120.0
 SERVE = ("-m", "clew", "serve", "--port", "0", "--json")
@@ -26,6 +29,23 @@ class Gateway(msgspec.Struct, frozen=True):
     pid: int
     release: Path
     """The file that ends the wait of turns that are held up."""
+
+    def make_token(self, scope: str, person: str = OWNER) -> str:
+        """The secret of a new token."""
+        body = {"name": f"{scope} of {person}", "scope": scope, "person": person}
+        headers = {"Authorization": f"Bearer {self.token}"}
+        made = httpx.post(f"{self.url}/v1/tokens", json=body, headers=headers, timeout=PATIENCE)
+        made.raise_for_status()
+        return str(made.json()["secret"])
+
+    def memory(self) -> int:
+        """Bytes that it has in memory."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+    def descriptors(self) -> int:
+        """Descriptors that it has open."""
+        return sum(1 for _ in Path(f"/proc/{self.pid}/fd").iterdir())
 
     def cpu(self) -> float:
         """Seconds of CPU that it has had, all threads."""
