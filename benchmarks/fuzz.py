@@ -86,6 +86,8 @@ class Found(msgspec.Struct):
     faults: list[str] = []
     memory: list[int] = []
     descriptors: list[int] = []
+    seen: int = 0
+    """Answers to the owner with the word in them: it was there to be found."""
 
 
 class Setting(msgspec.Struct):
@@ -282,8 +284,10 @@ async def _ask(asked: Asked, gateway: Gateway, word: str, found: Found) -> None:
     found.statuses[status] = found.statuses.get(status, 0) + 1
     if status >= 500:
         found.faults.append(f"{asked.name}: {bytes(answer[:600])!r}")
-    if not asked.is_owner and word.encode() in answer:
-        found.faults.append(f"the owner's word in the answer to {asked.name}")
+    if word.encode() in answer:
+        found.seen += asked.is_owner
+        if not asked.is_owner:
+            found.faults.append(f"the owner's word in the answer to {asked.name}")
 
 
 async def _read(reader: asyncio.StreamReader, answer: bytearray) -> None:
@@ -343,7 +347,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         found = asyncio.run(run(options.requests, options.seed, Path(folder)))
     told = ", ".join(f"{count:,} of {status}" for status, count in sorted(found.statuses.items()))
-    print(f"answers: {told}")
+    print(f"answers: {told}; the owner saw the word in {found.seen:,}")
     print("memory: " + ", ".join(f"{each / 1e6:.0f}" for each in found.memory) + " MB")
     print(f"descriptors: {', '.join(map(str, found.descriptors))}")
     for what, count in Counter(found.faults).most_common():
