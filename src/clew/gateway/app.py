@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 
 import msgspec
@@ -116,7 +116,8 @@ def build_app(
         make_events_endpoint(feeds, guard, heartbeat=heartbeat),
         *endpoints,
     )
-    operations.document = to_wire(make_document(all_endpoints, gate.setup))
+    # Made when it is first asked for: few ask, and it takes longer than all else here.
+    operations.document = cache(lambda: to_wire(make_document(all_endpoints, gate.setup)))
     app = Starlette(
         routes=[*make_routes(gate, all_endpoints), *make_page_routes()],
         middleware=[
@@ -137,7 +138,7 @@ def build_app(
 
 
 class _Operations:
-    """Responds for the operations of the table. `document` is the OpenAPI document."""
+    """Responds for the operations of the table. `document` makes the OpenAPI document."""
 
     def __init__(
         self,
@@ -145,7 +146,7 @@ class _Operations:
         stream_chat: Callable[[SendChat, Credential], Response],
         limits: CallLimits | None = None,
     ) -> None:
-        self.document = b""
+        self.document: Callable[[], bytes] = bytes
         self._calls = calls
         self._running = RunningCalls(limits)
         self._stream_chat = stream_chat
@@ -193,7 +194,7 @@ class _Operations:
     async def send_document(self, request: Request, _given: Credential) -> Response:
         """`GET /v1/openapi.json`."""
         await read_request(DOCUMENT, request)
-        return Response(self.document, media_type=JSON)
+        return Response(self.document(), media_type=JSON)
 
 
 async def _while_connected(request: Request, work: Coroutine[Any, Any, Response]) -> Response:
