@@ -187,6 +187,38 @@ async def test_connections_with_a_credential_are_not_counted(tmp_path: Path) -> 
                 assert house.gate.unknown.count() <= 10
 
 
+async def test_idle_connections_of_one_token_keep_nobody_out(tmp_path: Path) -> None:
+    async with open_with(tmp_path, Limits(in_all=20)) as (house, url):
+        token = await house.secret("read", "guest")
+        asked = (
+            f"GET /v1/sessions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n"
+        )
+        async with crowd(url, 20, asked.encode()) as clients:
+            for reader, _ in clients:
+                assert (await soon(reader.readline())).startswith(b"HTTP/1.1 200")
+            assert house.gate.unknown.count() == 0
+            assert await is_alive(url)
+
+
+async def test_half_sent_bodies_of_one_token_are_read_a_few_at_a_time(tmp_path: Path) -> None:
+    async with open_with(tmp_path, Limits()) as (house, url):
+        token, owner = await house.secret("chat", "guest"), await house.secret()
+        half = (
+            f"POST /v1/chat HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
+            "Content-Type: application/json\r\nContent-Length: 4000000\r\n\r\n" + "a" * 1_000
+        )
+        async with crowd(url, 120, half.encode()) as clients:
+            firsts = [asyncio.create_task(reader.readline()) for reader, _ in clients]
+            done, waiting = await asyncio.wait(firsts, return_when="FIRST_COMPLETED")
+            assert all(each.result().startswith(b"HTTP/1.1 429") for each in done)
+            headers = {"Authorization": f"Bearer {owner}"}
+            async with httpx.AsyncClient(base_url=url, headers=headers, timeout=PATIENCE) as client:
+                asked = {"method": "status"}
+                assert (await client.post("/v1/rpc", json=asked)).is_success
+            for each in waiting:
+                each.cancel()
+
+
 async def test_the_slow_and_the_half_are_forgotten_when_they_leave(tmp_path: Path) -> None:
     async with open_with(tmp_path, Limits()) as (house, url):
         async with crowd(url, 30, HALF, b"", LOGIN + b"Content-Length: 90\r\n\r\n{"):

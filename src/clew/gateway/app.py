@@ -155,7 +155,8 @@ class _Operations:
         """The endpoint of an operation."""
 
         async def respond(request: Request, given: Credential) -> Response:
-            params = await read_request(operation, request)
+            async with self._running.receive(operation, given):
+                params = await read_request(operation, request)
             work = self._do(operation, params, given)
             if operation.method == "GET" and is_long(operation, params):
                 return await _while_connected(request, work)
@@ -165,7 +166,8 @@ class _Operations:
 
     async def call_by_name(self, request: Request, given: Credential) -> Response:
         """`POST /v1/rpc`: any operation by its name; the answer is always JSON."""
-        asked: Any = read_params(RPC, await read_json(request, MAX_UPLOAD))
+        async with self._running.receive(RPC, given):
+            asked: Any = read_params(RPC, await read_json(request, MAX_UPLOAD))
         if read_query(request):
             raise InvalidInput(
                 "Put the parameters of the operation into `params`, not into the query."

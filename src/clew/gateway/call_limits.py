@@ -1,9 +1,9 @@
-"""Calls that read: how many run at once, and for how long.
+"""The calls of a credential: how many run at once, and for how long.
 
 A credential has a few that run, the others of it wait for them. Of the long ones, which may keep a
 reader of the store busy for a second, there are so few at once that readers are left for the short
-ones. Every read has a deadline, and what the store does for it ends with it. Calls that change
-something, and streams, are not limited here.
+ones. Every read has a deadline, and what the store does for it ends with it. Of calls that change
+something, only the bodies that arrive at once are limited: each is in memory until it is whole.
 """
 
 from __future__ import annotations
@@ -31,9 +31,13 @@ WAITING: Final = frozenset({"queue.wait"})
 
 
 class CallLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How many of one credential run, how many of it wait; seconds until a call is given up."""
+    """How many of one credential run, how many of it wait; seconds until a call is given up.
+
+    `bodies`: how many bodies of one credential are read at once.
+    """
 
     of_one: int = 6
+    bodies: int = 8
     waiting: int = 100
     long: int = 2
     deadline: float = 30.0
@@ -45,11 +49,12 @@ class _Share:
     def __init__(self, limits: CallLimits) -> None:
         self.running = asyncio.Semaphore(limits.of_one)
         self.long = asyncio.Semaphore(max(1, limits.long - 1))
+        self.bodies = asyncio.Semaphore(limits.bodies)
         self.count = 0
 
 
 class RunningCalls:
-    """All calls that read, at a gateway."""
+    """The calls at a gateway."""
 
     def __init__(self, limits: CallLimits | None = None) -> None:
         self._limits = limits or CallLimits()
@@ -78,6 +83,18 @@ class RunningCalls:
                 "Ask for less, or with fewer calls at once."
             )
             raise Refused(503, "deadline", detail) from error
+
+    @asynccontextmanager
+    async def receive(
+        self, operation: Operation[Any, Any], given: Credential
+    ) -> AsyncIterator[None]:
+        """Wait for a turn to read the body of a call, and read it in this block."""
+        if not operation.has_body:
+            yield
+            return
+        with self._join(given) as share:
+            async with share.bodies:
+                yield
 
     @contextmanager
     def _join(self, given: Credential) -> Iterator[_Share]:

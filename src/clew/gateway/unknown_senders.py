@@ -223,8 +223,13 @@ class UnknownSenders:
             self._report()
 
     def _make_room(self) -> bool:
-        """Close the unknown connection that has waited longest. False if all are busy and young."""
-        oldest = next((each for each in self._waiting if not each.is_known), None)
+        """Close the connection that is missed least. False if all are busy, and none is old.
+
+        First those that wait for a request, the unknown ones before the known ones; then unknown
+        ones whose request takes long.
+        """
+        waiting = (each for each in self._waiting if not each.is_known)
+        oldest = next(waiting, None) or next(iter(self._waiting), None)
         if oldest is None:
             oldest = next(iter(self._unknown), None)
             if oldest is None or self.now() - oldest.since < self.limits.young:
