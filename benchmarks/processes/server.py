@@ -32,7 +32,7 @@ class Gateway(msgspec.Struct, frozen=True):
 
     def make_token(self, scope: str, person: str = OWNER) -> str:
         """The secret of a new token."""
-        body = {"name": f"{scope} of {person}", "scope": scope, "person": person}
+        body = {"name": f"{scope} of {person}", "scopes": [scope], "person": person}
         headers = {"Authorization": f"Bearer {self.token}"}
         made = httpx.post(f"{self.url}/v1/tokens", json=body, headers=headers, timeout=PATIENCE)
         made.raise_for_status()

@@ -120,7 +120,7 @@ class _SocketRoute:
 
 
 async def _admit(gate: Gate, endpoint: Endpoint, connection: HTTPConnection) -> Credential:
-    given = await gate.admit(connection, endpoint.operation.scope)
+    given = await gate.admit(connection, endpoint.operation)
     recognize(connection.scope)
     return given
 
