@@ -5,8 +5,8 @@ BIN := $(VENV)/bin
 SETUP := sh scripts/setup.sh
 # What is formatted, linted and typed; what does not exist is left out.
 CODE := $(wildcard src tests benchmarks scripts)
-# Programs that tests drive: a real terminal, another SQLite than ours, a PostgreSQL server.
-PROGRAMS := tmux sqlite3 postgresql
+# Programs that tests drive: a real terminal, another SQLite than ours, a PostgreSQL server, a browser.
+PROGRAMS := tmux sqlite3 postgresql chromium
 # Processes that run tests side by side: more than two cores, as many tests wait for other processes.
 JOBS ?= 3
 # Rounds of `make kill`.

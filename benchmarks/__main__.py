@@ -24,6 +24,7 @@ import msgspec
 
 from benchmarks import (
     appending,
+    dear_calls,
     disk,
     load,
     picker,
@@ -54,6 +55,7 @@ TOPICS: dict[str, Callable[[Setting], Awaitable[list[Finding]]]] = {
     "screen": screen.screen,
     "postgres": postgres.postgres,
     "load": load.load,
+    "dear": dear_calls.dear_calls,
 }
 
 

@@ -86,9 +86,21 @@ PARTS = {
         "200 live clients, 20 of which stop reading, slow no turn and miss nothing",
         (PYTHON, "-m", "benchmarks.streams"),
     ),
+    "crowd": Part(
+        "2,000 slow connections without a credential leave the owner alone",
+        (PYTHON, "-m", "benchmarks.crowd"),
+    ),
+    "fuzz": Part(
+        "10,000 requests of random shape: no 5xx, no foreign byte, nothing grows",
+        (PYTHON, "-m", "benchmarks.fuzz"),
+    ),
     "load": Part(
         "a gateway over 50,000 sessions, 100 turns at once",
         (PYTHON, "-m", "benchmarks", "load"),
+    ),
+    "dear": Part(
+        "thirty of the dearest calls leave the owner's list alone",
+        (PYTHON, "-m", "benchmarks", "dear"),
     ),
     "million": Part(
         "the bars hold at a million messages",

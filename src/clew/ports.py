@@ -57,7 +57,7 @@ if TYPE_CHECKING:
         Lease,
         Turn,
     )
-    from clew.core.usage import Usage, UsageBy, UsageRow
+    from clew.core.usage import Usage, UsageBy, UsageRanking, UsageRow
 
 Clock = Callable[[], int]
 """Milliseconds UTC."""
@@ -265,6 +265,13 @@ class Log(Protocol):
         the person's time zone. By session it is the id, by model and platform their name, empty if
         unknown. All sessions count, also those in the trash. A row is `estimated` if the metadata
         of one of its sessions says so.
+        """
+        ...
+
+    async def rank_usage(self, *, since: int, limit: int) -> UsageRanking:
+        """The same by session, the dearest first: by cost, then by tokens, unknown costs last.
+
+        At most `limit` of them, and what all of them have spent.
         """
         ...
 

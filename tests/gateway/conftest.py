@@ -20,6 +20,7 @@ from clew.core.tokens import ALL, SCOPES, Scope, Scopes, TokenKind, digest_of
 from clew.gateway.app import build_app
 from clew.gateway.auth import Gate, Setup
 from clew.gateway.endpoints import Endpoint
+from clew.gateway.unknown_senders import Limits
 from clew.ports import Store
 from tests.client.calling import open_calls
 
@@ -113,12 +114,15 @@ def check_problem(response: httpx.Response, status: int, code: str | None = None
 
 @asynccontextmanager
 async def open_gatehouse(
-    path: Path, setup: Setup | None = None, endpoints: Sequence[Endpoint] = ()
+    path: Path,
+    setup: Setup | None = None,
+    endpoints: Sequence[Endpoint] = (),
+    limits: Limits | None = None,
 ) -> AsyncIterator[House]:
     async with AsyncExitStack() as stack:
         calls = await stack.enter_async_context(open_calls(path))
         watch = Watch()
-        gate = Gate(calls.parts.store, watch, setup)
+        gate = Gate(calls.parts.store, watch, setup, limits)
         app = build_app(calls, gate, endpoints=endpoints)
         house = House(calls, gate, app, watch)
         stack.push_async_callback(house.close)

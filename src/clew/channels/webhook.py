@@ -47,7 +47,9 @@ WINDOW: Final = 300
 SHORTEST: Final = 16
 """Characters of a secret that can't be guessed."""
 
+WRONG: Final = "The signature of this request is missing, wrong or too old."
 _TIME: Final = re.compile(r"[0-9]{1,12}", re.ASCII)
+_SIGNATURE: Final = re.compile(rf"{VERSION}=[0-9a-f]{{64}}", re.ASCII)
 _SIGNATURES: Final = 10
 
 
@@ -252,16 +254,28 @@ def check_signature(
     Header names are in lower case. Several signatures, separated by commas, are allowed, so that a
     secret can be changed. The error does not say what is wrong.
     """
-    stamp = headers.get(TIMESTAMP, "")
-    expected = _digest(secret, stamp, body)
-    given = headers.get(SIGNATURE, "").split(",")[:_SIGNATURES]
+    check_headers(headers, now=now, window=window)
+    expected = _digest(secret, headers[TIMESTAMP], body)
     found = False
-    for each in given:
-        wanted = f"{VERSION}={expected}".encode()
-        found |= hmac.compare_digest(each.strip().encode(errors="replace"), wanted)
-    if not found or not _TIME.fullmatch(stamp) or abs(now - int(stamp)) > window:
-        raise Unauthorized("The signature of this request is missing, wrong or too old.")
+    for each in _list_signatures(headers):
+        found |= hmac.compare_digest(each.encode(), f"{VERSION}={expected}".encode())
+    if not found:
+        raise Unauthorized(WRONG)
     return expected
+
+
+def check_headers(headers: Mapping[str, str], *, now: int, window: int = WINDOW) -> None:
+    """`Unauthorized` if no body and no secret could make these headers right."""
+    stamp = headers.get(TIMESTAMP, "")
+    if not _TIME.fullmatch(stamp) or abs(now - int(stamp)) > window:
+        raise Unauthorized(WRONG)
+    if not _list_signatures(headers):
+        raise Unauthorized(WRONG)
+
+
+def _list_signatures(headers: Mapping[str, str]) -> list[str]:
+    given = headers.get(SIGNATURE, "").split(",")[:_SIGNATURES]
+    return [each.strip() for each in given if _SIGNATURE.fullmatch(each.strip())]
 
 
 def _digest(secret: str, stamp: str, body: bytes) -> str:

@@ -87,6 +87,8 @@ async def _serve(app: App, address: ListenAddress, hosts: tuple[str, ...], *, op
     from clew.gateway.server import GRACE, listen, own_hosts, serving, wind_down
     from clew.wiring import open_gateway
 
+    # Else each step of a short call waits 5 ms for a thread that reads for a long one.
+    sys.setswitchinterval(0.001)
     state_dir = app.config.state_dir
     setup = Setup(
         instance=instance_of(state_dir),

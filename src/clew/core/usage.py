@@ -52,14 +52,34 @@ class UsageRow(msgspec.Struct, frozen=True):
     estimated: bool = False
 
 
+class UsageRanking(msgspec.Struct, frozen=True):
+    """The sessions that cost most, of `count`; `total` is what all of them have spent."""
+
+    rows: tuple[UsageRow, ...]
+    count: int
+    total: UsageRow
+
+
 def sum_up(rows: Iterable[UsageRow], name: str) -> UsageRow:
     """The sum of all rows, under one name."""
-    total = UsageRow(name, Usage(), 0)
+    # Plain numbers: a year has 35,000 quarter-hours, and a new value for each would be slow.
+    tokens_in = tokens_out = read = created = cost = calls = turns = 0
+    estimated = is_unknown = False
     for row in rows:
-        total = UsageRow(
-            name, total.usage + row.usage, total.turns + row.turns, total.estimated or row.estimated
-        )
-    return total
+        spent = row.usage
+        tokens_in += spent.input_tokens
+        tokens_out += spent.output_tokens
+        read += spent.cache_read_tokens
+        created += spent.cache_creation_tokens
+        calls += spent.api_calls
+        turns += row.turns
+        estimated = estimated or row.estimated
+        if spent.cost is None:
+            is_unknown = True
+        else:
+            cost += spent.cost
+    usage = Usage(tokens_in, tokens_out, read, created, None if is_unknown else cost, calls)
+    return UsageRow(name, usage, turns, estimated)
 
 
 def by_days(rows: Iterable[UsageRow], zone: Callable[[int], tzinfo]) -> tuple[UsageRow, ...]:

@@ -5,7 +5,8 @@ Requests are read in `endpoints`; what an operation does is in `api.handlers`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
 from functools import cache, partial
 from typing import Any, Final
 
@@ -26,6 +27,7 @@ from clew.core.text import to_wire
 from clew.errors import ClewError, InvalidInput
 from clew.gateway.auth import Credential, Gate
 from clew.gateway.browser_login import make_login_endpoints, make_page_routes
+from clew.gateway.call_limits import CallLimits, RunningCalls, is_long
 from clew.gateway.endpoints import (
     MAX_UPLOAD,
     Endpoint,
@@ -41,6 +43,7 @@ from clew.gateway.middleware import BodyDrain, HostGuard, security_headers
 from clew.gateway.openapi import make_document
 from clew.gateway.problems import WORDS, Refused, handle, respond_to_bug
 from clew.gateway.stream_guard import StreamGuard
+from clew.gateway.unknown_senders import UnknownRequest
 
 JSON: Final = "application/json"
 EXPECTED: Final[tuple[Any, ...]] = (ClewError, Refused, HTTPException, ClientDisconnect)
@@ -99,12 +102,14 @@ def build_app(
     endpoints: Sequence[Endpoint] = (),
     stream_guard: StreamGuard | None = None,
     heartbeat: float = HEARTBEAT,
+    call_limits: CallLimits | None = None,
 ) -> Starlette:
     """The whole API. `endpoints` are added to it, webhooks for example."""
     check_handlers(OPERATIONS)
     guard = stream_guard or StreamGuard(gate)
     feeds = Feeds(calls.parts)
-    operations = _Operations(calls, partial(stream_chat, calls, guard, heartbeat=heartbeat))
+    stream = partial(stream_chat, calls, guard, heartbeat=heartbeat)
+    operations = _Operations(calls, stream, call_limits)
     all_endpoints = (
         *(operations.make_endpoint(each) for each in OPERATIONS),
         Endpoint(operation=RPC, respond=operations.call_by_name),
@@ -140,23 +145,33 @@ class _Operations:
     """Responds for the operations of the table. `document` makes the OpenAPI document."""
 
     def __init__(
-        self, calls: Calls, stream_chat: Callable[[SendChat, Credential], Response]
+        self,
+        calls: Calls,
+        stream_chat: Callable[[SendChat, Credential], Response],
+        limits: CallLimits | None = None,
     ) -> None:
         self.document: Callable[[], bytes] = bytes
         self._calls = calls
+        self._running = RunningCalls(limits)
         self._stream_chat = stream_chat
 
     def make_endpoint(self, operation: Operation[Any, Any]) -> Endpoint:
         """The endpoint of an operation."""
 
         async def respond(request: Request, given: Credential) -> Response:
-            return await self._do(operation, await read_request(operation, request), given)
+            async with self._running.receive(operation, given):
+                params = await read_request(operation, request)
+            work = self._do(operation, params, given)
+            if operation.method == "GET" and is_long(operation, params):
+                return await _while_connected(request, work)
+            return await work
 
         return Endpoint(operation=operation, respond=respond)
 
     async def call_by_name(self, request: Request, given: Credential) -> Response:
         """`POST /v1/rpc`: any operation by its name; the answer is always JSON."""
-        asked: Any = read_params(RPC, await read_json(request, MAX_UPLOAD))
+        async with self._running.receive(RPC, given):
+            asked: Any = read_params(RPC, await read_json(request, MAX_UPLOAD))
         if read_query(request):
             raise InvalidInput(
                 "Put the parameters of the operation into `params`, not into the query."
@@ -173,7 +188,8 @@ class _Operations:
     ) -> Response:
         if isinstance(params, SendChat) and params.stream:
             return self._stream_chat(params, given)
-        result = await self._calls.call(operation, params, given.caller)
+        async with self._running.run(operation, params, given):
+            result = await self._calls.call(operation, params, given.caller)
         if operation.answer == "file":
             return _send_file(result.name, result.media_type, result.content)
         headers = {} if operation.etag is None else {"ETag": f'"{operation.etag(result)}"'}
@@ -187,13 +203,33 @@ class _Operations:
         return Response(self.document(), media_type=JSON)
 
 
+async def _while_connected(request: Request, work: Coroutine[Any, Any, Response]) -> Response:
+    """The answer of a long call. It is given up if the client leaves before it is there."""
+    working = asyncio.create_task(work)
+    leaving = asyncio.create_task(_leave(request))
+    try:
+        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        for each in (working, leaving):
+            each.cancel()
+        await asyncio.wait({working, leaving})
+
+
+async def _leave(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
 def _send_file(name: str, media_type: str, content: str) -> Response:
     # As a download: no browser may show what models and strangers wrote as a page of ours.
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Type": media_type}
     return Response(content.encode("utf-8", "replace"), headers=headers)
 
 
-async def _send_health(request: Request, _: None) -> Response:
+async def _send_health(request: Request, _unknown: UnknownRequest) -> Response:
     await read_request(HEALTH, request)
     return Response(to_wire(Health()), media_type=JSON)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from ipaddress import IPv6Address, ip_address
 from typing import Any, Final
 
 import msgspec
@@ -23,6 +22,7 @@ from clew.api.operation import Operation
 from clew.core.tokens import ALL, Token, digest_of, is_usable
 from clew.errors import ClewError, TooManyRequests, Unauthorized
 from clew.gateway.middleware import LOOPBACK, address_of
+from clew.gateway.unknown_senders import Limits, UnknownSenders, network_of
 from clew.ports import Clock, Tokens
 
 MINUTE: Final = 60_000
@@ -60,8 +60,16 @@ class Credential(msgspec.Struct, frozen=True):
 class Gate:
     """Accepts or refuses credentials."""
 
-    def __init__(self, tokens: Tokens, clock: Clock, setup: Setup | None = None) -> None:
+    def __init__(
+        self,
+        tokens: Tokens,
+        clock: Clock,
+        setup: Setup | None = None,
+        limits: Limits | None = None,
+    ) -> None:
         self.setup = setup or Setup()
+        self.unknown = UnknownSenders(limits, behind_proxy=self.setup.behind_proxy)
+        """Who has no credential, or has not sent it yet."""
         self.closed = asyncio.Event()
         """Set when the gateway is about to stop: endless streams end then."""
         self._tokens = tokens
@@ -161,7 +169,7 @@ class WrongGuesses:
 
     def count(self, address: str, now: int) -> int:
         """Add one; returns how many there are with it."""
-        key = _network(address)
+        key = network_of(address)
         # The address that tried last is forgotten last.
         times = self._times.pop(key, None) or deque(maxlen=MAX_TRIES + 1)
         while times and times[0] <= now - MINUTE:
@@ -171,15 +179,3 @@ class WrongGuesses:
         if len(self._times) > MAX_ADDRESSES:
             del self._times[next(iter(self._times))]
         return len(times)
-
-
-def _network(address: str) -> str:
-    """An IPv6 host has a whole network of addresses, which counts as one."""
-    try:
-        parsed = ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if not isinstance(parsed, IPv6Address):
-        return address
-    mapped = parsed.ipv4_mapped
-    return str(mapped) if mapped is not None else f"{int(parsed) >> 64:x}/64"

@@ -22,12 +22,15 @@ from clew.core.tokens import Scopes
 from clew.gateway.auth import BROWSER_MS, Credential, Gate
 from clew.gateway.endpoints import Endpoint, read_request
 from clew.gateway.middleware import is_encrypted
+from clew.gateway.unknown_senders import UnknownRequest
 
 FILES: Final = {
     "/": ("index.html", "text/html"),
     "/welcome.js": ("welcome.js", "text/javascript"),
     "/welcome.css": ("welcome.css", "text/css"),
 }
+MAX_LOGIN: Final = 1_000
+"""Bytes of a body with a code."""
 
 
 class Login(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -101,8 +104,8 @@ def make_login_endpoints(gate: Gate) -> tuple[Endpoint, ...]:
         )
         return response
 
-    async def log_in(request: Request, _: None) -> Response:
-        given: Any = await read_request(LOGIN, request)
+    async def log_in(request: Request, unknown: UnknownRequest) -> Response:
+        given: Any = await read_request(LOGIN, request, unknown, limit=MAX_LOGIN)
         token, secret = await gate.redeem(request, given.code)
         body = LoggedIn(token.person, token.scopes, token.expires_at or 0)
         response = Response(to_wire(body), media_type="application/json")

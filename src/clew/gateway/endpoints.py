@@ -28,11 +28,13 @@ from clew.api.complaints import explain
 from clew.api.operation import Operation, P, R, read_params
 from clew.errors import InvalidInput
 from clew.gateway.auth import Credential, Gate
+from clew.gateway.middleware import address_of
 from clew.gateway.problems import WORDS, Refused
+from clew.gateway.unknown_senders import UnknownRequest, recognize
 
 Respond: TypeAlias = Callable[[Request, Credential], Awaitable[Response]]
 """Answer a request with an accepted credential."""
-RespondOpen: TypeAlias = Callable[[Request, None], Awaitable[Response]]
+RespondOpen: TypeAlias = Callable[[Request, UnknownRequest], Awaitable[Response]]
 """Answer a request at an open endpoint, where the caller is not known."""
 ServeSocket: TypeAlias = Callable[[WebSocket, Credential], Awaitable[None]]
 """Accept a socket with an accepted credential, and serve it to its end."""
@@ -41,7 +43,7 @@ MAX_BODY: Final = 4_000_000
 MAX_UPLOAD: Final = 32_000_000
 """For operations that take files: one of 20 MB in base64, and the message."""
 PATIENCE: Final = 300.0
-"""Seconds for a whole body to arrive."""
+"""Seconds for a whole body to arrive, if its sender has a credential."""
 MAX_FIELDS: Final = 100
 _ETAG: Final = re.compile(r'"([^"]+)"')
 
@@ -88,12 +90,17 @@ class _PathRoute:
         if endpoint is None:
             raise Refused(405, *WORDS[405], {"Allow": self._allow})
         request = Request(scope, receive)
-        given = await _admit(self._gate, endpoint, request)
-        if endpoint.is_socket:
-            detail = "This address is a WebSocket: connect to it as one."
-            raise Refused(426, "upgrade_required", detail, {"Upgrade": "websocket"})
         respond: Any = endpoint.respond
-        response: Response = await respond(request, given)
+        if endpoint.is_open:
+            address = address_of(scope, behind_proxy=self._gate.setup.behind_proxy)
+            unknown = self._gate.unknown.open_request(address)
+            response: Response = await respond(request, unknown)
+        else:
+            given = await _admit(self._gate, endpoint, request)
+            if endpoint.is_socket:
+                detail = "This address is a WebSocket: connect to it as one."
+                raise Refused(426, "upgrade_required", detail, {"Upgrade": "websocket"})
+            response = await respond(request, given)
         await response(scope, receive, send)
 
 
@@ -112,17 +119,25 @@ class _SocketRoute:
         await serve(socket, given)
 
 
-async def _admit(gate: Gate, endpoint: Endpoint, connection: HTTPConnection) -> Credential | None:
-    return None if endpoint.is_open else await gate.admit(connection, endpoint.operation)
+async def _admit(gate: Gate, endpoint: Endpoint, connection: HTTPConnection) -> Credential:
+    given = await gate.admit(connection, endpoint.operation)
+    recognize(connection.scope)
+    return given
 
 
-async def read_request(operation: Operation[P, R], request: Request) -> P:
+async def read_request(
+    operation: Operation[P, R],
+    request: Request,
+    unknown: UnknownRequest | None = None,
+    *,
+    limit: int = MAX_BODY,
+) -> P:
     """The parameters of an operation; `InvalidInput` or `Refused` for a wrong request."""
     values: dict[str, Any] = {}
     query = read_query(request)
     if operation.has_body:
         _know(query, ())
-        values = await read_json(request, MAX_UPLOAD if operation.uploads else MAX_BODY)
+        values = await read_json(request, MAX_UPLOAD if operation.uploads else limit, unknown)
     else:
         values = dict(query)
     _know(values, operation.other_fields)
@@ -150,9 +165,11 @@ def read_query(request: Request) -> dict[str, str]:
     return query
 
 
-async def read_json(request: Request, limit: int) -> dict[str, Any]:
+async def read_json(
+    request: Request, limit: int, unknown: UnknownRequest | None = None
+) -> dict[str, Any]:
     """A body that is a JSON object; a missing body is an empty object."""
-    body = await read_body(request, limit)
+    body = await read_body(request, limit, unknown)
     if not body:
         return {}
     kind, _, more = request.headers.get("content-type", "").partition(";")
@@ -175,8 +192,11 @@ async def read_json(request: Request, limit: int) -> dict[str, Any]:
     return value
 
 
-async def read_body(request: Request, limit: int) -> bytes:
-    """The whole body. One that is too long is refused as soon as that is known."""
+async def read_body(request: Request, limit: int, unknown: UnknownRequest | None = None) -> bytes:
+    """The whole body. One that is too long is refused as soon as that is known.
+
+    An unknown sender has less time for it, and shares the memory for it with all the others.
+    """
     if request.headers.get("content-encoding", "identity") != "identity":
         detail = "A compressed body is not accepted. Send it without a Content-Encoding."
         raise Refused(415, "unsupported_media_type", detail)
@@ -185,14 +205,16 @@ async def read_body(request: Request, limit: int) -> bytes:
         raise _too_long(limit)
     body = bytearray()
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(PATIENCE) if unknown is None else unknown.reading():
             async for chunk in request.stream():
-                body += chunk
-                if len(body) > limit:
+                if len(body) + len(chunk) > limit:
                     raise _too_long(limit)
+                if unknown is not None:
+                    unknown.take(len(chunk))
+                body += chunk
     except TimeoutError as error:
-        detail = f"The body did not arrive within {PATIENCE:.0f} seconds."
-        raise Refused(408, "request_timeout", detail) from error
+        detail = "The body did not arrive in time. Nothing was changed."
+        raise Refused(408, "request_timeout", detail, {"Connection": "close"}) from error
     return bytes(body)
 
 

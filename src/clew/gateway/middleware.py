@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import re
 from collections.abc import MutableMapping
+from http import HTTPStatus
 from ipaddress import IPv6Address
 from typing import Any, Final
 
@@ -216,6 +217,9 @@ class BodyDrain:
             return message
 
         async def send_part(message: Message) -> None:
+            nonlocal is_whole
+            if message.get("status") == HTTPStatus.REQUEST_TIMEOUT:
+                is_whole = True  # as much of it as is waited for
             is_last = message["type"] == "http.response.body" and not message.get("more_body")
             if not is_last or is_whole:
                 await send(message)

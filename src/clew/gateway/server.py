@@ -10,15 +10,18 @@ import asyncio
 import contextlib
 import errno
 import socket
+import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
 
+import h11
 import msgspec
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.protocol import State
@@ -26,7 +29,9 @@ from websockets.protocol import State
 from clew.errors import ClewError, InvalidInput
 from clew.gateway.auth import Gate
 from clew.gateway.client_queue import WIRE
+from clew.gateway.log_limit import limited_logs
 from clew.gateway.middleware import LOOPBACK, split_host
+from clew.gateway.unknown_senders import STATE, OpenConnection, UnknownSenders
 from clew.runtime.runtime import Runtime
 
 PORT: Final = 7717
@@ -35,7 +40,10 @@ GRACE: Final = 10.0
 SILENCE: Final = 60.0
 """Seconds after which a client that reads nothing is dropped."""
 MAX_FRAME: Final = 1_000_000
-BACKLOG: Final = 512
+BACKLOG: Final = 2_048
+ACCEPTED: Final = 64
+"""Connections that wait in the kernel, and how many of them are taken at once."""
+TOO_SLOW: Final = b"HTTP/1.1 408 Request Timeout\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 ANYWHERE: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # names only
 """Addresses that mean all interfaces, and the address to use on this machine."""
 
@@ -156,6 +164,13 @@ class FrameSocket(WebSocketsSansIOProtocol):
         self.scope["extensions"][WIRE] = {}
         await super().run_asgi()
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio."""
+        entry = self.app_state.get(STATE)
+        if entry is not None:
+            entry.leave()
+        super().connection_lost(exc)
+
     async def send(self, message: Any) -> None:
         """See ASGI."""
         if WIRE not in message:
@@ -170,13 +185,156 @@ class FrameSocket(WebSocketsSansIOProtocol):
         self.transport.write(message[WIRE])
 
 
+class HttpConnection(H11Protocol):
+    """uvicorn's connection, which tells `UnknownSenders` what it waits for."""
+
+    def __init__(self, *args: Any, unknown: UnknownSenders, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._unknown = unknown
+        self._entry: OpenConnection | None = None
+        self._is_made = False
+        self._is_socket = False
+        self._early = b""
+
+    def enter(self, transport: asyncio.Transport) -> bool:
+        """Be counted; False if there are too many, and the connection is over."""
+        address = (transport.get_extra_info("peername") or ("unknown",))[0]
+        self._entry = self._unknown.enter(address, lambda: self._hang_up(transport))
+        if self._entry is None:
+            transport.abort()
+            return False
+        # Each request's scope gets a copy of this.
+        self.app_state = {**self.app_state, STATE: self._entry}
+        return True
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """See asyncio. With TLS this is after the handshake, and `enter` was before it."""
+        if self._entry is None and not self.enter(transport):
+            return
+        self._is_made = True
+        super().connection_made(transport)
+        if self._early:
+            self.data_received(self._early)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio."""
+        if self._entry is not None:
+            self._entry.leave()
+        if self._is_made:  # else it was refused, or never finished its handshake
+            super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio."""
+        if not self._is_made:
+            if self._entry is not None:
+                self._early += data  # right behind the handshake
+            return
+        super().data_received(data)
+        self._note()
+
+    def handle_websocket_upgrade(self, event: Any) -> None:
+        """Go on as a `FrameSocket`, which leaves for both."""
+        self._is_socket = True
+        if self._entry is not None:
+            self._entry.ask()
+        super().handle_websocket_upgrade(event)
+
+    def on_response_complete(self) -> None:
+        """See uvicorn: it begins the next request, if that is there already."""
+        super().on_response_complete()
+        self._note()
+
+    def _note(self) -> None:
+        if self._is_socket or self._entry is None:
+            return
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is None or cycle.response_complete:
+            self._entry.wait()
+        else:
+            self._entry.ask()
+
+    def _hang_up(self, transport: asyncio.Transport) -> None:
+        if self._is_made and self.conn.our_state is h11.IDLE:
+            unread, _ = self.conn.trailing_data
+            if unread:
+                transport.write(TOO_SLOW)
+        transport.abort()
+
+
+class TlsHandshake(asyncio.Protocol):
+    """A connection before its TLS handshake: counted, and closed, like one without TLS."""
+
+    def __init__(
+        self, http: HttpConnection, context: ssl.SSLContext, tasks: set[asyncio.Task[None]]
+    ) -> None:
+        self._http = http
+        self._context = context
+        self._tasks = tasks
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See asyncio."""
+        if isinstance(transport, asyncio.Transport) and self._http.enter(transport):
+            task = asyncio.get_running_loop().create_task(self._shake(transport))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio. Once the handshake has begun, this is told to the other one."""
+        self._http.connection_lost(exc)
+
+    async def _shake(self, transport: asyncio.Transport) -> None:
+        try:
+            secure = await asyncio.get_running_loop().start_tls(
+                transport, self._http, self._context, server_side=True
+            )
+        except OSError:  # also an `SSLError`, and a connection that was closed meanwhile
+            secure = None
+        if secure is None:
+            self._http.connection_lost(None)
+            transport.abort()
+        else:
+            self._http.connection_made(secure)
+
+
 class _UvicornServer(uvicorn.Server):
-    """uvicorn that leaves the signals of the process alone."""
+    """uvicorn with limits on its connections, that leaves the signals of the process alone."""
+
+    def __init__(self, config: uvicorn.Config, unknown: UnknownSenders) -> None:
+        super().__init__(config)
+        self._unknown = unknown
+        self._handshakes: set[asyncio.Task[None]] = set()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Capture none."""
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen at sockets that are there already."""
+        loop = asyncio.get_running_loop()
+        self.servers = []
+        for each in sockets or ():
+            # asyncio accepts so many at once before it hears that there are too many.
+            server = await loop.create_server(self._make_protocol, sock=each, backlog=ACCEPTED)
+            each.listen(BACKLOG)
+            self.servers.append(server)
+        self.started = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """See uvicorn."""
+        for each in tuple(self._handshakes):
+            each.cancel()
+        await super().shutdown(sockets)
+
+    def _make_protocol(self) -> asyncio.Protocol:
+        http = HttpConnection(
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+            unknown=self._unknown,
+        )
+        context = self.config.ssl
+        return http if context is None else TlsHandshake(http, context, self._handshakes)
 
 
 @asynccontextmanager
@@ -203,6 +361,7 @@ async def serving(
             access_log=False,
             proxy_headers=False,
             server_header=False,
+            http=HttpConnection,
             ws=FrameSocket,
             ws_max_size=MAX_FRAME,
             ws_per_message_deflate=False,
@@ -213,21 +372,25 @@ async def serving(
         config.load()
     except (OSError, ValueError) as error:
         raise InvalidInput(f"The TLS certificate or its key can't be used: {error}.") from error
-    server = _UvicornServer(config)
-    running = asyncio.create_task(server.serve(sockets=[listener]), name="gateway server")
-    try:
-        while not server.started and not running.done():  # noqa: ASYNC110  # uvicorn has no event
-            await asyncio.sleep(0.01)
-        if running.done():
-            await running
-            raise ClewError("The server ended while it was starting. Its log may say why.")
-        yield address.url(listener.getsockname()[1])
-    finally:
-        gate.closed.set()
-        server.should_exit = True
-        if not await _finish(running, hurry):
-            server.force_exit = True
-            await asyncio.wait({running})
+    server = _UvicornServer(config, gate.unknown)
+    with limited_logs():
+        running = asyncio.create_task(server.serve(sockets=[listener]), name="gateway server")
+        tending = asyncio.create_task(gate.unknown.tend(), name="gateway connections")
+        try:
+            while not server.started and not running.done():  # noqa: ASYNC110  # it has no event
+                await asyncio.sleep(0.01)
+            if running.done():
+                await running
+                raise ClewError("The server ended while it was starting. Its log may say why.")
+            yield address.url(listener.getsockname()[1])
+        finally:
+            gate.closed.set()
+            server.should_exit = True
+            if not await _finish(running, hurry):
+                server.force_exit = True
+                await asyncio.wait({running})
+            tending.cancel()
+            await asyncio.wait({tending})
     running.result()
 
 

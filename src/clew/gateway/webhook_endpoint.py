@@ -15,12 +15,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from clew.api.operation import Operation, Params
-from clew.channels.webhook import MAX_BODY, Hook, read_hook
+from clew.channels.webhook import MAX_BODY, Hook, check_headers, read_hook
 from clew.core.text import to_wire
 from clew.errors import Forbidden, InvalidInput, TooManyRequests, Unauthorized
 from clew.gateway.auth import MAX_TRIES, WrongGuesses
 from clew.gateway.endpoints import Endpoint, read_body, read_query
 from clew.gateway.middleware import address_of
+from clew.gateway.unknown_senders import UnknownRequest
 from clew.ports import Clock, Receive
 
 
@@ -57,13 +58,16 @@ def make_webhook_endpoint(
     """The endpoint of these hooks."""
     known = {each.name: each for each in hooks}
     unknown = Hook(name="", secret=secrets.token_hex(32))
+    # The same for all, or the answer would tell which hooks there are.
+    longest = max((each.window for each in hooks), default=unknown.window)
     tries = WrongGuesses()
 
-    async def call(request: Request, _: None) -> Response:
-        body = await read_body(request, MAX_BODY)
+    async def call(request: Request, sender: UnknownRequest) -> Response:
         hook = known.get(request.path_params["name"].lower(), unknown)
         headers = {name.lower(): value for name, value in request.headers.items()}
         try:
+            check_headers(headers, now=clock() // 1000, window=longest)
+            body = await read_body(request, MAX_BODY, sender)
             incoming = read_hook(hook, headers, body, now=clock())
         except Unauthorized:
             address = address_of(request.scope, behind_proxy=behind_proxy)

@@ -59,6 +59,7 @@ async def open_gateway(
     from clew.channels.webhook import WebhookChannel
     from clew.gateway.app import build_app
     from clew.gateway.auth import Gate
+    from clew.gateway.unknown_senders import find_limits, raise_descriptor_limit
     from clew.gateway.webhook_endpoint import make_webhook_endpoint
 
     async with open_house(config, clock) as house:
@@ -67,7 +68,8 @@ async def open_gateway(
         channels = tuple(WebhookChannel(hook, clock=clock) for hook in hooks)
         async with run_errands(house, channels, tell) as errands:
             calls = Calls(house)
-            gate = Gate(house.store, clock, setup)
+            limits = find_limits(raise_descriptor_limit())
+            gate = Gate(house.store, clock, setup, limits)
             webhooks = make_webhook_endpoint(
                 hooks, house.reception.receive, clock=clock, behind_proxy=setup.behind_proxy
             )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import io
 from collections.abc import Sequence
+from time import monotonic
 from typing import Final, Literal
 
 import msgspec
@@ -113,6 +114,9 @@ MEDIA_TYPES: Final = {
     "jsonl": "application/jsonl",
 }
 
+
+STEP: Final = 0.001
+"""Seconds of work on an export, after which other calls have their turn."""
 
 ROUNDS: Final = 10
 """How many pages of hits a filtered search reads for one page of results."""
@@ -394,7 +398,13 @@ async def export_session(parts: Parts, params: ExportSession, caller: Caller) ->
     if parts.export is None:
         raise InvalidInput("Sessions can't be exported here.")
     made = parts.export(session, params.format, params.masked, params.thinking)
-    pieces = [each async for each in made]
+    pieces: list[str] = []
+    pause_at = monotonic() + STEP
+    async for each in made:
+        pieces.append(each)
+        if monotonic() > pause_at:
+            await asyncio.sleep(0)
+            pause_at = monotonic() + STEP
     name = f"session-{session.id}.{params.format}"
     return Exported(name, MEDIA_TYPES[params.format], "".join(pieces))
 

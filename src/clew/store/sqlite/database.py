@@ -49,6 +49,9 @@ CHANGES_PER_PAGE = 6
 those of the indexes included, so it merges two pages: that keeps the number of segments low.
 """
 
+CHECKED_EVERY = 100_000
+"""Instructions of SQLite, some milliseconds, between two looks at whether a query is wanted."""
+
 SHARED_PATIENCE = 30.0
 EXCLUSIVE_PATIENCE = 2.0
 """In seconds: long enough for a `clew list` to end, too short for a chat."""
@@ -194,6 +197,9 @@ class Database:
 
     def _answer(self, connection: apsw.Connection, batch: list[Pending]) -> None:
         for pending in batch:
+            # A query ends with the call that asked for it: else its reader would be lost to others.
+            has_ended = pending.future.cancelled
+            connection.set_progress_handler(has_ended, CHECKED_EVERY, id="has ended")
             try:
                 pending.result = pending.job(connection)
             except DRIVER_ERRORS as error:

