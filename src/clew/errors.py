@@ -43,6 +43,7 @@
         ├── StoreFull             no space left
         ├── StoreReadOnly         no permission to write
         ├── StoreUnavailable      can't be opened or read
+        │   └── FateUnknown       lost in a commit: it may be written, or not
         └── StoreClosed           used after close()
 
 The message says what happened and what to do next. `code` is stable and meant for programs,
@@ -419,6 +420,12 @@ class StoreUnavailable(StoreUnusable):
     """The store can't be opened or read."""
 
     code = "store_unavailable"
+
+
+class FateUnknown(StoreUnavailable):
+    """The connection was lost in a commit: whether that was written is not known."""
+
+    code = "fate_unknown"
 
 
 class StoreClosed(StoreUnusable):

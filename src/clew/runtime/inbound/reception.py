@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -31,11 +31,11 @@ from clew.core.session import (
     SessionFacts,
 )
 from clew.core.turn import QueueMode, Turn, read_mode
-from clew.errors import ClewError, Conflict, InvalidInput, SessionNotFound
+from clew.errors import ClewError, Conflict, FateUnknown, InvalidInput, SessionNotFound
 from clew.ports import Clock, Store
 from clew.runtime.inbound.approvals import Answers
 from clew.runtime.inbound.decision import Decider, Known, decide_for_session, name_of
-from clew.runtime.inbound.inbox import Inbox
+from clew.runtime.inbound.inbox import MANY, STORE_TROUBLE, Inbox, is_own
 from clew.runtime.inbound.pairing import offer_pairing
 from clew.runtime.lane.lane import Lanes
 from clew.runtime.lane.questions import Questions
@@ -194,8 +194,18 @@ class Reception:
         model: str | None = None,
         asker: Asker | None = None,
     ) -> Ticket:
-        """See `Runtime.accept`."""
+        """See `Runtime.accept`. If the store fails, the error says what became of the message."""
         self._lanes.refuse_if_closing()
+        try:
+            return await self._accept(message, queue, model, asker)
+        except STORE_TROUBLE as error:
+            if "message" in vars(error):
+                raise
+            raise _tell_fate(error, "not kept") from error
+
+    async def _accept(
+        self, message: Incoming, queue: QueueMode | None, model: str | None, asker: Asker | None
+    ) -> Ticket:
         if message.session is not None:
             session = await self._store.get_session(message.session)
             new = await decide_for_session(self._store, message, session)
@@ -214,7 +224,9 @@ class Reception:
             new = await self._open_front.decider.decide(known)
             ticket = await self._keep(new, Handling(queue=queue, model=model, asker=asker))
             if ticket.session is not None and message.person is None:
-                await self._learn(message, ticket.session)
+                # The message is kept; what could not be learnt is learnt from the next one.
+                with contextlib.suppress(*STORE_TROUBLE):
+                    await self._learn(message, ticket.session)
             return ticket
 
     async def receive(self, message: Incoming) -> Receipt:
@@ -242,21 +254,44 @@ class Reception:
 
     async def _keep(self, new: NewInbound, handling: Handling) -> Ticket:
         """Keep the row with its decision, the first commit, and carry it out."""
-        row, is_new = await self._inbox.keep(new)
-        if is_new:
-            return await self._carry_out(row, handling)
-        await self.take_up(row)
+        with self._inbox.arriving(new.id):
+            try:
+                row, is_new = await self._inbox.keep(new)
+            except FateUnknown as error:
+                raise _tell_fate(error, "unknown") from error
+            try:
+                if is_new:
+                    return await self._carry_out(row, handling)
+                await self.take_up(row)
+            except STORE_TROUBLE as error:
+                self._inbox.trouble.set()
+                raise _tell_fate(error, "kept") from error
         return Ticket(row, False, _no_turn())
 
     async def take_up(
         self, row: Inbound, handling: Handling = RECOVERED, *, in_order: bool = False
     ) -> Ticket | None:
-        """Carry out a message that no living process has; None if one has it, or was quicker.
+        """Carry out a message that no process works on; None if one does, or was quicker.
 
         `in_order`: nor if an earlier one of its session waits.
         """
-        taken = await self._inbox.take(row, in_order=in_order)
-        return None if taken is None else await self._carry_out(taken, handling)
+        if self._lanes.is_held(row.id):
+            return None
+        with self._inbox.arriving(row.id):
+            taken = await self._inbox.take(row, in_order=in_order)
+            return None if taken is None else await self._carry_out(taken, handling)
+
+    async def give_back(self) -> int:
+        """Let go of what this process has claimed and no lane works on; how many wait again.
+
+        The store has failed between the claim and the turn, or the end of a claim was not written.
+        """
+        count = 0
+        for row in await self._store.list_inbound(limit=MANY):
+            if is_own(self._store, row) and not self._lanes.is_held(row.id):
+                with self._inbox.arriving(row.id):
+                    count += await self._inbox.give_back(row)
+        return count
 
     async def _learn(self, message: Incoming, session: Session) -> None:
         """What the message tells about the conversation, if it tells anything new."""
@@ -273,7 +308,8 @@ class Reception:
             # One that is known is not asked for: once it is seen in the inbox, it is in its lane.
             session = handling.session or await self._open_session(row, decision)
         except BaseException:
-            await self._inbox.put_back(row)
+            with contextlib.suppress(*STORE_TROUBLE):  # then it is given back later
+                await self._inbox.put_back(row)
             raise
         row = msgspec.structs.replace(row, session_id=session.id)
         if decision.command is not None:
@@ -413,6 +449,26 @@ class Reception:
         """Wait for the commands that run."""
         if self._tasks:
             await asyncio.wait(self._tasks.values())
+
+
+_FATES: Final = {
+    "kept": (
+        "The message is kept, and is answered as soon as the store works again: "
+        "do not send it a second time."
+    ),
+    "not kept": "The message was not kept: send it again.",
+    "unknown": (
+        "Whether the message was kept is not known: repeat it with the same idempotency key, and "
+        "it is answered once."
+    ),
+}
+
+
+def _tell_fate(error: ClewError, message: Literal["kept", "not kept", "unknown"]) -> ClewError:
+    """The error of a store, with what became of the message; programs find it as `message`."""
+    told = type(error)(f"{error} {_FATES[message]}")
+    vars(told)["message"] = message
+    return told
 
 
 def _choose_mode(session: Session, handling: Handling) -> QueueMode:

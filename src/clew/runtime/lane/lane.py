@@ -21,7 +21,7 @@ from clew.core.turn import Lease, Turn
 from clew.errors import ClewError, Conflict, LeaseHeld, RecordNotFound, StaleLease
 from clew.ports import Store
 from clew.runtime.cancellation import heed_cancel, unbroken, whole
-from clew.runtime.inbound.inbox import MANY, Inbox, is_own
+from clew.runtime.inbound.inbox import MANY, STORE_TROUBLE, Inbox, is_own
 from clew.runtime.lane.lease import Leasing
 from clew.runtime.lane.order import Later, Order
 from clew.runtime.lane.parts import RuntimeParts
@@ -50,6 +50,8 @@ class Lane:
         self._running: asyncio.Task[Any] | None = None
         self._doing: Work | Chore | None = None
         self._together: list[Work] = []
+        self._joining: tuple[Work, ...] = ()
+        """What is being put into the turn that runs."""
         self._has_begun = False
         self._turn: RunningTurn | None = None
         self._gate = asyncio.Event()
@@ -75,6 +77,12 @@ class Lane:
     def waiting(self) -> tuple[Work, ...]:
         """The turns behind the one that runs."""
         return self._queue.works
+
+    def has(self, inbound_id: str) -> bool:
+        """Whether a message waits here, or is in the turn that runs."""
+        doing = () if self._doing is None else self._together
+        works = (*doing, *self._joining, *self._queue.works)
+        return any(each.inbound is not None and each.inbound.id == inbound_id for each in works)
 
     def put(self, work: Work | Chore) -> None:
         """Add work; it begins when everything before it is done."""
@@ -244,11 +252,14 @@ class Lane:
         """Put what was said meanwhile into the turn; what can't be put there keeps its place."""
         early = await self._order.find_early()
         together = self._together
-        works = self._queue.take_steering(turn.person, turn.reply_to, but=early)
+        works = self._joining = self._queue.take_steering(turn.person, turn.reply_to, but=early)
 
         async def put() -> bool:
-            is_in = await put_into(turn, works, self._queue, self._wake)
-            together.extend(works if is_in else ())
+            try:
+                is_in = await put_into(turn, works, self._queue, self._wake)
+                together.extend(works if is_in else ())
+            finally:
+                self._joining = ()
             return is_in
 
         return bool(works) and await unbroken(put())
@@ -335,6 +346,11 @@ class Lanes:
         """The lane of a session, if there is one."""
         return self._lanes.get(session_id)
 
+    def is_held(self, inbound_id: str) -> bool:
+        """Whether this process works on a message: it is in a lane, or on its way there."""
+        is_arriving = self._inbox.is_arriving(inbound_id)
+        return is_arriving or any(lane.has(inbound_id) for lane in self._lanes.values())
+
     def refuse_if_closing(self) -> None:
         """`Conflict`, when nothing new may come."""
         if self.is_closing:
@@ -376,7 +392,7 @@ class Lanes:
     ) -> tuple[Inbound, ...]:
         """Take what waits, or the messages with these ids, out of lane and inbox."""
         taken = self._clear(session_id, only)
-        await self._inbox.drop(*taken)
+        await self._inbox.take_back(*taken)
         return taken
 
     async def put_back(self, session_id: str) -> None:
@@ -412,7 +428,9 @@ class Lanes:
         if self.is_closing or error is not None:
             await self._inbox.put_back(work.inbound)
         else:
-            await self._inbox.drop(work.inbound)
+            await self._inbox.take_back(work.inbound)
+        if isinstance(error, STORE_TROUBLE):
+            self._inbox.trouble.set()
 
     async def close(self) -> None:
         """Abort what runs, and put back what has not begun; nothing comes any more."""

@@ -47,7 +47,8 @@ class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
     `adopt`: put a message that no living process has into its lane; False if another process was
     quicker, None if this process takes nothing up. `find_cut_off`: what goes on with the
     newest turn of a session, which was cut off; None to leave it. `remember`: keep a rule that the
-    owner has allowed for good. `spawn`: let a sub-agent do a task; its answer.
+    owner has allowed for good. `spawn`: let a sub-agent do a task; its answer. `is_held`: whether
+    this process works on a message. `leases_left` could not be given back: the store failed.
     """
 
     store: Store
@@ -61,5 +62,7 @@ class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
     find_cut_off: Callable[[Turn], Awaitable[Attempt | None]]
     remember: Callable[[str], Awaitable[None]]
     spawn: Callable[[RunningTurn, str, str | None], Awaitable[str]]
+    is_held: Callable[[str], bool]
+    leases_left: list[Lease] = msgspec.field(default_factory=list[Lease])
     lease_ms: int = LEASE_MS
     renew_ms: int = HEARTBEAT_MS

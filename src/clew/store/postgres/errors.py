@@ -119,8 +119,9 @@ def translate(error: Exception, place: str, *, fate_unknown: bool = False) -> er
             for known, sentence in _REFUSED:
                 if known in reason:
                     return errors.StoreUnavailable(sentence.format(place=place, why=reason))
-    sentence = _UNKNOWN_FATE if fate_unknown else "{place} can't be used: {why}."
-    return errors.StoreUnavailable(sentence.format(place=place, why=why))
+    if fate_unknown:
+        return errors.FateUnknown(_UNKNOWN_FATE.format(place=place, why=why))
+    return errors.StoreUnavailable(f"{place} can't be used: {why}.")
 
 
 def is_repeatable(error: Exception) -> bool:
