@@ -41,6 +41,7 @@
         ├── StoreDamaged          the file is corrupt
         ├── StoreForeign          a file that is not clew's
         ├── StoreFull             no space left
+        ├── StoreMoved            its file was moved, replaced or deleted while it was open
         ├── StoreReadOnly         no permission to write
         ├── StoreUnavailable      can't be opened or read
         │   └── FateUnknown       lost in a commit: it may be written, or not
@@ -408,6 +409,19 @@ class StoreFull(StoreUnusable):
     """There is no space left where the store is."""
 
     code = "store_full"
+
+
+class StoreMoved(StoreUnusable):
+    """The file was moved, replaced or deleted while it was open. Nothing more is written.
+
+    `rescue` is a copy of all that was acknowledged, if one could be written.
+    """
+
+    code = "store_moved"
+
+    def __init__(self, message: str, rescue: str | None = None) -> None:
+        super().__init__(message)
+        self.rescue = rescue
 
 
 class StoreReadOnly(StoreUnusable):

@@ -6,6 +6,7 @@ command are in the file for people to read. `ProcessInfo` and identities are Pos
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import socket
@@ -99,7 +100,8 @@ class Presence:
         # Shared: two processes that check a dead one at once must not find each other's lock.
         if not probe.acquire(shared=True):
             return True
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # it may belong to another user, and is dead anyway
+            path.unlink(missing_ok=True)
         probe.release()
         return False
 

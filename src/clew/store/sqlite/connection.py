@@ -35,10 +35,18 @@ PATIENCE = 60.0
 
 
 def connect(
-    path: Path, *, durability: Durability = "full", mode: str = "rwc", lock: Path | None = None
+    path: Path,
+    *,
+    durability: Durability = "full",
+    mode: str = "rwc",
+    lock: Path | None = None,
+    is_still: bool = False,
 ) -> apsw.Connection:
-    """Open the file. A new one gets the permissions of the store's lock file (0600)."""
-    name = f"{path.as_uri()}?mode={mode}"
+    """Open the file. A new one gets the permissions of the store's lock file (0600).
+
+    `is_still`: no process writes to it, so no file beside it is needed.
+    """
+    name = f"{path.as_uri()}?mode={mode}" + ("&immutable=1" if is_still else "")
     if mode == "rwc":
         name += f"&modeof={quote(str(lock or lock_path(path)))}"
     flags = apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_NOMUTEX
@@ -61,6 +69,19 @@ def connect_read_only(path: Path) -> apsw.Connection:
         return connect(path, mode="ro")
     except apsw.ReadOnlyError:
         return connect(path, mode="rw")
+
+
+def connect_unwritable(path: Path) -> apsw.Connection:
+    """Open a file for reading where nothing can be written, not even SQLite's shared memory."""
+    try:
+        connection = connect(path, mode="ro")
+        connection.pragma("schema_version")  # the first read opens what is beside the file
+    except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, apsw.IOError):
+        log = path.with_name(f"{path.name}-wal")
+        if log.exists() and log.stat().st_size:
+            raise
+        return connect(path, mode="ro", is_still=True)
+    return connection
 
 
 def fetch(connection: apsw.Connection, sql: str, bindings: Row = ()) -> list[Row]:
@@ -133,12 +154,14 @@ class Threads:
         work: Callable[[apsw.Connection, list[Pending]], None],
         *,
         batch: int,
+        close_connection: Callable[[apsw.Connection], None] = apsw.Connection.close,
     ) -> None:
         self._name = name
         self._size = size
         self._open = open_connection
         self._work = work
         self._batch = batch
+        self._close_connection = close_connection
         self._queue: SimpleQueue[Pending | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._waiting = 0
@@ -200,7 +223,7 @@ class Threads:
                 self._wake_tasks(batch)
         finally:
             if connection is not None:
-                connection.close()
+                self._close_connection(connection)
 
     def _wake_tasks(self, batch: list[Pending]) -> None:
         """Wake the tasks that wait, each event loop once."""

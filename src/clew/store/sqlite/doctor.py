@@ -39,6 +39,7 @@ from clew.store.sqlite.connection import (
 )
 from clew.store.sqlite.engine import SqliteTransaction, run_through
 from clew.store.sqlite.errors import DRIVER_ERRORS
+from clew.store.sqlite.rescue import check_rescues
 from clew.store.work.thread import hidden_messages
 from clew.version import __version__
 
@@ -68,6 +69,7 @@ def examine(
     `home` is clew's own directory, whose permissions are checked if the store is in it.
     """
     findings = [check_library(apsw.sqlite_lib_version())]
+    findings += check_rescues(path)
     if not path.exists():
         what = f"there is none at {path} yet"
         return Diagnosis((*findings, Finding("store", "ok", what, "The first start makes it.")))
