@@ -11,6 +11,7 @@ import os
 import re
 import socket
 import sys
+import time
 import uuid
 from pathlib import Path
 
@@ -20,6 +21,9 @@ from clew.files.locks import FileLock
 
 _OPEN_FILES_ARE_FIXED = sys.platform == "win32"
 """Windows neither renames nor removes a file that is open."""
+
+YOUNG_S = 60.0
+"""Seconds in which a process that is alive gives its file its name."""
 
 _IDENTITY = re.compile(r"(?P<process>[0-9a-f]{32})@(?P<host>.+)", re.DOTALL)
 
@@ -66,16 +70,22 @@ class Presence:
         unnamed = self._path if _OPEN_FILES_ARE_FIXED else self._path.with_suffix(".new")
         self._lock = FileLock(unnamed)
         self._lock.acquire()
-        self._lock.write(msgspec.json.encode(self.info))
-        if unnamed != self._path:
-            unnamed.rename(self._path)
+        try:
+            self._lock.write(msgspec.json.encode(self.info))
+            if unnamed != self._path:
+                unnamed.rename(self._path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                unnamed.unlink(missing_ok=True)
+            raise
 
     def leave(self) -> None:
         """Count as ended, and remove the file."""
         if self._lock is not None:
             if _OPEN_FILES_ARE_FIXED:
                 self._lock.release()
-            self._path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # nobody takes a file without a lock for alive
+                self._path.unlink(missing_ok=True)
             self._lock.release()
             self._lock = None
 
@@ -104,6 +114,19 @@ class Presence:
             path.unlink(missing_ok=True)
         probe.release()
         return False
+
+    def clear(self) -> None:
+        """Remove the files of processes that were killed, those without a name yet included."""
+        for path in self._directory.glob("*.json"):
+            self.is_alive(path.stem)
+        for path in self._directory.glob("*.new"):
+            with contextlib.suppress(OSError):
+                # A young one may be locked and named the next moment.
+                if time.time() - path.stat().st_mtime > YOUNG_S:
+                    probe = FileLock(path)
+                    if probe.acquire(shared=True):
+                        path.unlink(missing_ok=True)
+                        probe.release()
 
     def others(self) -> tuple[ProcessInfo, ...]:
         """The other processes that are alive, oldest first."""

@@ -8,6 +8,7 @@ opens the file.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import threading
 import time
@@ -41,18 +42,23 @@ def connect(
     mode: str = "rwc",
     lock: Path | None = None,
     is_still: bool = False,
+    is_alone: bool = False,
 ) -> apsw.Connection:
     """Open the file. A new one gets the permissions of the store's lock file (0600).
 
-    `is_still`: no process writes to it, so no file beside it is needed.
+    `is_still`: no process writes to it, and its log is empty. `is_alone`: no process writes to it,
+    and no lock is taken.
     """
-    name = f"{path.as_uri()}?mode={mode}" + ("&immutable=1" if is_still else "")
+    more = "&immutable=1" * is_still + "&vfs=unix-none" * is_alone
+    name = f"{path.as_uri()}?mode={mode}{more}"
     if mode == "rwc":
         name += f"&modeof={quote(str(lock or lock_path(path)))}"
     flags = apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_NOMUTEX
     flags |= apsw.SQLITE_OPEN_READONLY if mode == "ro" else apsw.SQLITE_OPEN_READWRITE
     connection = apsw.Connection(name, flags=flags | (apsw.SQLITE_OPEN_CREATE * (mode == "rwc")))
     connection.set_busy_handler(BusyHandler())
+    if is_alone:
+        connection.pragma("locking_mode", "exclusive")  # then its shared memory is its own
     connection.pragma("foreign_keys", True)
     connection.pragma("synchronous", durability)
     connection.pragma("journal_size_limit", WAL_KEPT)
@@ -71,17 +77,24 @@ def connect_read_only(path: Path) -> apsw.Connection:
         return connect(path, mode="rw")
 
 
+_UNWRITABLE = (apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, apsw.IOError)
+
+
 def connect_unwritable(path: Path) -> apsw.Connection:
-    """Open a file for reading where nothing can be written, not even SQLite's shared memory."""
-    try:
-        connection = connect(path, mode="ro")
-        connection.pragma("schema_version")  # the first read opens what is beside the file
-    except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, apsw.IOError):
-        log = path.with_name(f"{path.name}-wal")
-        if log.exists() and log.stat().st_size:
-            raise
+    """Open a file for reading where nothing can be written, not even SQLite's shared memory.
+
+    If that is there, another process may be writing. If it can't be used, no process is, and the
+    file is read as it is, with what a crash has left in its log.
+    """
+    log, shared = (path.with_name(path.name + ending) for ending in ("-wal", "-shm"))
+    if shared.exists():
+        with contextlib.suppress(*_UNWRITABLE):
+            connection = connect(path, mode="ro")
+            connection.pragma("schema_version")  # the first read opens what is beside the file
+            return connection
+    if not log.exists() or not log.stat().st_size:
         return connect(path, mode="ro", is_still=True)
-    return connection
+    return connect(path, mode="ro", is_alone=True)
 
 
 def fetch(connection: apsw.Connection, sql: str, bindings: Row = ()) -> list[Row]:

@@ -130,6 +130,7 @@ class Database:
                 f"{self.path} is being updated or restored by {who}. Try again in a moment."
             )
         self.presence.announce()
+        self.presence.clear()
         self._bring_up_to_date(steps)
         if self._first is not None:
             self._anchor = Anchor(self._first, self.path)
