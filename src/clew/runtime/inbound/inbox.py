@@ -1,7 +1,7 @@
 """Messages between the inbox and their turns: each is claimed for one turn, put back, or dropped.
 
-A claim carries the message's own id, so that one message can be let go without the others. A store
-that fails may leave a claim that nothing here works on; `recovery.keep_up` gives those back.
+A claim carries the message's own id, so that one message can be released without the others.
+A store that fails may leave a claim that no lane works on; `recovery.keep_up` releases those.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from clew.errors import ClewError, FateUnknown, StoreBusy, StoreUnusable
 from clew.ports import Store
 
 MANY: Final = 10_000
-"""Messages of the inbox that are looked at."""
+"""How many messages of the inbox are read."""
 
 STORE_TROUBLE: Final = (StoreUnusable, StoreBusy)
 """Errors of a store that is away, full or busy: they say nothing about what was asked."""
 
 
 class Inbox:
-    """What this process has taken out of the inbox of the store."""
+    """The store's inbox, with the claims of this process."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -38,7 +38,7 @@ class Inbox:
         return f"{self._store.identity}#{inbound_id}"
 
     async def keep(self, new: NewInbound) -> tuple[Inbound, bool]:
-        """Keep a message, as this process's; False for a second delivery of one."""
+        """Store a message and claim it for this process; False for a second delivery."""
         try:
             return await self._store.accept(new, claimant=self._claimant(new.id))
         except FateUnknown:
@@ -61,10 +61,11 @@ class Inbox:
         return inbound_id in self._arriving
 
     async def take(self, row: Inbound, *, in_order: bool = False) -> Inbound | None:
-        """Take a message that no living process has; None if another one has it, or was quicker.
+        """Claim a message that no live process has; None if another process has it.
 
-        One that this process has claimed must not be in a lane. What waits before it, such as a
-        terminal's for its person's word, is only passed over; `in_order`: then it is not taken.
+        One that this process has claimed must not be in a lane. Earlier messages, such as a
+        terminal's that wait for the person to confirm, are skipped; with `in_order` the message is
+        not taken if there are any.
         """
         if row.status not in ("queued", "claimed"):
             return None
@@ -79,7 +80,7 @@ class Inbox:
         return await self._claim(row, queued.index(row.id))
 
     async def _claim(self, row: Inbound, before: int) -> Inbound | None:
-        """Claim the message behind so many others, which are put back at once."""
+        """Claim a message together with the `before` earlier ones, which are put back at once."""
         mine, aside = self._claimant(row.id), self._claimant("aside")
         try:
             if before:
@@ -94,7 +95,7 @@ class Inbox:
         return taken[0]
 
     async def put_back(self, *rows: Inbound) -> None:
-        """Leave messages in the inbox for any process; one that has a turn stays as it is."""
+        """Release messages in the inbox for any process; one that has a turn stays as it is."""
         try:
             for row in rows:
                 await self._store.release_inbound(self._claimant(row.id))
@@ -103,12 +104,12 @@ class Inbox:
             raise
 
     async def drop(self, *rows: Inbound) -> None:
-        """Take messages out of the inbox; they are not answered."""
+        """Remove messages from the inbox; they are not answered."""
         await self.put_back(*rows)
         await self._store.drop_inbound([each.id for each in rows])
 
     async def take_back(self, *rows: Inbound) -> None:
-        """Drop messages that their person does not want answered; if the store fails, later."""
+        """Drop messages that the person took back; if the store fails, `give_back` does it."""
         self._unwanted.update(each.id for each in rows)
         try:
             await self.drop(*rows)
@@ -118,7 +119,7 @@ class Inbox:
             self._unwanted.difference_update(each.id for each in rows)
 
     async def give_back(self, row: Inbound) -> bool:
-        """Let go of a claim that nothing works on; whether the message waits for a turn again."""
+        """Release a claim that no lane works on; True if the message waits for a turn again."""
         if row.id in self._unwanted or row.channel == "spawn":  # its turn has failed without it
             await self.drop(row)
             self._unwanted.discard(row.id)
@@ -128,12 +129,12 @@ class Inbox:
 
 
 def is_own(store: Store, row: Inbound) -> bool:
-    """Whether this process has that message."""
+    """Whether this process has claimed that message."""
     return row.claimant is not None and row.claimant.startswith(f"{store.identity}#")
 
 
 async def keep_files(store: Store, files: Sequence[Attached]) -> tuple[dict[str, Any], ...]:
-    """Keep the files that come with a message; returns what the message says of each."""
+    """Store the files that come with a message; returns the part of the message for each."""
     return tuple([await _keep_file(store, each) for each in files])
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
 import threading
 import time
+from array import array
 from collections.abc import Callable
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -29,7 +31,7 @@ Durability = Literal["full", "normal"]
 
 READERS = 4
 WAL_KEPT = 16 * 1024 * 1024
-"""Bytes to which the write-ahead log shrinks again after a large transaction."""
+"""Bytes to which the write-ahead log is shrunk after a large transaction."""
 
 PATIENCE = 60.0
 """Seconds that a writer waits for the lock of another process before it gives up."""
@@ -68,8 +70,8 @@ def connect(
 def connect_read_only(path: Path) -> apsw.Connection:
     """Open an existing file for reading.
 
-    A connection that may write would throw away the log of a damaged file on closing. It is opened
-    only where a process has died in a way that SQLite has to roll back first.
+    A connection that may write would delete the log of a damaged file when it closes. One is used
+    only if SQLite has to roll back the work of a dead process first.
     """
     try:
         return connect(path, mode="ro")
@@ -98,7 +100,7 @@ def connect_unwritable(path: Path) -> apsw.Connection:
 
 
 def fetch(connection: apsw.Connection, sql: str, bindings: Row = ()) -> list[Row]:
-    """All rows of a query. What the columns hold is the schema's promise."""
+    """All rows of a query. The schema guarantees the types of the columns."""
     return connection.execute(sql, bindings).fetchall()
 
 
@@ -113,8 +115,42 @@ def lock_path(path: Path) -> Path:
     return path.with_name("store.lock" if path.name == "sessions.db" else f"{path.name}.lock")
 
 
+class Anchor:
+    """What a connection has open: compared with what is at its path. For one thread."""
+
+    def __init__(self, connection: apsw.Connection, path: Path) -> None:
+        connection.pragma("schema_version")  # a read opens the log
+        self._connection = connection
+        self._path, self._log = str(path), f"{path}-wal"
+        self._file_inode, self._log_inode = _find_inode(self._path), _find_inode(self._log)
+        self._moved = array("i", [0])
+        self._answer = self._moved.buffer_info()[0]
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether file and log are those that were there at first. Any thread may ask."""
+        return self._has_log() and _find_inode(self._path) == self._file_inode
+
+    def find_fault(self) -> str | None:
+        """What is wrong with the place, for people; None if all is in place. Takes some 5 µs."""
+        self._connection.file_control("main", apsw.SQLITE_FCNTL_HAS_MOVED, self._answer)
+        if self._moved[0]:
+            return "another file is in its place, or none"
+        return None if self._has_log() else "its write-ahead log was removed or replaced"
+
+    def _has_log(self) -> bool:
+        return _find_inode(self._log) == self._log_inode
+
+
+def _find_inode(path: str) -> int | None:
+    try:
+        return os.stat(path).st_ino  # noqa: PTH116  # at every commit: a Path takes as long again
+    except OSError:
+        return None
+
+
 class BusyHandler:
-    """Waits for a lock with short jittered naps: SQLite's own handler lets some writers starve."""
+    """Waits for a lock with short jittered pauses: SQLite's own handler starves some writers."""
 
     def __init__(self) -> None:
         self._since = 0.0
@@ -206,7 +242,7 @@ class Threads:
             await asyncio.to_thread(thread.join)
 
     def _take(self) -> list[Pending]:
-        """Wait for a job and take what else is queued; nothing means that the queue has ended."""
+        """Wait for a job and take all that are queued; empty if the queue has ended."""
         first = self._queue.get()
         if first is None:
             return []
@@ -215,7 +251,7 @@ class Threads:
             try:
                 further = self._queue.get_nowait()
             except Empty:
-                break  # another thread was quicker
+                break  # another thread was first
             if further is None:
                 self._queue.put(None)
                 break
@@ -239,7 +275,7 @@ class Threads:
                 self._close_connection(connection)
 
     def _wake_tasks(self, batch: list[Pending]) -> None:
-        """Wake the tasks that wait, each event loop once."""
+        """Wake the waiting tasks, with one call per event loop."""
         for loop in {pending.loop for pending in batch}:
             done = [pending for pending in batch if pending.loop is loop]
             try:
@@ -249,11 +285,11 @@ class Threads:
 
 
 NO_WAL = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "ceph"})
-"""Write-ahead logging needs memory that all processes share, which a network does not offer."""
+"""Network file systems: write-ahead logging needs memory that all processes share."""
 
 
 def file_system(path: Path) -> str | None:
-    """The type of the file system (`ext4`, `nfs4`, …); None where the system doesn't tell."""
+    """The type of the file system (`ext4`, `nfs4`, …); None if the system doesn't say."""
     try:
         lines = Path("/proc/self/mountinfo").read_text().splitlines()
     except OSError:

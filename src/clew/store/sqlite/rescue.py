@@ -1,14 +1,13 @@
 """Rescue copies of a store whose file was moved, replaced or deleted while clew had it open.
 
-`Anchor` notices it. The connection that is still open knows every acknowledged message, and is
-copied beside the path of the store; `repair` puts such a copy back. When to look is decided by
-`database`.
+The connection that is still open knows every acknowledged message; it is copied beside the path of
+the store. `database` notices that the file is gone (`connection.Anchor`), and `repair` puts a copy
+back.
 """
 
 from __future__ import annotations
 
 import os
-from array import array
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from datetime import UTC, datetime
@@ -25,40 +24,6 @@ from clew.store.sqlite.errors import DRIVER_ERRORS
 RESCUED = ".rescued-"
 RESTORED = ".restored-"
 """Part of the name of a rescue copy, and of one that was put back."""
-
-
-class Anchor:
-    """What a connection has open: compared with what is at its path. For one thread."""
-
-    def __init__(self, connection: apsw.Connection, path: Path) -> None:
-        connection.pragma("schema_version")  # a read opens the log
-        self._connection = connection
-        self._path, self._log = str(path), f"{path}-wal"
-        self._file_inode, self._log_inode = _find_inode(self._path), _find_inode(self._log)
-        self._moved = array("i", [0])
-        self._answer = self._moved.buffer_info()[0]
-
-    @property
-    def is_in_place(self) -> bool:
-        """Whether file and log are those that were there at first. Any thread may ask."""
-        return self._has_log() and _find_inode(self._path) == self._file_inode
-
-    def find_fault(self) -> str | None:
-        """What is wrong with the place, for people; None if all is in place. Takes some 5 µs."""
-        self._connection.file_control("main", apsw.SQLITE_FCNTL_HAS_MOVED, self._answer)
-        if self._moved[0]:
-            return "another file is in its place, or none"
-        return None if self._has_log() else "its write-ahead log was removed or replaced"
-
-    def _has_log(self) -> bool:
-        return _find_inode(self._log) == self._log_inode
-
-
-def _find_inode(path: str) -> int | None:
-    try:
-        return os.stat(path).st_ino  # noqa: PTH116  # at every commit: a Path takes as long again
-    except OSError:
-        return None
 
 
 # --- making one -------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ AND turn_id IN (SELECT turn_id FROM undone WHERE session_id = $4)
 """
 
 
-class Stretch(msgspec.Struct, frozen=True):
+class Segment(msgspec.Struct, frozen=True):
     """The messages of one session that belong to a thread: seqs above `low`, up to `high`."""
 
     session_id: str
@@ -60,20 +60,21 @@ class Window(msgspec.Struct, frozen=True):
     undone: bool
 
 
-async def stretches(tx: Transaction, session_id: str) -> tuple[list[Stretch], bool]:
+async def list_segments(tx: Transaction, session_id: str) -> tuple[list[Segment], bool]:
     """What a thread is made of, newest first, and whether it passes over undone turns."""
     rows = await tx.fetch(_LINE, (text(session_id),))
     if not rows:
         raise SessionNotFound(session_id)
-    return [Stretch(*row[:3]) for row in rows], bool(rows[0][3])
+    return [Segment(*row[:3]) for row in rows], bool(rows[0][3])
 
 
 async def read_thread(tx: Transaction, session_id: str, window: Window) -> list[Row]:
     """The newest rows of a thread with what a fork has inherited, newest first.
 
-    Several statements, so it needs a snapshot. The engines read a session that is no fork quicker.
+    Several statements, so it needs a snapshot. The engines have a quicker way for a session that is
+    not a fork.
     """
-    parts, has_undone = await stretches(tx, session_id)
+    parts, has_undone = await list_segments(tx, session_id)
     hide = has_undone and not window.undone
     sql = _MESSAGES.format(hide=_NOT_UNDONE if hide else "")
     wanted = NO_LIMIT if window.limit is None else window.limit + window.offset
@@ -87,9 +88,9 @@ async def read_thread(tx: Transaction, session_id: str, window: Window) -> list[
     return rows[window.offset :]
 
 
-async def hidden_messages(tx: Transaction, session_id: str, up_to: int) -> int:
-    """How many messages up to a seq belong to turns that this session passes over."""
-    parts, has_undone = await stretches(tx, session_id)
+async def count_hidden(tx: Transaction, session_id: str, up_to: int) -> int:
+    """How many messages up to a seq belong to turns that are undone in this session."""
+    parts, has_undone = await list_segments(tx, session_id)
     if not has_undone:
         return 0
     total = 0
