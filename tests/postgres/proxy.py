@@ -58,6 +58,10 @@ class Proxy:
         self.cut()
         asyncio.get_running_loop().call_later(seconds, self._come_back)
 
+    def refuse(self) -> None:
+        """Let no new connection through; those that are there go on."""
+        self._is_away = True
+
     def _come_back(self) -> None:
         self._is_away = False
 

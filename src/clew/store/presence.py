@@ -107,9 +107,12 @@ class Presence:
         if not path.exists():
             return False
         probe = FileLock(path)
-        # A shared lock: two processes that check a dead one at once must not block each other.
-        if not probe.acquire(shared=True):
-            return True
+        try:
+            # A shared lock: two processes that check a dead one at once must not block each other.
+            if not probe.acquire(shared=True):
+                return True
+        except OSError:
+            return True  # another user's file, or no file at all: nothing can be known
         with contextlib.suppress(OSError):  # it may belong to another user, and is dead anyway
             path.unlink(missing_ok=True)
         probe.release()
