@@ -120,8 +120,9 @@ def test_what_a_crash_left_in_the_log_is_read_there_too(tmp_path: Path, gone: st
     subprocess.run([sys.executable, "-c", LEFT, home / "sessions.db"], check=True, timeout=PATIENCE)
     if gone:
         (home / f"sessions.db{gone}").unlink()
-    results, unchanged = run_on(tmp_path / "disk", "read-only", home, ["search", "refund"])
-    assert [code for code, *_ in results] == [0]
+    commands = [["search", "refund"], ["backup", str(tmp_path / "backup.db")]]
+    results, unchanged = run_on(tmp_path / "disk", "read-only", home, *commands)
+    assert [code for code, *_ in results] == [0, 0], results
     assert "the refund policy" in results[0][1]
     assert unchanged
 

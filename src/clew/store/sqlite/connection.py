@@ -37,6 +37,10 @@ PATIENCE = 60.0
 """Seconds that a writer waits for the lock of another process before it gives up."""
 
 
+_UNWRITABLE = (apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, apsw.IOError)
+"""Errors where nothing can be written; reading may work all the same."""
+
+
 def connect(
     path: Path,
     *,
@@ -74,12 +78,23 @@ def connect_read_only(path: Path) -> apsw.Connection:
     only if SQLite has to roll back the work of a dead process first.
     """
     try:
-        return connect(path, mode="ro")
+        connection = connect(path, mode="ro")
+        connection.pragma("schema_version")  # the first read opens what is beside the file
     except apsw.ReadOnlyError:
         return connect(path, mode="rw")
+    except _UNWRITABLE:
+        return connect_unwritable(path)
+    return connection
 
 
-_UNWRITABLE = (apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, apsw.IOError)
+def connect_to_copy(path: Path) -> apsw.Connection:
+    """Open an existing file that is to be copied; where nothing can be written, for reading."""
+    try:
+        connection = connect(path, mode="rw")
+        connection.pragma("schema_version")
+    except _UNWRITABLE:
+        return connect_unwritable(path)
+    return connection
 
 
 def connect_unwritable(path: Path) -> apsw.Connection:

@@ -116,7 +116,7 @@ class Database:
         except (OSError, *DRIVER_ERRORS) as error:
             self._release()
             ours = _name_failure(error, self.path)
-            if _is_unwritable(error) and self._open_for_reading(steps, ours):
+            if _is_unwritable(error) and self._open_for_reading(steps, error):
                 return
             raise ours from error
         except ClewError:
@@ -136,7 +136,7 @@ class Database:
         if self._first is not None:
             self._anchor = Anchor(self._first, self.path)
 
-    def _open_for_reading(self, steps: Sequence[Migration], why: ClewError) -> bool:
+    def _open_for_reading(self, steps: Sequence[Migration], why: Exception) -> bool:
         """Open a store where nothing can be written; False if that can't be either.
 
         No other process can tell that this one has it open, so it must not write.
@@ -155,8 +155,12 @@ class Database:
             self._release()
             return False
         self._first = connection
-        kind = type(why) if isinstance(why, StoreFull) else StoreReadOnly
-        self._unwritable = kind(f"{why} Reading works. To write, put that right and start again.")
+        hint = "Reading works. To write, put that right and start again."
+        if isinstance(_name_failure(why, self.path), StoreFull):
+            self._unwritable = StoreFull(f"No space left for {self.path}. {hint}")
+        else:
+            reason = why.strerror if isinstance(why, OSError) else why
+            self._unwritable = StoreReadOnly(f"{self.path} can't be written to ({reason}). {hint}")
         return True
 
     async def read(self, job: Job[T]) -> T:
@@ -461,7 +465,11 @@ def hold_store(path: Path, purpose: str, *, now: int, alone: bool) -> Iterator[N
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not lock.acquire(shared=not alone):
                 raise StoreInUse(purpose, tuple(str(info) for info in presence.others()))
-            presence.announce()
+            try:
+                presence.announce()
+            except OSError as error:
+                if alone or not _is_unwritable(error):
+                    raise
         yield
     finally:
         presence.leave()

@@ -7,6 +7,7 @@ does what can be repaired.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import stat
@@ -43,6 +44,7 @@ from clew.version import __version__
 
 LOW_DISK = 1 << 30
 NO_DISK = 64 << 20
+NO_LOG = 1 << 16
 LARGE_LOG = 256 << 20
 
 
@@ -254,9 +256,14 @@ def _check_schema(connection: apsw.Connection, version: int, latest: int) -> Ite
     else:
         yield Finding("schema", "ok", str(version))
     mode = connection.pragma("journal_mode")
-    if mode != "wal":
+    if mode != "wal" and _is_writable(Path(connection.filename).parent):
         what = f"the journal mode is {mode}, not wal"
         yield Finding("journal", "problem", what, "Another program changed it: set it back to wal.")
+
+
+def _is_writable(directory: Path) -> bool:
+    """Whether SQLite can make its log there. If not, it reads the file as if it had none."""
+    return os.access(directory, os.W_OK) and shutil.disk_usage(directory).free > NO_LOG
 
 
 def _check_contents(
