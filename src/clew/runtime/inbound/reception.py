@@ -160,6 +160,8 @@ class Reception:
         self._front: Front | None = None
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._unsaid: dict[str, tuple[Inbound, GivenCommand, str]] = {}
+        """Replies to commands that the store has not taken yet."""
 
     def open(
         self, rules: ReceptionRules, commands: Commands, *, settle_s: float = SETTLE_S
@@ -284,11 +286,17 @@ class Reception:
     async def give_back(self) -> int:
         """Release the messages that this process has claimed and no lane works on.
 
-        The store has failed between claim and turn. Returns how many messages wait again.
+        The store has failed between claim and turn. Returns how many messages wait again. Replies
+        to commands that could not be stored are stored too.
         """
+        for said in tuple(self._unsaid.values()):
+            del self._unsaid[said[0].id]
+            await self._reply(*said)
         count = 0
-        for row in await self._store.list_inbound(limit=MANY):
-            if is_own(self._store, row) and not self._lanes.is_held(row.id):
+        rows = await self._store.list_inbound(limit=MANY)
+        held = self._lanes.list_held()
+        for row in (each for each in rows if is_own(self._store, each) and each.id not in held):
+            if not self._lanes.is_held(row.id):  # meanwhile it may be
                 with self._inbox.arriving(row.id):
                     count += await self._inbox.give_back(row)
         return count
@@ -409,9 +417,19 @@ class Reception:
             text = await self._open_front.commands.run(given)
         except ClewError as error:
             text = str(error)
-        if text and given.reply_to is not None:
-            # The answer is delivered in any case: the person waits for it.
+        if text:
+            await self._reply(row, given, text)
+
+    async def _reply(self, row: Inbound, given: GivenCommand, text: str) -> None:
+        """Store the reply to a command; if the store fails, `give_back` does it later."""
+        if given.reply_to is None:
+            return
+        try:
+            # It is delivered in any case: its person waits for it.
             await self._tell(row, given.reply_to, given.session, text, "reply", withheld=False)
+        except STORE_TROUBLE:
+            self._unsaid[row.id] = (row, given, text)
+            self._inbox.trouble.set()
 
     async def answered(self, row: Inbound) -> None:
         """Wait until a command is answered, if this process runs it."""

@@ -78,11 +78,11 @@ class Lane:
         """The turns behind the one that runs."""
         return self._queue.works
 
-    def has(self, inbound_id: str) -> bool:
-        """Whether a message waits here, or is in the turn that runs."""
+    def list_held(self) -> list[str]:
+        """The messages that wait here, or are in the turn that runs."""
         doing = () if self._doing is None else self._together
         works = (*doing, *self._joining, *self._queue.works)
-        return any(each.inbound is not None and each.inbound.id == inbound_id for each in works)
+        return [each.inbound.id for each in works if each.inbound is not None]
 
     def put(self, work: Work | Chore) -> None:
         """Add work; it begins when everything before it is done."""
@@ -351,8 +351,11 @@ class Lanes:
 
     def is_held(self, inbound_id: str) -> bool:
         """Whether this process works on a message: it is in a lane, or on its way there."""
-        is_arriving = self._inbox.is_arriving(inbound_id)
-        return is_arriving or any(lane.has(inbound_id) for lane in self._lanes.values())
+        return self._inbox.is_arriving(inbound_id) or inbound_id in self.list_held()
+
+    def list_held(self) -> frozenset[str]:
+        """The messages that are in a lane."""
+        return frozenset(each for lane in self._lanes.values() for each in lane.list_held())
 
     def refuse_if_closing(self) -> None:
         """Raise `Conflict` while closing."""
