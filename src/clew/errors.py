@@ -419,8 +419,8 @@ class StoreMoved(StoreUnusable):
 
     code = "store_moved"
 
-    def __init__(self, message: str, rescue: str | None = None) -> None:
-        super().__init__(message)
+    def __init__(self, why: str, rescue: str | None = None) -> None:
+        super().__init__(why)
         self.rescue = rescue
 
 

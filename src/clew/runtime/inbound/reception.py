@@ -485,7 +485,7 @@ _FATES: Final = {
 def _tell_fate(error: ClewError, message: Literal["kept", "not kept", "unknown"]) -> ClewError:
     """The error of a store, with what became of the message; programs find it as `message`."""
     told = type(error)(f"{error} {_FATES[message]}")
-    vars(told)["message"] = message
+    vars(told).update(vars(error), message=message)
     return told
 
 
