@@ -329,7 +329,9 @@ class Leases(Protocol):
     async def acquire_lease(self, session_id: str, holder: str, *, ttl: int = LEASE_MS) -> Lease:
         """Take the lease, with a higher epoch each time. `LeaseHeld` while another's is alive.
 
-        The holder of a live lease may take it again (the new epoch fences its own older turn).
+        The holder of a live lease may take it again (the new epoch fences its own older turn). It
+        lasts an hour at most: one that would last longer counts as expired, for it was made before
+        the clock was set back.
         """
         ...
 

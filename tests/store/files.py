@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import subprocess
 import sys
 from contextlib import closing
@@ -14,6 +15,7 @@ import apsw
 from clew.core.changes import AddMessage
 from clew.core.message import Draft
 from clew.core.session import NewSession
+from clew.ports import Store
 from clew.store import open_store
 from tests.patience import PATIENCE
 
@@ -97,6 +99,7 @@ class Child:
 
 HOLDER = """
 import asyncio, sys
+from clew.ports import Store
 from clew.store import open_store
 
 async def main():
@@ -114,3 +117,22 @@ def holding(path: Path) -> Child:
     child = Child(HOLDER, path)
     child.wait_for("open")
     return child
+
+
+def use_in_a_fork(store: Store, session_id: str) -> list[str]:
+    """What a forked child is told that reads, writes and closes the store of its parent."""
+    told, tell = os.pipe()
+    child = os.fork()
+    if not child:
+        works = (store.get_session(session_id), store.delete_sessions([session_id]), store.close())
+        for work in works:
+            try:
+                asyncio.run(asyncio.wait_for(work, PATIENCE))
+                os.write(tell, b"done\n")
+            except BaseException as error:  # noqa: BLE001  # the parent sees it
+                os.write(tell, f"{type(error).__name__}: {error}\n".encode())
+        os._exit(0)
+    os.close(tell)
+    os.waitpid(child, 0)
+    with os.fdopen(told) as lines:
+        return lines.read().splitlines()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import sys
@@ -15,6 +16,7 @@ from clew.core.session import NewSession, SessionState
 from clew.errors import LeaseHeld
 from clew.files.locks import FileLock
 from clew.store import open_sqlite, open_store
+from clew.store.presence import process_of
 from tests.patience import PATIENCE
 from tests.store.files import Child
 
@@ -144,3 +146,17 @@ async def test_what_is_no_process_is_no_file(path: Path, process: str) -> None:
         assert await store.is_living(f"{process}@{socket.gethostname()}")
 
         assert sorted(path.parent.rglob("*")) == before
+
+
+async def test_files_of_killed_processes_are_cleared_at_the_next_start(path: Path) -> None:
+    directory = path.parent / "processes"
+    directory.mkdir(parents=True)
+    dead, unnamed, young = (
+        directory / f"{uuid.uuid4().hex}.{end}" for end in ("json", "new", "new")
+    )
+    for each in (dead, unnamed, young):
+        each.write_text("{}")
+    os.utime(unnamed, (0, 0))
+    async with await open_sqlite(str(path)) as store:
+        kept = {each.name for each in directory.iterdir()}
+        assert kept == {f"{process_of(store.identity)}.json", young.name}

@@ -6,10 +6,12 @@ command are in the file for people to read. PostgreSQL uses `ProcessInfo` and id
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import socket
 import sys
+import time
 import uuid
 from pathlib import Path
 
@@ -19,6 +21,9 @@ from clew.files.locks import FileLock
 
 _OPEN_FILES_ARE_FIXED = sys.platform == "win32"
 """Windows can neither rename nor remove an open file."""
+
+YOUNG_S = 60.0
+"""Seconds in which a process that is alive gives its file its name."""
 
 _IDENTITY = re.compile(r"(?P<process>[0-9a-f]{32})@(?P<host>.+)", re.DOTALL)
 
@@ -65,16 +70,22 @@ class Presence:
         unnamed = self._path if _OPEN_FILES_ARE_FIXED else self._path.with_suffix(".new")
         self._lock = FileLock(unnamed)
         self._lock.acquire()
-        self._lock.write(msgspec.json.encode(self.info))
-        if unnamed != self._path:
-            unnamed.rename(self._path)
+        try:
+            self._lock.write(msgspec.json.encode(self.info))
+            if unnamed != self._path:
+                unnamed.rename(self._path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                unnamed.unlink(missing_ok=True)
+            raise
 
     def leave(self) -> None:
         """Count as ended, and remove the file."""
         if self._lock is not None:
             if _OPEN_FILES_ARE_FIXED:
                 self._lock.release()
-            self._path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # nobody takes a file without a lock for alive
+                self._path.unlink(missing_ok=True)
             self._lock.release()
             self._lock = None
 
@@ -96,12 +107,29 @@ class Presence:
         if not path.exists():
             return False
         probe = FileLock(path)
-        # A shared lock: two processes that check a dead one at once must not block each other.
-        if not probe.acquire(shared=True):
-            return True
-        path.unlink(missing_ok=True)
+        try:
+            # A shared lock: two processes that check a dead one at once must not block each other.
+            if not probe.acquire(shared=True):
+                return True
+        except OSError:
+            return True  # another user's file, or no file at all: nothing can be known
+        with contextlib.suppress(OSError):  # it may belong to another user, and is dead anyway
+            path.unlink(missing_ok=True)
         probe.release()
         return False
+
+    def clear(self) -> None:
+        """Remove the files of processes that were killed, those without a name yet included."""
+        for path in self._directory.glob("*.json"):
+            self.is_alive(path.stem)
+        for path in self._directory.glob("*.new"):
+            with contextlib.suppress(OSError):
+                # A young one may be locked and named the next moment.
+                if time.time() - path.stat().st_mtime > YOUNG_S:
+                    probe = FileLock(path)
+                    if probe.acquire(shared=True):
+                        path.unlink(missing_ok=True)
+                        probe.release()
 
     def others(self) -> tuple[ProcessInfo, ...]:
         """The other processes that are alive, oldest first."""

@@ -177,7 +177,7 @@ async def run_errands(
         keep("channels", supervisor.run, trouble="Channels are not listened to", may_end=True),
         keep(
             "others",
-            partial(keep_up, runtime),
+            partial(keep_up, runtime, tell=tell),
             trouble="What another gateway leaves is not taken up",
         ),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
@@ -20,7 +21,7 @@ from psycopg.pq import TransactionStatus
 
 from clew.core.keys import is_id
 from clew.core.turn import Attachment, Lease
-from clew.errors import StoreClosed
+from clew.errors import ClewError, StoreClosed, StoreUnavailable
 from clew.ports import Clock
 from clew.store.migrations import Migration
 from clew.store.postgres import schema
@@ -34,6 +35,7 @@ from clew.store.postgres.connection import (
     connect_first,
     conninfo_of,
     place_of,
+    refuse_transaction_pooling,
 )
 from clew.store.postgres.errors import DRIVER_ERRORS, is_repeatable, translate
 from clew.store.postgres.presence import CHANNEL, Presence, list_processes
@@ -85,13 +87,17 @@ class Database:
         self._all_read = asyncio.Event()
         self._lanes: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._closed = False
+        self._process = os.getpid()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def open(self, migrations: Sequence[Migration] | None = None) -> None:
         """Bring the schema up to date and count as alive. After an error nothing is open."""
         steps = schema.shipped_migrations() if migrations is None else migrations
         connection: Connection | None = None
+        self._loop = asyncio.get_running_loop()
         try:
             connection = await connect_first(self._connect, self._patience)
+            await refuse_transaction_pooling(connection, self._connect, self.place)
             version = await schema.stored_version(connection, self.place, steps[-1].number)
             if version == 0:
                 await schema.apply(connection, steps, self.place)
@@ -197,9 +203,11 @@ class Database:
 
     async def _finish(self, work: Coroutine[Any, Any, T]) -> T:
         """Finish work even if the task that waits for it is cancelled."""
-        if self._closed:
+        try:
+            self.check_open()
+        except ClewError:
             work.close()
-            raise StoreClosed("The store is closed.")
+            raise
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         task = asyncio.create_task(_answer(work, answer))
         self._running.add(task)
@@ -249,12 +257,24 @@ class Database:
         return await self.presence.find_dead(holders, first_column)
 
     def check_open(self) -> None:
-        """`StoreClosed` after `close`."""
+        """`StoreClosed` after `close`, and in a fork; `StoreUnavailable` in another event loop."""
         if self._closed:
             raise StoreClosed("The store is closed.")
+        if self._process != os.getpid():
+            raise StoreClosed(
+                f"{self.place} was opened before this process was forked, and can't be used in it. "
+                "Open the store in the child, or start a new process."
+            )
+        if self._loop is not asyncio.get_running_loop():
+            raise StoreUnavailable(
+                f"{self.place} was opened in another event loop, and its connections belong to "
+                "that one. Open the store in the loop that uses it."
+            )
 
     async def close(self) -> None:
-        """Finish what is under way, and close all connections."""
+        """Finish what is under way, and close all connections; those of a fork are its parent's."""
+        if self._process != os.getpid():
+            return
         self._closed = True
         while self._running:
             await asyncio.gather(*self._running, return_exceptions=True)

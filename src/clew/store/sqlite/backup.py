@@ -32,6 +32,7 @@ from clew.store.sqlite import schema
 from clew.store.sqlite.connection import (
     connect,
     connect_read_only,
+    connect_to_copy,
     fetch_one,
     lock_path,
 )
@@ -122,7 +123,7 @@ def _check_target(target: Path, path: Path, *, force: bool) -> None:
 
 
 def _copy(path: Path, new: Path, target: Path, *, now: int, progress: Progress) -> Manifest:
-    with closing(connect(path, mode="rw")) as connection:
+    with closing(connect_to_copy(path)) as connection:
         version = schema.stored_version(connection, path, _latest())
         if version == 0:
             raise NotFound(f"{path} is empty: nothing to back up.")

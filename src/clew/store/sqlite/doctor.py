@@ -7,6 +7,7 @@ does what can be repaired.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import stat
@@ -37,11 +38,13 @@ from clew.store.sqlite.connection import (
 )
 from clew.store.sqlite.engine import SqliteTransaction, run_through
 from clew.store.sqlite.errors import DRIVER_ERRORS
+from clew.store.sqlite.rescue import check_rescues
 from clew.store.work.counters import check_counters
 from clew.version import __version__
 
 LOW_DISK = 1 << 30
 NO_DISK = 64 << 20
+NO_LOG = 1 << 16
 LARGE_LOG = 256 << 20
 
 
@@ -66,6 +69,7 @@ def examine(
     `home` is clew's own directory, whose permissions are checked if the store is in it.
     """
     findings = [check_library(apsw.sqlite_lib_version())]
+    findings += check_rescues(path)
     if not path.exists():
         what = f"there is none at {path} yet"
         return Diagnosis((*findings, Finding("store", "ok", what, "The first start makes it.")))
@@ -252,9 +256,14 @@ def _check_schema(connection: apsw.Connection, version: int, latest: int) -> Ite
     else:
         yield Finding("schema", "ok", str(version))
     mode = connection.pragma("journal_mode")
-    if mode != "wal":
+    if mode != "wal" and _is_writable(Path(connection.filename).parent):
         what = f"the journal mode is {mode}, not wal"
         yield Finding("journal", "problem", what, "Another program changed it: set it back to wal.")
+
+
+def _is_writable(directory: Path) -> bool:
+    """Whether SQLite can make its log there. If not, it reads the file as if it had none."""
+    return os.access(directory, os.W_OK) and shutil.disk_usage(directory).free > NO_LOG
 
 
 def _check_contents(

@@ -166,14 +166,15 @@ class SqliteEngine:
         """See `work.Engine`. Decided by the process's lock on this host, by its beat on others."""
         if not attachments:
             return []
-        presence, oldest = self._db.presence, await tx.now() - STALE_HEARTBEAT_MS
+        presence, now = self._db.presence, await tx.now()
         return [
             each
             for each in attachments
             if (
                 presence.is_alive(each.process)
                 if each.host == presence.info.host
-                else each.beat_at > oldest
+                # A beat in the future is from before the clock was set back.
+                else abs(now - each.beat_at) < STALE_HEARTBEAT_MS
             )
         ]
 
