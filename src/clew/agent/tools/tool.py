@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from clew.agent.tool_interface import ToolOutcome, ToolSpec
-from clew.agent.tools.rules import READING, judge, parse_rule, rule_for
+from clew.core.tool_rules import READING, judge, parse_rule, rule_for
 from clew.core.message import ToolCall
 from clew.core.models import Personality
 from clew.core.session import OWNER
@@ -33,7 +33,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     `environment` is the whole environment of this process: the shell gets the harmless part of it
     and what `pass_environment` names. `workspace` is for sessions without a directory. `sealed` are
-    files and directories of clew itself, which no tool opens.
+    files and directories of clew itself, which no tool opens; `opened` is the one directory below
+    them that tools may use.
     """
 
     allow: tuple[str, ...] = ()
@@ -46,6 +47,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     pass_environment: tuple[str, ...] = ()
     workspace: str | None = None
     sealed: tuple[str, ...] = ()
+    opened: str | None = None
 
 
 class ToolFailure(Exception):

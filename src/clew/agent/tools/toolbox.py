@@ -16,7 +16,7 @@ from clew.agent.tool_interface import ToolOutcome, ToolSpec
 from clew.agent.tools import files, notes, search, sessions, shell
 from clew.agent.tools.mcp import MCPConnection, MCPServer
 from clew.agent.tools.output import finish
-from clew.agent.tools.rules import NOTES, READING, parse_rule
+from clew.core.tool_rules import NOTES, READING, parse_rule
 from clew.agent.tools.tool import (
     Job,
     Policy,

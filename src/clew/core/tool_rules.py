@@ -92,7 +92,8 @@ def judge(
     """Decide about one call.
 
     `arguments["path"]`, where there is one, is relative for what lies inside the workspace and
-    absolute for what lies outside; `arguments["command"]` is the shell's.
+    absolute for what lies outside; `arguments["secret"]` is true for a file that may hold secrets;
+    `arguments["command"]` is the shell's.
     """
     if any(_denies(parse_rule(rule), tool, arguments) for rule in deny):
         return "deny"
@@ -109,7 +110,7 @@ def rule_for(tool: str, arguments: Mapping[str, Any]) -> str | None:
     """The rule that an answer "for this session" or "always" adds; None if none may be kept.
 
     A command is remembered word for word, since more words could make it another one. A path
-    outside the workspace is remembered alone.
+    outside the workspace, or of a file that may hold secrets, is remembered alone.
     """
     command = arguments.get("command")
     if tool == "shell" and isinstance(command, str):
@@ -122,14 +123,15 @@ def rule_for(tool: str, arguments: Mapping[str, Any]) -> str | None:
 
 
 def is_guarded(tool: str, arguments: Mapping[str, Any]) -> bool:
-    """Whether the call's path needs a rule of its own: outside the workspace, or a write to `.git`.
+    """Whether the call's path needs a rule of its own.
 
-    What is written there can be run by the next harmless `git` command.
+    It does outside the workspace, for a file that may hold secrets (`arguments["secret"]`), and for
+    a write to `.git`: what is written there can be run by the next harmless `git` command.
     """
     path = arguments.get("path")
     if not isinstance(path, str):
         return False
-    if _is_absolute(path):
+    if _is_absolute(path) or arguments.get("secret"):
         return True
     return tool not in READING and ".git" in path.casefold().split("/")
 
@@ -147,8 +149,8 @@ def _allows(rule: Rule, tool: str, arguments: Mapping[str, Any]) -> bool:
     given = arguments.get("command" if tool == "shell" else "path")
     if not isinstance(given, str):
         return False
-    if rule.kind == "=":
-        return given == rule.text
+    if rule.kind == "=" or arguments.get("secret"):
+        return given == rule.text  # a pattern is not meant for keys and passwords
     if tool == "shell":
         return _begins(_plain_words(given), _plain_words(rule.text))
     # `**/*.md` means those of the workspace, not all of the machine's.

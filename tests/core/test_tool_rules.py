@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from clew.agent.tools.rules import UNASKED, judge, matches_path, parse_rule, rule_for
+from clew.core.tool_rules import UNASKED, judge, matches_path, parse_rule, rule_for
 from clew.errors import InvalidInput
 
 META = ";&|`$<>(){}\\\n\r\0\x0b\x1b\u2028"
