@@ -30,6 +30,7 @@ from clew.core.settings import (
     KEYS,
     SECTIONS,
     ContextConfig,
+    GatewayConfig,
     GeneralConfig,
     HooksConfig,
     McpConfig,
@@ -104,6 +105,7 @@ class Config(GeneralConfig, frozen=True, kw_only=True):
     """
 
     home: Path | None
+    config_dir: Path
     data_dir: Path
     state_dir: Path
     cache_dir: Path
@@ -114,6 +116,7 @@ class Config(GeneralConfig, frozen=True, kw_only=True):
     tools: ToolsConfig
     memory: MemoryConfig
     context: ContextConfig
+    gateway: GatewayConfig
     terminal: TerminalConfig
     hooks: HooksConfig
     providers: dict[str, ProviderConfig]
@@ -143,9 +146,10 @@ VARIABLES: Final = {f"CLEW_{key.upper().replace('.', '_')}": key for key in KEYS
 
 
 class Places(NamedTuple):
-    """Where clew's own files are."""
+    """Where clew's own files are. `file` is in `config_dir`, unless another one was named."""
 
     home: Path | None
+    config_dir: Path
     data_dir: Path
     state_dir: Path
     cache_dir: Path
@@ -198,6 +202,7 @@ def _assemble(places: Places, settings: dict[str, Setting], environ: Mapping[str
         tools=ToolsConfig(**given["tools"]),
         memory=MemoryConfig(**given["memory"]),
         context=ContextConfig(pruning=PruningConfig(**given["context.pruning"])),
+        gateway=GatewayConfig(**given["gateway"]),
         terminal=TerminalConfig(**given["terminal"]),
         hooks=HooksConfig(**given["hooks"]),
         providers={name: ProviderConfig(**each) for name, each in given["providers"].items()},
@@ -222,12 +227,13 @@ def locate(
     if given is not None:
         base = _absolute(given)
         config_file = _absolute(file) if file else base / "config.toml"
-        return Places(base, base, base, base / "cache", config_file)
+        return Places(base, base, base, base, base / "cache", config_file)
     import platformdirs  # noqa: PLC0415  # imported late: not needed with a home
 
     config_dir = platformdirs.user_config_path("clew", appauthor=False, roaming=True)
     return Places(
         home=None,
+        config_dir=config_dir,
         data_dir=platformdirs.user_data_path("clew", appauthor=False, roaming=True),
         state_dir=platformdirs.user_state_path("clew", appauthor=False),
         cache_dir=platformdirs.user_cache_path("clew", appauthor=False),

@@ -19,6 +19,7 @@ from clew.clock import host_clock
 from clew.core.channels.session_choice import Judge, ReceptionRules
 from clew.core.keys import Place
 from clew.core.session import Retention
+from clew.files.workspaces import Workspaces
 from clew.memory import MarkdownMemory
 from clew.ports import Clock, Context, Memory, Models, Personalities, Store
 from clew.runtime.cron import CronFile
@@ -56,6 +57,7 @@ class FixedParts(NamedTuple):
     attachments: Attachments | None = None
     is_terminal: bool = False
     config_file: Path | None = None
+    workspaces: Workspaces = Workspaces()
     started_at: int | None = None
 
     @property
@@ -122,5 +124,10 @@ async def open_calls(path: Path) -> AsyncIterator[Calls]:
                 jobs=CronFile(home / "cron.json"),
                 context=commands.context,
                 reception=runtime.reception,
+                workspaces=Workspaces(
+                    own=(home,),
+                    listed=(Path("/nowhere"), path / "shared"),
+                    memo=home / "workspaces.json",
+                ),
             )
         )

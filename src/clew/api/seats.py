@@ -71,18 +71,25 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 # --- sitting down -----------------------------------------------------------------------------
 class LocateSeat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A terminal's place, its own key if it has one; `continues` looks for `--continue` too."""
+    """A terminal's place, its own key if it has one; `continues` looks for `--continue` too.
+
+    `allows`: the person says whether the agent may work in this directory (`Located.doubt`). That
+    is remembered.
+    """
 
     where: Standing
     key: Key | None = None
     continues: bool = False
     crumb: Crumb | None = None
+    allows: bool | None = None
 
 
 class Located(msgspec.Struct, frozen=True):
     """The place's key and where it leads; what `--continue` would resume, and why.
 
     `resets`: sessions of terminals are reset there when it is time to (`BeginSession.resets`).
+    `doubt`: what the directory is (the whole disk, a home), if it is no workspace until the person
+    says so; `refused`: they have said no. The agent has no tools for files there.
     """
 
     key: str
@@ -91,6 +98,8 @@ class Located(msgspec.Struct, frozen=True):
     continued: SessionView | None = None
     note: str | None = None
     resets: bool = False
+    doubt: str | None = None
+    refused: bool = False
 
 
 class BeginSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -55,7 +55,8 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
     """A webhook: who may call, with which rights, and where replies go.
 
     `session` is a name under which its messages share a session; without one each message, or each
-    `key` in a body, has its own. `trusted`: it has the owner's rights.
+    `key` in a body, has its own. `trusted`: it has the owner's rights; `memory`: and its turns may
+    write memory.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
     agent: str = "main"
     session: str | None = None
     trusted: bool = False
+    memory: bool = False
     callback: str | None = None
     callback_secret: str | None = None
     deliver_to: str | None = None

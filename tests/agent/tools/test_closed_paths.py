@@ -9,7 +9,7 @@ import pytest
 
 from tests.agent.tools.conftest import Bench
 
-TOKEN = "clew_secret_of_the_owner"  # noqa: S105  # no real one
+TOKEN = "clew_secret_of_the_owner"  # no real one
 
 
 def put(path: Path, text: str) -> Path:

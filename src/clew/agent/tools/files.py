@@ -250,7 +250,7 @@ def _explain(place: ResolvedPath, error: OSError) -> str:
 
 
 TOOLS = (
-    Tool(name="read_file", arguments=ReadFile, function=read_file, machine=True),
-    Tool(name="write_file", arguments=WriteFile, function=write_file, machine=True),
-    Tool(name="edit_file", arguments=EditFile, function=edit_file, machine=True),
+    Tool(name="read_file", arguments=ReadFile, function=read_file, machine=True, files=True),
+    Tool(name="write_file", arguments=WriteFile, function=write_file, machine=True, files=True),
+    Tool(name="edit_file", arguments=EditFile, function=edit_file, machine=True, files=True),
 )

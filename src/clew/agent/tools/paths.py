@@ -22,7 +22,7 @@ import msgspec
 from clew.agent.tools.search_process import list_identities
 from clew.agent.tools.tool import Job, Policy, ToolFailure
 
-SECRET: Final = r"""
+CONFIDENTIAL: Final = r"""
       # what programs keep credentials in
       (?: ^ | / ) (?: \.ssh | \.aws | \.azure | \.gnupg | \.kube | \.password-store | [._]netrc
         | \.env[^/]* | \.pgpass | \.my\.cnf | \.pypirc | \.git-credentials
@@ -50,7 +50,7 @@ SECRET: Final = r"""
 """
 """Paths of files that may hold secrets: these are asked about wherever they are."""
 
-_SECRET: Final = re.compile(SECRET, re.VERBOSE | re.IGNORECASE)
+_CONFIDENTIAL: Final = re.compile(CONFIDENTIAL, re.VERBOSE | re.IGNORECASE)
 
 _DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_PATH", os.O_RDONLY)
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
@@ -107,7 +107,7 @@ def locate(job: Job, path: str) -> ResolvedPath:
         raise ToolFailure(f"{path} belongs to clew itself; no tool opens it.")
     inside = real.is_relative_to(workspace.root)
     shown = real.relative_to(workspace.root).as_posix() if inside else real.as_posix()
-    return ResolvedPath(real, shown, inside, _SECRET.search(real.as_posix()) is not None)
+    return ResolvedPath(real, shown, inside, _CONFIDENTIAL.search(real.as_posix()) is not None)
 
 
 def is_sealed(policy: Policy, real: Path) -> bool:

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from clew.agent.tools import search_process
 from clew.agent.tools.files import PathArgument, reach
-from clew.agent.tools.paths import SECRET, ResolvedPath, get_workspace
+from clew.agent.tools.paths import CONFIDENTIAL, ResolvedPath, get_workspace
 from clew.agent.tools.processes import clean_environment, run_process
 from clew.agent.tools.tool import Arguments, Job, Tool, ToolFailure
 from clew.core.names import counted
@@ -91,9 +91,8 @@ async def _seek(
         "limit": given.limit,
         "ignored": given.ignored,
         "above": _list_above(job, place),
-        "closed": [str(Path(each).resolve()) for each in job.policy.sealed],
-        "opened": job.policy.opened and str(Path(job.policy.opened).resolve()),
-        "secret": None if place.secret else SECRET,
+        "secret": None if place.secret else CONFIDENTIAL,
+        **_name_closed(job),
     }
     program = Path(search_process.__file__)
     ended = await run_process(
@@ -131,7 +130,18 @@ def _list_above(job: Job, place: ResolvedPath) -> list[str]:
     return [str(each) for each in reversed(place.real.parents) if each.is_relative_to(root)]
 
 
+def _name_closed(job: Job) -> dict[str, Any]:
+    """clew's own files and directories, and the one directory below them that is open."""
+    opened = job.policy.opened
+    return {
+        "closed": [str(Path(each).resolve()) for each in job.policy.sealed],
+        "opened": None if opened is None else str(Path(opened).resolve()),
+    }
+
+
 TOOLS = (
-    Tool(name="list_files", arguments=ListFiles, function=list_files, machine=True),
-    Tool(name="search_files", arguments=SearchFiles, function=search_files, machine=True),
+    Tool(name="list_files", arguments=ListFiles, function=list_files, machine=True, files=True),
+    Tool(
+        name="search_files", arguments=SearchFiles, function=search_files, machine=True, files=True
+    ),
 )

@@ -157,7 +157,7 @@ def list_identities(closed: Iterable[str], opened: str | None) -> set[tuple[int,
             status = os.lstat(path)
             known.add((status.st_dev, status.st_ino))
             if stat.S_ISDIR(status.st_mode):
-                waiting += [f"{path}/{name}" for name in os.listdir(path)]
+                waiting += [f"{path}/{name}" for name in os.listdir(path)]  # noqa: PTH208  # paths are texts here
         except OSError:
             continue
     return known

@@ -15,11 +15,11 @@ from typing import Any, Literal
 import msgspec
 
 from clew.agent.tool_interface import ToolOutcome, ToolSpec
-from clew.core.tool_rules import READING, judge, parse_rule, rule_for
 from clew.core.message import ToolCall
 from clew.core.models import Personality
 from clew.core.session import OWNER
 from clew.core.text import strip_controls
+from clew.core.tool_rules import READING, judge, parse_rule, rule_for
 from clew.core.turn import Approval
 from clew.errors import InvalidInput
 from clew.ports import LiveTurn, Memory, Store
@@ -34,7 +34,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     `environment` is the whole environment of this process: the shell gets the harmless part of it
     and what `pass_environment` names. `workspace` is for sessions without a directory. `sealed` are
     files and directories of clew itself, which no tool opens; `opened` is the one directory below
-    them that tools may use.
+    them that tools may use. `find_doubt` says what a session's directories are (the whole disk, a
+    home) if nobody has said that they are a workspace: then there are no tools for files.
     """
 
     allow: tuple[str, ...] = ()
@@ -48,6 +49,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     workspace: str | None = None
     sealed: tuple[str, ...] = ()
     opened: str | None = None
+    find_doubt: Callable[..., str | None] = lambda *_directories: None
 
 
 class ToolFailure(Exception):
@@ -151,13 +153,15 @@ class Job:
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """A tool. `machine`: it touches the machine, so guests do not get it.
 
-    `special` tools are offered only to personalities that name them.
+    `files`: it works on the files of a workspace. `special` tools are offered only to personalities
+    that name them.
     """
 
     name: str
     arguments: type[msgspec.Struct]
     function: Callable[[Job, Any], Awaitable[ToolOutcome | str]]
     machine: bool = False
+    files: bool = False
     special: bool = False
 
     @property
