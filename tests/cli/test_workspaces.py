@@ -111,7 +111,7 @@ def test_the_full_screen_asks_before_it_opens(home: Home, me: Path) -> None:
     screen.leave()
 
 
-# --- clew's own directories ------------------------------------------------------------------------
+# --- clew's own directories -----------------------------------------------------------------------
 
 
 def test_no_directory_of_clew_is_readable_in_the_usual_layout_either(

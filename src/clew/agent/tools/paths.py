@@ -9,48 +9,17 @@ decided in `core.tool_rules`.
 from __future__ import annotations
 
 import os
-import re
 import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
 from clew.agent.tools.search_process import list_identities
 from clew.agent.tools.tool import Job, Policy, ToolFailure
-
-CONFIDENTIAL: Final = r"""
-      # what programs keep credentials in
-      (?: ^ | / ) (?: \.ssh | \.aws | \.azure | \.gnupg | \.kube | \.password-store | [._]netrc
-        | \.env[^/]* | \.pgpass | \.my\.cnf | \.pypirc | \.git-credentials
-        | \.docker/config\.json | \.config/(?: gcloud | gh ) | \.local/share/keyrings
-        | Library/Keychains ) (?: / | $ )
-      # private keys
-    | (?: ^ | / ) (?: id_(?: rsa | dsa | ecdsa | ed25519 )(?: _sk )?
-        | [^/]+ \. (?: pem | key | p12 | pfx | ppk | jks | keystore | kdbx ) ) $
-      # profiles of browsers and mail programs
-    | (?: ^ | / ) (?: \.mozilla | \.librewolf | \.thunderbird
-        | \.config/(?: google-chrome[^/]* | chromium | BraveSoftware | microsoft-edge[^/]* | vivaldi
-          | opera )
-        | snap/(?: firefox | chromium )
-        | \.var/app/(?: org\.mozilla\.[^/]+ | com\.google\.Chrome | org\.chromium\.Chromium
-          | com\.brave\.Browser )
-        | Library/Safari
-        | Library/Application\ Support/(?: Google/Chrome | Chromium | Firefox | BraveSoftware
-          | Microsoft\ Edge | Vivaldi )
-        | AppData/(?: Local | Roaming )/(?: Google/Chrome | Mozilla | Microsoft/Edge
-          | BraveSoftware ) ) (?: / | $ )
-    | (?: ^ | / ) (?: cookies\.sqlite | logins\.json | key[34]\.db | Login\ Data ) $
-      # of the system
-    | ^ /etc/(?: shadow | gshadow | sudoers )
-    | ^ /proc/ (?: .* / )? (?: environ | mem ) $
-"""
-"""Paths of files that may hold secrets: these are asked about wherever they are."""
-
-_CONFIDENTIAL: Final = re.compile(CONFIDENTIAL, re.VERBOSE | re.IGNORECASE)
+from clew.core.confidential import is_confidential
 
 _DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_PATH", os.O_RDONLY)
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
@@ -107,7 +76,7 @@ def locate(job: Job, path: str) -> ResolvedPath:
         raise ToolFailure(f"{path} belongs to clew itself; no tool opens it.")
     inside = real.is_relative_to(workspace.root)
     shown = real.relative_to(workspace.root).as_posix() if inside else real.as_posix()
-    return ResolvedPath(real, shown, inside, _CONFIDENTIAL.search(real.as_posix()) is not None)
+    return ResolvedPath(real, shown, inside, is_confidential(real.as_posix()))
 
 
 def is_sealed(policy: Policy, real: Path) -> bool:

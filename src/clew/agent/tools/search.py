@@ -11,9 +11,10 @@ from msgspec import Meta
 
 from clew.agent.tools import search_process
 from clew.agent.tools.files import PathArgument, reach
-from clew.agent.tools.paths import CONFIDENTIAL, ResolvedPath, get_workspace
+from clew.agent.tools.paths import ResolvedPath, get_workspace
 from clew.agent.tools.processes import clean_environment, run_process
 from clew.agent.tools.tool import Arguments, Job, Tool, ToolFailure
+from clew.core.confidential import CONFIDENTIAL
 from clew.core.names import counted
 
 SECONDS = 20.0
