@@ -103,7 +103,8 @@ async def edit_file(job: Job, given: EditFile) -> str:
     place = locate(job, given.path)
     if not place.is_open:
         # Asked before anything is looked at: even "not found" would tell what is in the file.
-        await _ask(job, place, "Change", _difference(place.shown, given.old, given.new))
+        pieces = (f"{each}\n" for each in (given.old, given.new))
+        await _ask(job, place, "Change", _difference(place.shown, *pieces))
     before = await asyncio.to_thread(_find_text, place)
     if before is None:
         raise ToolFailure(f"{place.shown} does not exist. write_file makes a new file.")
@@ -180,7 +181,7 @@ async def _put(job: Job, place: ResolvedPath, before: str | None, after: str) ->
     except OSError as error:
         raise ToolFailure(_explain(place, error)) from None
     added, removed = _count_lines(before or "", after)
-    size = len(after.splitlines())
+    size = len(_split(after))
     if before is None:
         return f"Created {place.shown}: {size} lines."
     return f"Changed {place.shown}: {added} lines added, {removed} removed; {size} in all."
@@ -227,8 +228,7 @@ async def _show_image(job: Job, place: ResolvedPath, kind: str) -> ToolOutcome:
 
 
 def _difference(name: str, before: str | None, after: str) -> str:
-    old = (before or "").splitlines()
-    new = after.splitlines()
+    old, new = _split(before or ""), _split(after)
     if len(old) + len(new) > 5_000:
         return f"{len(old)} lines become {len(new)}:\n{after}"
     lines = difflib.unified_diff(
@@ -237,8 +237,14 @@ def _difference(name: str, before: str | None, after: str) -> str:
     return "\n".join(lines)
 
 
+def _split(text: str) -> list[str]:
+    """The lines of a file: a line feed ends one, and nothing else does."""
+    *lines, last = text.split("\n")
+    return [*lines, f"{last}\n\\ No newline at end of file"] if last else lines
+
+
 def _count_lines(before: str, after: str) -> tuple[int, int]:
-    old, new = before.splitlines(), after.splitlines()
+    old, new = _split(before), _split(after)
     if len(old) + len(new) > 20_000:
         return max(len(new) - len(old), 0), max(len(old) - len(new), 0)
     marks = [line[0] for line in difflib.unified_diff(old, new, "", "", "", "", 0, "")][2:]

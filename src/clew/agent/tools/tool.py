@@ -18,7 +18,7 @@ from clew.agent.tool_interface import ToolOutcome, ToolSpec
 from clew.core.message import ToolCall
 from clew.core.models import Personality
 from clew.core.session import OWNER
-from clew.core.text import strip_controls
+from clew.core.text import reveal_controls, strip_controls
 from clew.core.tool_rules import READING, judge, parse_rule, rule_for
 from clew.core.turn import Approval
 from clew.errors import InvalidInput
@@ -111,7 +111,7 @@ class Job:
                 return False
             rule = rule_for(self.call.name, arguments)
             request = {
-                "summary": strip_controls(summary, keep_newlines=False)[:500],
+                "summary": strip_controls(reveal_controls(summary), keep_newlines=False)[:500],
                 "detail": show_detail(detail),
                 "rule": rule,
                 "cwd": self.turn.session.cwd,
@@ -233,10 +233,9 @@ def is_owner(turn: LiveTurn) -> bool:
 
 
 def show_detail(text: str) -> str:
-    """The detail of a question: bounded, without control characters, saying what is left out."""
-    shown = strip_controls(text)
-    hidden = shown != text.replace("\r\n", "\n")
-    note = "\n[Control or invisible characters are not shown.]" if hidden else ""
+    """The detail of a question: bounded, with escapes for what a reader could not see."""
+    shown = reveal_controls(text)
+    note = "" if shown == text else "\n[\\x85 and the like are control or invisible characters.]"
     return shorten(shown, MAX_DETAIL) + note
 
 
