@@ -22,6 +22,7 @@ from clew.core.channels.replies import Parcel, ReplyTo, parse_reply_to, split_te
 from clew.core.channels.routing import Arrival, Peer
 from clew.core.delivery import Outbound
 from clew.core.keys import ChannelKey, format_key
+from clew.core.settings import SHORTEST_SECRET
 from clew.errors import InvalidConfig, InvalidInput, ReplyDelayed, ReplyRefused, Unauthorized
 from clew.ports import Clock, Receive
 
@@ -43,9 +44,6 @@ SIGNATURE: Final = "x-clew-signature"
 VERSION: Final = "v1"
 WINDOW: Final = 300
 """Seconds that a signature's time may differ from now."""
-
-SHORTEST: Final = 16
-"""Characters of a secret that can't be guessed."""
 
 _TIME: Final = re.compile(r"[0-9]{1,12}", re.ASCII)
 _SIGNATURES: Final = 10
@@ -73,9 +71,10 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """`InvalidConfig` if it could not work, or not safely."""
-        if len(self.secret) < SHORTEST:
+        if len(self.secret) < SHORTEST_SECRET:
             raise InvalidConfig(
-                f"webhooks.{self.name}.secret is too short: take at least {SHORTEST} characters."
+                f"webhooks.{self.name}.secret is too short: take at least {SHORTEST_SECRET} "
+                "characters."
             )
         if self.session is not None and not _KEY.fullmatch(self.session):
             raise InvalidConfig(

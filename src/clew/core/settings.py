@@ -41,6 +41,9 @@ class Secret:
         return hash(self.text)
 
 
+SHORTEST_SECRET: Final = 16
+"""Characters of a webhook's secret that can't be guessed."""
+
 Word = Annotated[str, Meta(pattern=r"^\S+$")]
 Whole = Annotated[int, Meta(ge=1, le=2**40)]
 Texts = tuple[str, ...]
@@ -99,7 +102,10 @@ Address = Annotated[
 Key = Annotated[Secret | None, Meta(description="a key, env:NAME or file:PATH")]
 Names = Annotated[Texts, Meta(description="a list of names")]
 AgentId = Annotated[Word, Meta(description="the id of an agent")]
-HookSession = Annotated[Word | None, Meta(description="a name of letters, digits, -, _ and .")]
+HookSession = Annotated[
+    Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")] | None,
+    Meta(description="a name of letters, digits, -, _ and ."),
+]
 Place = Annotated[Word | None, Meta(description="a place: channel:id or channel:group:id")]
 Factory = Annotated[
     Annotated[str, Meta(pattern=r"^[\w.]+:[\w.]+$")] | None, Meta(description='"module:function"')
