@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
@@ -10,9 +9,7 @@ import pytest
 
 from clew.core.session import Session
 from tests.cli.conftest import Home
-from tests.patience import PATIENCE
-
-CLEW = [sys.executable, "-m", "clew"]
+from tests.forks import run_clew
 
 
 @pytest.fixture(autouse=True)
@@ -44,14 +41,7 @@ def lines(home: Home, session: Session) -> list[str]:
 
 def run(home: Home, *args: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     """The real command line, with something on standard input."""
-    return subprocess.run(
-        [*CLEW, *args],
-        env={**os.environ, "CLEW_HOME": str(home.path)},
-        input=given,
-        capture_output=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    return run_clew(args, env={**os.environ, "CLEW_HOME": str(home.path)}, given=given)
 
 
 # --- export -----------------------------------------------------------------------------------

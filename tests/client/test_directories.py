@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from clew.api.seats import Standing
+from clew.api.seats import TerminalPlace
 from clew.client.client import Client
 from clew.core.tokens import Scope
 from clew.errors import Forbidden
 from tests.client.conftest import Place
 
 
-def stand(cwd: Path | str, project: Path | str | None = None) -> Standing:
-    return Standing(cwd=str(cwd), project=str(project or cwd), basename="x", device=1, inode=2)
+def stand(cwd: Path | str, project: Path | str | None = None) -> TerminalPlace:
+    return TerminalPlace(cwd=str(cwd), project=str(project or cwd), basename="x", device=1, inode=2)
 
 
 @pytest.fixture

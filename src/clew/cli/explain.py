@@ -285,7 +285,7 @@ def _explain_file(value: str, file: str, rejected: tuple[RejectedSession, ...] =
 
 
 async def _explain_continue(app: App, client: Client, place: Place) -> Explanation:
-    from clew.api.seats import Crumb
+    from clew.api.seats import TerminalBreadcrumb
     from clew.client.place import tell_place
     from clew.config import terminal_variables
     from clew.core.keys import is_id
@@ -297,7 +297,7 @@ async def _explain_continue(app: App, client: Client, place: Place) -> Explanati
     crumb = None
     if left is not None:
         session = left.session_id if is_id(left.session_id or "") else None
-        crumb = Crumb(cwd=left.cwd, session=session, fresh=left.fresh, at=left.at)
+        crumb = TerminalBreadcrumb(cwd=left.cwd, session=session, fresh=left.fresh, at=left.at)
     found = await client.explain.continued(tell_place(place), crumb)
     pairs = [("why", WHYS[found.why]), ("terminal", terminal or "unknown")]
     known: dict[str, Any] = {"why": found.why, "terminal": terminal, "note": found.note}
