@@ -138,7 +138,7 @@ class House:
             timeout=config.tools.timeout,
             max_output=config.tools.max_output,
             memory_guests=config.memory.guests,
-            environment=process_environment(),
+            environment=process_environment(config),
             workspace=None if self._workspace is None else str(self._workspace),
             sealed=tuple(map(str, list_sealed(config))),
             opened=str(get_default_workspace(config)),

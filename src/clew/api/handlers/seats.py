@@ -195,7 +195,7 @@ def read_place(parts: Parts, at: TerminalPlace, caller: Caller) -> Place:
     """The place that a terminal described.
 
     `Forbidden` for a directory that the credential may not choose: any is the admin's to choose,
-    other credentials those below `gateway.workspaces`. For these it is looked at here, since
+    other credentials those below `[gateway] workspaces`. For these it is looked at here, since
     nothing that they tell about it may be believed.
     """
     if caller.is_admin:
