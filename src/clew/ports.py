@@ -648,6 +648,14 @@ class LiveTurn(Protocol):
         """The person who asked: tools run with this person's rights."""
         ...
 
+    @property
+    def writes_memory(self) -> bool:
+        """Whether it may write memory, if the person may.
+
+        A turn of a job or a webhook may not, unless that is configured so.
+        """
+        ...
+
     async def get_thread(self, limit: int) -> tuple[Message, ...]:
         """The newest messages, including those that this turn has recorded."""
         ...

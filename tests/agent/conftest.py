@@ -32,6 +32,7 @@ class StoreTurn:
         self.store = store
         self.session = session
         self.person = session.person
+        self.writes_memory = True
         self.id = turn_id
         self.signals: list[Signal] = []
         self.finished = False

@@ -128,6 +128,8 @@ class SilentTurn:
         self.id = f"silent-{secrets.token_hex(6)}"
         self.session = session
         self.person = session.person
+        # What a job or a webhook has said is not what the owner wants to be remembered.
+        self.writes_memory = session.platform not in ("cron", "webhook")
         self._spend = spend
         self._rows = list(thread)
         self._add(Draft(role="user", content=FLUSH_REQUEST))

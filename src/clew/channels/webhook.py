@@ -123,6 +123,7 @@ def read_hook(hook: Hook, headers: Mapping[str, str], body: bytes, *, now: int) 
         reply_to=_reply_to(hook, key),
         key=key,
         from_person=False,
+        memory=hook.memory,
     )
 
 

@@ -162,6 +162,7 @@ class GatewayTakeover:
             after=turn.id,
             person=person,
             attended=person == OWNER and reply_to.attended,
+            memory=reply_to.memory,
             # It was cut off before it produced any text, so no answer can have been delivered.
             reply_to=msgspec.structs.replace(reply_to, is_retry=False),
         )

@@ -36,6 +36,7 @@ class RecordingTurn:
         self.id = str(uuid.uuid4())
         self.session = session
         self.person = person
+        self.writes_memory = True
         self.answers: list[tuple[Decision, ApprovalScope]] = []
         self.asked: list[dict[str, Any]] = []
         self.signals: list[Signal] = []

@@ -136,6 +136,8 @@ class Tools:
                 continue  # one level of sub-agents is enough
             if tool.files and not has_files:
                 continue
+            if tool.name == "memory_write" and not turn.writes_memory:
+                continue
             if owner or self._may_guest(tool):
                 tools.append(tool)
         return tools

@@ -49,7 +49,7 @@ class ReplyTo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     channel's own format; where it has a `peer` with `kind` and `id`, and a `thread`, they are those
     of the incoming message. `is_retry`: the same text may have been sent a moment ago. `person`
     asked, and an interrupted answer continues with their rights; `attended`: they are there to
-    approve tool calls.
+    approve tool calls; `memory`: it may write memory.
     """
 
     channel: str
@@ -59,6 +59,7 @@ class ReplyTo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     is_retry: bool = False
     person: str | None = None
     attended: bool = True
+    memory: bool = True
 
     @property
     def place(self) -> tuple[str, str, str]:

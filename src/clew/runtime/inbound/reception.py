@@ -300,6 +300,7 @@ class Reception:
             person=row.person,
             attended=row.person == OWNER and is_there,
             from_person=decision.from_person,
+            memory=decision.memory,
             reply_to=decision.reply_to,
             model=handling.model,
             asker=handling.asker,

@@ -40,6 +40,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     undo: tuple[str, ...] = ()
     after: str | None = None
     attended: bool = True
+    memory: bool = True
     model: str | None = None
     reply_to: ReplyTo | None = None
 
@@ -49,7 +50,8 @@ class Work(msgspec.Struct, kw_only=True):
 
     `settle_s`: if it comes while another turn runs and may be answered together with later
     messages, it waits until no message came for so many seconds. `from_person`: a person wrote it,
-    and not a job or a webhook.
+    and not a job or a webhook. `memory`: its turn may write memory, so it shares a turn only with
+    messages whose turns may do the same.
     """
 
     done: asyncio.Future[Turn]
@@ -60,6 +62,7 @@ class Work(msgspec.Struct, kw_only=True):
     person: str
     attended: bool = True
     from_person: bool = True
+    memory: bool = True
     model: str | None = None
     asker: Asker | None = None
     queue: QueueMode = "followup"
@@ -155,7 +158,12 @@ class Queue:
         return self._remove(together[:count])
 
     def take_steering(
-        self, person: str, reply_to: ReplyTo | None = None, *, but: Collection[str] = ()
+        self,
+        person: str,
+        reply_to: ReplyTo | None = None,
+        *,
+        memory: bool = True,
+        but: Collection[str] = (),
     ) -> tuple[Work, ...]:
         """Take the messages that join a running turn of this person; others' never join it.
 
@@ -166,7 +174,7 @@ class Queue:
                 each
                 for each in self.works
                 if each.queue == "steer"
-                and each.person == person
+                and (each.person, each.memory) == (person, memory)
                 and _is_message(each)
                 and place_of(each.reply_to) == place_of(reply_to)
                 and _id(each) not in but
@@ -217,9 +225,13 @@ def drafts_of(works: Sequence[Work]) -> list[tuple[Draft, bool]]:
 
 
 def _may_join(first: Work, each: Work) -> bool:
-    alike = (first.person, first.attended, first.model) == (each.person, each.attended, each.model)
+    alike = _rights(first) == _rights(each) and first.model == each.model
     together = alike and place_of(first.reply_to) == place_of(each.reply_to)
     return together and _is_message(first) and _is_message(each)
+
+
+def _rights(work: Work) -> tuple[object, ...]:
+    return (work.person, work.attended, work.memory)
 
 
 def place_of(reply_to: ReplyTo | None) -> tuple[str, str, str] | None:

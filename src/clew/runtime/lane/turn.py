@@ -84,6 +84,7 @@ class RunningTurn:
         *,
         person: str,
         attended: bool = True,
+        memory: bool = True,
         asker: Asker | None = None,
         steer: Callable[[RunningTurn], Awaitable[bool]] | None = None,
     ) -> None:
@@ -94,6 +95,7 @@ class RunningTurn:
         self._person = person
         # Only the owner approves tool calls, and not for what a guest asked for.
         self._attended = attended and person == OWNER
+        self._writes_memory = memory
         self._asker = asker
         self._steer = steer
         self._began_at = parts.clock()
@@ -121,6 +123,11 @@ class RunningTurn:
     def person(self) -> str:
         """See `ports.LiveTurn`."""
         return self._person
+
+    @property
+    def writes_memory(self) -> bool:
+        """See `ports.LiveTurn`."""
+        return self._writes_memory
 
     @property
     def is_open(self) -> bool:
