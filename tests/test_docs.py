@@ -223,6 +223,7 @@ SHELL_RULES = {
     "shell:rm": (["rm x"], ["rmdir x"]),
     "shell:sudo": (["sudo x"], ["sudoedit x"]),
     "shell:ls": (["ls -l"], ["lsof"]),
+    "shell:sort -o out": (["sort -o out in"], ["sort -o other in"]),
 }
 """Every rule for commands in the documents: what fits it, and what does not."""
 
