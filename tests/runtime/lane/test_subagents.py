@@ -84,6 +84,14 @@ async def test_a_sub_agent_writes_memory_only_if_its_parent_may(
     assert [each.writes_memory for each in actor.turns] == [False, False]
 
 
+async def test_a_task_has_the_scopes_of_the_turn_that_spawned_it(
+    session: Session, actor: Actor, runtime: Runtime
+) -> None:
+    actor.scenes += [spawning("count the files"), saying("seven")]
+    await ended(await runtime.accept(typed(session, "hello", scopes=("chat",))))
+    assert [turn.scopes for turn in actor.turns] == [("chat",), ("chat",)]
+
+
 async def test_the_answer_is_the_last_thing_that_was_said(
     session: Session, store: Store, actor: Actor, runtime: Runtime
 ) -> None:

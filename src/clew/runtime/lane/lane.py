@@ -215,6 +215,7 @@ class Lane:
                 lease,
                 new_turn_id(),
                 person=work.person,
+                scopes=work.scopes,
                 attended=work.attended,
                 memory=work.memory,
                 asker=work.asker,
@@ -249,7 +250,7 @@ class Lane:
         early = await self._order.find_early()
         together = self._together
         works = self._queue.take_steering(
-            turn.person, turn.reply_to, memory=turn.writes_memory, but=early
+            turn.person, turn.scopes, turn.reply_to, memory=turn.writes_memory, but=early
         )
 
         async def put() -> bool:
@@ -280,7 +281,10 @@ def opening(works: Sequence[Work], turn: RunningTurn) -> tuple[Change, ...]:
         # Stored, because a process that continues the turn after a crash needs it.
         attended = works[-1].attended
         turn.reply_to = msgspec.structs.replace(
-            turn.reply_to, attended=attended, memory=turn.writes_memory
+            turn.reply_to,
+            attended=attended,
+            scopes=turn.scopes,
+            memory=turn.writes_memory,
         )
     start = StartTurn(
         turn_id=turn.id,

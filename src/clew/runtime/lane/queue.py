@@ -18,6 +18,7 @@ from clew.core.delivery import Inbound
 from clew.core.message import Draft
 from clew.core.names import counted
 from clew.core.text import cut
+from clew.core.tokens import Scopes
 from clew.core.turn import Lease, QueueMode, Turn
 from clew.runtime.lane.turn import Asker
 
@@ -36,6 +37,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     person: str
+    scopes: Scopes
     drafts: tuple[Draft, ...] = ()
     undo: tuple[str, ...] = ()
     after: str | None = None
@@ -50,8 +52,9 @@ class Work(msgspec.Struct, kw_only=True):
 
     `settle_s`: if it comes while another turn runs and may be answered together with later
     messages, it waits until no message came for so many seconds. `from_person`: a person wrote it,
-    and not a job or a webhook. `memory`: its turn may write memory, so it shares a turn only with
-    messages whose turns may do the same.
+    and not a job or a webhook. `scopes`: what it was accepted with. They decide the turn's tools,
+    and so does `memory`: whether it may write memory. Only messages that are equal in both share a
+    turn.
     """
 
     done: asyncio.Future[Turn]
@@ -60,6 +63,7 @@ class Work(msgspec.Struct, kw_only=True):
     undo: tuple[str, ...] = ()
     after: str | None = None
     person: str
+    scopes: Scopes
     attended: bool = True
     from_person: bool = True
     memory: bool = True
@@ -160,6 +164,7 @@ class Queue:
     def take_steering(
         self,
         person: str,
+        scopes: Scopes,
         reply_to: ReplyTo | None = None,
         *,
         memory: bool = True,
@@ -167,14 +172,15 @@ class Queue:
     ) -> tuple[Work, ...]:
         """Take the messages that join a running turn of this person; others' never join it.
 
-        A message from another conversation is answered there, so it waits for a turn of its own.
+        Nor do messages that were accepted with other scopes. A message from another conversation
+        is answered there, so it waits for a turn of its own.
         """
         return self._remove(
             [
                 each
                 for each in self.works
                 if each.queue == "steer"
-                and (each.person, each.memory) == (person, memory)
+                and (each.person, each.scopes, each.memory) == (person, scopes, memory)
                 and _is_message(each)
                 and place_of(each.reply_to) == place_of(reply_to)
                 and _id(each) not in but
@@ -230,8 +236,8 @@ def _may_join(first: Work, each: Work) -> bool:
     return together and _is_message(first) and _is_message(each)
 
 
-def _rights(work: Work) -> tuple[object, ...]:
-    return (work.person, work.attended, work.memory)
+def _rights(work: Work) -> tuple[str, Scopes, bool, bool]:
+    return (work.person, work.scopes, work.attended, work.memory)
 
 
 def place_of(reply_to: ReplyTo | None) -> tuple[str, str, str] | None:
