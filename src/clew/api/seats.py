@@ -185,19 +185,22 @@ class Left(msgspec.Struct, frozen=True):
 
 # --- the rows of the table ---------------------------------------------------------------------
 
+CHOOSES: Final = "a directory that is not below `gateway.workspaces` needs `admin`"
+
 LOCATE: Final = row(
     "seats.locate", "POST", "seats/locate", "chat", LocateSeat, Located,
     "Find the session of a terminal's directory.",
+    also=CHOOSES,
 )  # fmt: skip
 BEGIN: Final = row(
     "seats.begin", "POST", "seats/begin", "chat", BeginSession, SessionView,
     "Begin a session of a terminal's directory.", status=201,
-    also="a key that others read needs `write`",
+    also=f"a key that others read needs `write`; {CHOOSES}",
 )  # fmt: skip
 SWITCH: Final = row(
     "seats.switch", "POST", "seats/switch", "chat", SwitchSeat, Seated,
     "Switch a terminal from one session to another.",
-    also="a key that others read, a fork, or a move to another directory needs `write`",
+    also=f"a key that others read, a fork, or a move to another directory needs `write`; {CHOOSES}",
 )  # fmt: skip
 LEAVE: Final = row(
     "seats.leave", "POST", "seats/leave", "chat", LeaveSeat, Left,
