@@ -91,6 +91,7 @@ def test_rules_for_commands(rule: str, command: str, verdict: str) -> None:
         "git log .env",
         "git log --file=.aws/credentials",
         "git log HEAD:.env",
+        "git log ~/.local/state/clew/gateway.token",
     ],
 )
 def test_the_beginning_of_a_command_allows_no_other_file_and_no_other_program(

@@ -10,7 +10,7 @@ CONFIDENTIAL: Final = r"""
       (?: ^ | / ) (?: \.ssh | \.aws | \.azure | \.gnupg | \.kube | \.password-store | [._]netrc
         | \.env[^/]* | \.pgpass | \.my\.cnf | \.pypirc | \.git-credentials
         | \.docker/config\.json | \.config/(?: gcloud | gh ) | \.local/share/keyrings
-        | Library/Keychains ) (?: / | $ )
+        | Library/Keychains | gateway\.token ) (?: / | $ )
       # private keys
     | (?: ^ | / ) (?: id_(?: rsa | dsa | ecdsa | ed25519 )(?: _sk )?
         | [^/]+ \. (?: pem | key | p12 | pfx | ppk | jks | keystore | kdbx ) ) $

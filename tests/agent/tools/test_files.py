@@ -204,6 +204,12 @@ async def test_what_is_no_line_end_is_shown_as_such_and_written_as_shown(
     assert (bench.root / "run.sh").read_bytes() == content.encode()
 
 
+async def test_a_name_does_not_look_like_a_line_of_the_difference(bench: Bench) -> None:
+    bench.turn.answers = [("no", "once")]
+    await bench.call("write_file", path="a\n+harmless", content="x\n")
+    assert "\n+harmless" not in bench.turn.asked[0]["detail"]
+
+
 async def test_a_difference_in_nothing_but_line_ends_is_shown(bench: Bench) -> None:
     (bench.root / "a").write_bytes(b"one\r\ntwo\n")
     bench.turn.answers = [("no", "once"), ("no", "once")]

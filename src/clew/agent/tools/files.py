@@ -227,7 +227,8 @@ async def _show_image(job: Job, place: ResolvedPath, kind: str) -> ToolOutcome:
     )
 
 
-def _difference(name: str, before: str | None, after: str) -> str:
+def _difference(path: str, before: str | None, after: str) -> str:
+    name = path.replace("\n", "\\n")  # a name must not look like a line of the difference
     old, new = _split(before or ""), _split(after)
     if len(old) + len(new) > 5_000:
         return f"{len(old)} lines become {len(new)}:\n{after}"
