@@ -18,10 +18,8 @@ def main() -> None:
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:  # a program in the background may ignore it
         signal.signal(signal.SIGINT, _leave)
-    from clew.cli import main as run  # noqa: PLC0415  # Ctrl+C is heeded from here on
-    from clew.config import own_environment  # noqa: PLC0415
+    from clew.cli import run  # noqa: PLC0415  # Ctrl+C is heeded from here on
 
-    own_environment()
     if before is signal.default_int_handler:
         signal.signal(signal.SIGINT, before)
     run()

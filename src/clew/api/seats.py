@@ -185,7 +185,7 @@ class Left(msgspec.Struct, frozen=True):
 
 # --- the rows of the table ---------------------------------------------------------------------
 
-CHOOSES: Final = "a directory that is not below `gateway.workspaces` needs `admin`"
+CHOOSES: Final = "a directory that is not below `[gateway] workspaces` needs `admin`"
 
 LOCATE: Final = row(
     "seats.locate", "POST", "seats/locate", "chat", LocateSeat, Located,
