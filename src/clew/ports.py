@@ -669,6 +669,14 @@ class LiveTurn(Protocol):
         """What it was accepted with: it decides, with the person, which tools there are."""
         ...
 
+    @property
+    def writes_memory(self) -> bool:
+        """Whether it may write memory, if the person may.
+
+        A turn of a job or a webhook may not, unless that is configured so.
+        """
+        ...
+
     async def get_thread(self, limit: int) -> tuple[Message, ...]:
         """The newest messages, including those that this turn has recorded."""
         ...

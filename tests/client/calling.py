@@ -21,6 +21,7 @@ from clew.core.channels.session_choice import Judge, ReceptionRules
 from clew.core.keys import Place
 from clew.core.rules import HeldRule, hold
 from clew.core.session import Retention
+from clew.files.workspaces import Workspaces
 from clew.memory import MarkdownMemory
 from clew.ports import Clock, Context, Memory, Models, Personalities, Store
 from clew.runtime.cron import CronFile
@@ -58,6 +59,7 @@ class FixedParts(NamedTuple):
     attachments: Attachments | None = None
     is_terminal: bool = False
     config_file: Path | None = None
+    workspaces: Workspaces = Workspaces()
     started_at: int | None = None
 
     @property
@@ -137,5 +139,10 @@ async def open_calls(path: Path) -> AsyncIterator[Calls]:
                 jobs=CronFile(home / "cron.json"),
                 context=commands.context,
                 reception=runtime.reception,
+                workspaces=Workspaces(
+                    own=(home,),
+                    listed=(Path("/nowhere"), path / "shared"),
+                    memo=home / "workspaces.json",
+                ),
             )
         )

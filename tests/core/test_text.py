@@ -3,7 +3,7 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clew.core.redaction import redact
@@ -15,6 +15,7 @@ from clew.core.text import (
     encode_text,
     fold,
     pad,
+    reveal_controls,
     strip_controls,
 )
 from tests.sizes import pick
@@ -403,3 +404,9 @@ def test_masking_twice_changes_nothing(text: str) -> None:
 def test_a_long_text_made_to_be_slow_is_masked_in_linear_time(unit: str) -> None:
     # Quadratic work on this would take minutes: finishing is the proof.
     assert redact(unit * (LONG // len(unit)))
+
+
+@given(text=st.text())
+@example(text="a\x85b\x1b[2K\u2028\u202e\u200b\r\n\ud800")
+def test_what_is_revealed_has_nothing_left_to_strip(text: str) -> None:
+    assert strip_controls(reveal_controls(text)) == reveal_controls(text)

@@ -196,6 +196,7 @@ class GatewayTakeover:
             person=person,
             scopes=reply_to.find_scopes(person),
             attended=person == OWNER and reply_to.attended,
+            memory=reply_to.memory,
             # It was cut off before it produced any text, so no answer can have been delivered.
             reply_to=msgspec.structs.replace(reply_to, is_retry=False),
         )

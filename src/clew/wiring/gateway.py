@@ -15,8 +15,11 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from clew.config import Config, reveal
 from clew.errors import InvalidConfig
 from clew.wiring.house import House, open_house
+from clew.wiring.workspaces import make_workspace
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from starlette.applications import Starlette
 
     from clew.api.local import Calls
@@ -37,13 +40,14 @@ SHOWN: Final[dict[str, Literal["up", "down", "off"]]] = {
 
 
 class Gateway(NamedTuple):
-    """The parts of an open gateway."""
+    """The parts of an open gateway. `workspace` is the directory that its agent works in."""
 
     house: House
     calls: Calls
     gate: Gate
     app: Starlette
     errands: Errands
+    workspace: Path
 
 
 @asynccontextmanager
@@ -62,7 +66,8 @@ async def open_gateway(
     from clew.gateway.unknown_senders import find_limits, raise_descriptor_limit
     from clew.gateway.webhook_endpoint import make_webhook_endpoint
 
-    async with open_house(config, clock) as house:
+    workspace = make_workspace(config)
+    async with open_house(config, clock, workspace=workspace) as house:
         hooks, clock = _list_hooks(config), house.clock
         house.started_at = clock()
         channels = tuple(WebhookChannel(hook, clock=clock) for hook in hooks)
@@ -74,7 +79,7 @@ async def open_gateway(
                 hooks, house.reception.receive, clock=clock, behind_proxy=setup.behind_proxy
             )
             app = build_app(calls, gate, endpoints=(webhooks,))
-            yield Gateway(house, calls, gate, app, errands)
+            yield Gateway(house, calls, gate, app, errands, workspace)
 
 
 def _list_hooks(config: Config) -> tuple[Hook, ...]:
@@ -95,6 +100,7 @@ def _list_hooks(config: Config) -> tuple[Hook, ...]:
             agent=normalise_agent(each.agent),
             session=each.session,
             trusted=each.trusted,
+            memory=each.memory,
             callback=each.callback,
             callback_secret=None if callback_secret is None else reveal(callback_secret),
             deliver_to=each.deliver_to,

@@ -21,6 +21,7 @@ from clew.core.rules import HeldRule, hold
 from clew.store import is_postgres, sqlite_path
 from clew.wiring.models import open_catalogue
 from clew.wiring.stores import find_import_place, open_configured_store, retention_policy
+from clew.wiring.workspaces import get_default_workspace, list_sealed, open_workspaces
 
 if TYPE_CHECKING:
     from clew.agent.models.catalogue import Catalogue
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from clew.core.keys import Place
     from clew.core.message import Message
     from clew.core.session import Retention, Session
+    from clew.files.workspaces import Workspaces
     from clew.ports import Agent, Clock, Context, Memory, Personalities, Store
     from clew.runtime.cron import CronFile
     from clew.runtime.inbound.reception import Reception
@@ -49,7 +51,7 @@ class House:
     Each part is built when it is first used: a list of sessions builds no runtime. Close it before
     the store. Without a store it has the parts that need none: memory, personalities, jobs. `agent`
     replaces the configured one; `settle_s` replaces the usual pause for further messages before an
-    answer begins.
+    answer begins. `workspace` is the directory of a gateway's agent, for all that has none.
     """
 
     def __init__(
@@ -60,8 +62,10 @@ class House:
         clock: Clock | None = None,
         agent: Agent | None = None,
         settle_s: float | None = None,
+        workspace: Path | None = None,
     ) -> None:
         self.config = config
+        self._workspace = workspace
         self._store = store
         self.clock: Clock = clock or host_clock
         self._always: list[str] = []
@@ -124,7 +128,24 @@ class House:
         from clew.agent.tools import Tools
 
         servers = _tool_servers(self.config)
-        return Tools(self.store, self.memory, _tool_policy(self.config), servers=servers)
+        return Tools(self.store, self.memory, self._tool_policy(), servers=servers)
+
+    def _tool_policy(self) -> Policy:
+        from clew.agent.tools import Policy
+
+        config = self.config
+        return Policy(
+            allow=config.tools.allow,
+            deny=config.tools.deny,
+            timeout=config.tools.timeout,
+            max_output=config.tools.max_output,
+            memory_guests=config.memory.guests,
+            environment=process_environment(config),
+            workspace=None if self._workspace is None else str(self._workspace),
+            sealed=tuple(map(str, list_sealed(config))),
+            opened=str(get_default_workspace(config)),
+            find_doubt=self.workspaces.find_doubt,
+        )
 
     @cached_property
     def _prompt(self) -> SystemPrompt:
@@ -262,10 +283,15 @@ class House:
 
     @cached_property
     def place(self) -> Place:
-        """The directory of this process, for callers that have none of their own."""
+        """The directory for callers that have none of their own: a gateway's, or the process's."""
         from clew.client.place import locate
 
-        return locate(scope=self.config.session.scope)
+        return locate(self._workspace, scope=self.config.session.scope)
+
+    @cached_property
+    def workspaces(self) -> Workspaces:
+        """What is known about directories that the agent may work in."""
+        return open_workspaces(self.config)
 
     @cached_property
     def judge(self) -> Judge | None:
@@ -378,12 +404,14 @@ class House:
 
 
 @asynccontextmanager
-async def open_house(config: Config, clock: Clock | None = None) -> AsyncIterator[House]:
+async def open_house(
+    config: Config, clock: Clock | None = None, *, workspace: Path | None = None
+) -> AsyncIterator[House]:
     """A house over the configured store; both are closed at the end."""
     async with AsyncExitStack() as open_things:
         store = await open_configured_store(config, clock)
         open_things.push_async_callback(store.close)
-        house = House(config, store, clock=clock)
+        house = House(config, store, clock=clock, workspace=workspace)
         open_things.push_async_callback(house.close)
         yield house
 
@@ -400,28 +428,6 @@ async def _describe_database(url: str) -> tuple[str, str, int]:
 
     engine = f"SQLite {apsw.sqlite_lib_version()}"
     return str(sqlite_path(url)), engine, shipped_migrations()[-1].number
-
-
-def _tool_policy(config: Config) -> Policy:
-    from clew.agent.tools import Policy
-
-    return Policy(
-        allow=config.tools.allow,
-        deny=config.tools.deny,
-        timeout=config.tools.timeout,
-        max_output=config.tools.max_output,
-        memory_guests=config.memory.guests,
-        environment=process_environment(),
-        sealed=tuple(map(str, (*_store_files(config), config.file))),
-    )
-
-
-def _store_files(config: Config) -> tuple[Path, ...]:
-    """Files that no tool may touch: the store and its directory, or clew's data directory."""
-    if is_postgres(config.store.url):
-        return (config.data_dir,)
-    path = sqlite_path(config.store.url)
-    return (path, path.parent)
 
 
 def _tool_servers(config: Config) -> tuple[MCPServer, ...]:

@@ -76,7 +76,7 @@ def _desk(parts: Parts, params: RunCommand, session: Session | None, caller: Cal
         caller.need_owner(CHOOSE)
     key = _get_key(params, session, caller)
     told = params.where if caller.is_owner else None
-    place = parts.place if told is None else read_place(told)
+    place = parts.place if told is None else read_place(parts, told, caller)
     return Desk(
         at=make_surface(parts, place, key, caller),
         personalities=parts.personalities,

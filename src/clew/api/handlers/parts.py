@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from clew.core.keys import Place
     from clew.core.rules import HeldRule
     from clew.core.session import Retention
+    from clew.files.workspaces import Workspaces
     from clew.ports import Clock, Context, Memory, Models, Personalities, Store
     from clew.runtime.cron import CronFile
     from clew.runtime.inbound.reception import Reception
@@ -81,6 +82,11 @@ class Caller(msgspec.Struct, frozen=True):
     def is_owner(self) -> bool:
         """Whether the caller is the owner."""
         return self.person == OWNER
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether the credential may do everything."""
+        return covers(self.scopes, "admin")
 
     @property
     def signature(self) -> str:
@@ -134,6 +140,8 @@ class Parts(Protocol):
     def jobs(self) -> CronFile | None: ...
     @property
     def place(self) -> Place: ...
+    @property
+    def workspaces(self) -> Workspaces: ...
     @property
     def judge(self) -> Judge | None: ...
     @property

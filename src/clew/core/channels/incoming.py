@@ -53,8 +53,9 @@ class Incoming(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     do (`scopes`). `reply_to` is where the answer goes; without it, an answer in a session that
     rules chose goes to where the session last replied. A message that is not `from_person` does
     not move the reset clock; if it is not `attended`, no person is there to approve tool calls.
-    `mention` is the bot's name there, for messages that begin with it. `platform` is shown as
-    the origin of the message.
+    `memory`: its turn may write memory, if its person may; a job or a webhook only if it is
+    configured so. `mention` is the bot's name there, for messages that begin with it.
+    `platform` is shown as the origin of the message.
     """
 
     arrival: Arrival
@@ -72,6 +73,7 @@ class Incoming(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     mention: str | None = None
     from_person: bool = True
     attended: bool = True
+    memory: bool = True
     platform: str | None = None
 
 

@@ -242,6 +242,7 @@ async def _decide_as_said(
         reply_to=reply_to,
         from_person=message.from_person,
         attended=message.attended,
+        memory=message.memory,
         platform=message.platform,
         scopes=message.scopes,
     )

@@ -348,6 +348,7 @@ class Reception:
             scopes=decision.find_scopes(row.person),
             attended=row.person == OWNER and is_there,
             from_person=decision.from_person,
+            memory=decision.memory,
             reply_to=decision.reply_to,
             model=handling.model,
             asker=handling.asker,

@@ -225,6 +225,7 @@ class Lane:
                 person=work.person,
                 scopes=work.scopes,
                 attended=work.attended,
+                memory=work.memory,
                 asker=work.asker,
                 steer=self._steer,
             )
@@ -257,7 +258,7 @@ class Lane:
         early = await self._order.find_early()
         together = self._together
         works = self._joining = self._queue.take_steering(
-            turn.person, turn.scopes, turn.reply_to, but=early
+            turn.person, turn.scopes, turn.reply_to, memory=turn.writes_memory, but=early
         )
 
         async def put() -> bool:
@@ -291,7 +292,10 @@ def opening(works: Sequence[Work], turn: RunningTurn) -> tuple[Change, ...]:
         # Stored, because a process that continues the turn after a crash needs it.
         attended = works[-1].attended
         turn.reply_to = msgspec.structs.replace(
-            turn.reply_to, attended=attended, scopes=turn.scopes
+            turn.reply_to,
+            attended=attended,
+            scopes=turn.scopes,
+            memory=turn.writes_memory,
         )
     start = StartTurn(
         turn_id=turn.id,

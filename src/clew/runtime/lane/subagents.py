@@ -62,7 +62,14 @@ class Spawner:
 
     async def _let_work(self, turn: RunningTurn, child: Session, task: str) -> str:
         ticket = await self._door.accept(
-            message_for(child, task, channel="spawn", person=turn.person, scopes=turn.scopes),
+            message_for(
+                child,
+                task,
+                channel="spawn",
+                person=turn.person,
+                scopes=turn.scopes,
+                memory=turn.writes_memory,
+            ),
             asker=turn,
         )
         try:

@@ -87,6 +87,7 @@ class RunningTurn:
         person: str,
         scopes: Scopes,
         attended: bool = True,
+        memory: bool = True,
         asker: Asker | None = None,
         steer: Callable[[RunningTurn], Awaitable[bool]] | None = None,
     ) -> None:
@@ -98,6 +99,7 @@ class RunningTurn:
         self._scopes = scopes
         # Only the owner approves tool calls, and not for what a guest asked for.
         self._attended = attended and person == OWNER
+        self._writes_memory = memory
         self._asker = asker
         self._steer = steer
         self._began_at = parts.clock()
@@ -130,6 +132,11 @@ class RunningTurn:
     def scopes(self) -> Scopes:
         """See `ports.LiveTurn`."""
         return self._scopes
+
+    @property
+    def writes_memory(self) -> bool:
+        """See `ports.LiveTurn`."""
+        return self._writes_memory
 
     @property
     def is_open(self) -> bool:
