@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,16 +13,25 @@ from pathlib import Path
 import apsw
 import pytest
 
+from clew.core.changes import RedoTurn
 from clew.core.message import Draft
 from clew.core.search.hits import SearchFilter
-from clew.core.session import OWNER, NewSession, Session
-from clew.errors import StoreDamaged, StoreForeign, StoreInUse, StoreTooNew
+from clew.core.session import OWNER
+from clew.errors import (
+    StoreDamaged,
+    StoreForeign,
+    StoreInUse,
+    StoreTooNew,
+    StoreUnavailable,
+)
 from clew.store.migrations import Migration
 from clew.store.sqlite.backup import back_up, restore
 from clew.store.sqlite.connection import connect
 from clew.store.sqlite.database import Database
 from clew.store.sqlite.schema import shipped_migrations, verified_copy
+from clew.store.sqlite.search_index import index_queued
 from clew.store.sqlite.store import SqliteStore
+from clew.testing.contract.case import record
 from tests.patience import PATIENCE
 from tests.store.files import Child, contents, digest, fill, holding, query, snapshot
 
@@ -147,19 +157,53 @@ def test_a_migration_is_preceded_by_a_verified_backup(store: Path) -> None:
     assert backup.stat().st_mode & 0o777 == 0o600
 
 
-def made_with(path: Path, steps: Sequence[Migration]) -> Session:
-    """A store of an older schema, with something in it; what it then has under a key."""
+OLD = "aaaaaaaa-0000-4000-8000-000000000001"
+FORK = "aaaaaaaa-0000-4000-8000-000000000002"
+GONE = "aaaaaaaa-0000-4000-8000-000000000003"
 
-    async def work() -> Session:
-        async with SqliteStore(path, migrations=steps, clock=lambda: 7) as store:
-            session = await store.create_session(NewSession(key="cli:old", title="Old"))
-            gone = await store.create_session(NewSession(key="cli:old"))
-            lease = await store.acquire_lease(session.id, "test", ttl=0)
-            await store.append(session.id, lease.epoch, Draft(role="user", content="ключ und 狐狸"))
-            await store.delete_sessions([gone.id])
-            return await store.get_session(session.id)
+FILL = f"""
+INSERT INTO sessions (id, key, agent, person, platform, kind, title, title_key, title_by,
+  parent_id, forked_at_seq, message_count, content_bytes, head, created_at, updated_at, deleted_at)
+VALUES
+  ('{OLD}', 'cli:old', 'main', 'owner', 'cli', 'cli', 'Old', 'old', 'user', NULL, NULL, 1, 16, 3,
+    7, 7, NULL),
+  ('{FORK}', 'cli:old:fork:7', 'main', 'owner', 'cli', 'cli', NULL, NULL, NULL, '{OLD}', 3, 1, 0,
+    3, 7, 7, NULL),
+  ('{GONE}', 'cli:old', 'main', 'owner', 'cli', 'cli', NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 7,
+    7, 7);
+INSERT INTO blobs VALUES ('hash', 'text/plain', x'00', 7);
+INSERT INTO turns (id, session_id, first_seq, status, started_at, ended_at)
+  VALUES ('taken back', '{OLD}', 2, 'done', 7, 7);
+INSERT INTO undone (session_id, turn_id, undone_at)
+  VALUES ('{OLD}', 'taken back', 7), ('{FORK}', 'taken back', 7);
+INSERT INTO messages (id, session_id, seq, turn_id, role, content, parts, tool_call_id, tool_name,
+  is_error, model, cost, at)
+VALUES
+  (11, '{OLD}', 1, NULL, 'user', 'ключ und 狐狸', '[{{"blob":"hash"}}]', NULL, NULL, 0, NULL, NULL,
+    5),
+  (12, '{OLD}', 2, 'taken back', 'tool', 'no', NULL, 'call', 'shell', 1, NULL, NULL, 6),
+  (13, '{OLD}', 3, 'taken back', 'assistant', 'oh', NULL, NULL, NULL, 0, 'model', 4, 7),
+  (99, '{OLD}', 4, NULL, 'user', 'gone', NULL, NULL, NULL, 0, NULL, NULL, 7);
+INSERT INTO message_blobs VALUES (11, 'hash');
+DELETE FROM messages WHERE id = 99;
+INSERT INTO inbox (id, channel, account, key, person, payload, status, received_at)
+  VALUES ('in', 'c', 'default', 'k', 'owner', '{{}}', 'done', 6);
+"""
 
-    return asyncio.run(work())
+AS_BEFORE = """
+SELECT id, session_id, seq, turn_id, role, content, parts, tool_call_id, tool_name, tool_calls,
+  is_error, model, cost, at FROM messages ORDER BY id
+"""
+
+
+def made_with(path: Path, steps: Sequence[Migration]) -> None:
+    """A store of an older schema, with something in it."""
+    database = Database(path, clock=lambda: 7, version="0.1")
+    database.open(steps)
+    database._release()
+    with closing(connect(path)) as connection:
+        connection.execute(FILL)
+        index_queued(connection)
 
 
 @pytest.mark.parametrize("number", [step.number for step in shipped_migrations()[:-1]])
@@ -167,29 +211,119 @@ def test_a_store_of_each_older_schema_is_brought_up_to_date_with_all_it_has(
     path: Path, number: int
 ) -> None:
     latest = shipped_migrations()[-1].number
-    old = made_with(path, shipped_migrations()[:number])
+    made_with(path, shipped_migrations()[:number])
+    before = query(path, AS_BEFORE)
     assert version_of(path) == number
 
     async def look() -> None:
         async with SqliteStore(path) as store:
-            assert await store.find_keys("cli:old") == (old,)
+            (old,) = await store.find_keys("cli:old")
+            assert old.id == OLD
             assert await store.find_endings(old.id[-4:]) == (old,)
             assert await store.find_titles("old") == (old,)
             (hit,) = (await store.search("狐狸", SearchFilter(viewer=OWNER))).hits
             assert hit.session_id == old.id
+            for each in (OLD, FORK):
+                assert [m.seq for m in await store.get_messages(each)] == [1]
+                assert [m.seq for m in await store.get_messages(each, undone=True)] == [1, 2, 3]
+            await record(store, FORK, RedoTurn("taken back"))
+            assert [m.seq for m in await store.get_messages(FORK)] == [1, 2, 3]
+            assert query(path, AS_BEFORE) == before
             lease = await store.acquire_lease(old.id, store.identity)
-            await store.append(old.id, lease.epoch, Draft(role="user", content="new"))
+            added = await store.append(old.id, lease.epoch, Draft(role="user", content="new"))
+            assert added.id == 100  # no id is given twice
 
     asyncio.run(look())
 
     assert version_of(path) == latest
-    assert contents(path) == ["ключ und 狐狸", "new"]
+    assert contents(path) == ["ключ und 狐狸", "no", "oh", "new"]
+    assert query(path, "SELECT count(*) FROM messages WHERE checksum IS NULL") == [(0,)]
+    assert query(path, "SELECT message_id FROM message_blobs") == [(11,)]
     assert query(path, "PRAGMA integrity_check") == [("ok",)]
+    assert query(path, "PRAGMA foreign_key_check") == []
+    assert query(path, "SELECT settled_at FROM inbox") == [(6,)]
+    with closing(connect(path)) as connection:
+        check = "INSERT INTO messages_fts (messages_fts, rank) VALUES ('integrity-check', 1)"
+        connection.execute(check)
     backup = path.with_name(f"sessions.db.before-{latest:04d}")
     assert version_of(backup) == number
-    assert contents(backup) == ["ключ und 狐狸"]
+    assert query(backup, AS_BEFORE) == before
     open_and_close(path)
     assert backup.exists()
+
+
+def test_an_update_says_beforehand_what_it_needs_and_then_how_far_it_is(path: Path) -> None:
+    made_with(path, shipped_migrations()[:4])
+    reports: list[tuple[str, int, int]] = []
+    database = Database(path, clock=lambda: 1, version="9.9")
+    database.open(report=lambda *report: reports.append(report))
+    database._release()
+
+    (announced, *rest) = reports
+    assert "MB of disk" in announced[0]
+    assert f"sessions.db.before-{NEXT - 1:04d}" in announced[0]
+    assert announced[1:] == (0, 0)
+    assert {what for what, _, _ in rest} == {"Copying the store", "Updating messages"}
+    assert rest[-1] == ("Updating messages", 3, 3)
+
+
+def test_an_update_for_which_the_disk_has_no_room_is_refused_untouched(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_with(path, shipped_migrations()[:4])
+    before = snapshot(path.parent)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: shutil._ntuple_diskusage(9, 8, 1 << 20))
+    with pytest.raises(StoreUnavailable, match=r"needs about .* MB .* there are 1 MB"):
+        open_and_close(path)
+    assert snapshot(path.parent) == before
+
+
+REBUILD_SLOWLY = """
+import sys, time
+from pathlib import Path
+from clew.store.sqlite import schema
+from clew.store.sqlite.database import Database
+
+steps = [step for step in schema.shipped_migrations()]
+stop = int(sys.argv[2])
+
+def report(what, done, total):
+    if what == "Updating messages" and done >= stop:
+        print("there", flush=True)
+        time.sleep(600)
+
+database = Database(Path(sys.argv[1]), clock=lambda: 1, version="9.9")
+database.open(steps, report=report)
+print("opened", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
+@pytest.mark.parametrize("stop", [1000, 2000, 3000])
+def test_an_update_that_is_killed_while_it_writes_messages_anew_leaves_the_old_store(
+    path: Path, stop: int
+) -> None:
+    made_with(path, shipped_migrations()[:4])
+    many = f"""
+        WITH RECURSIVE n (i) AS (SELECT 4 UNION ALL SELECT i + 1 FROM n LIMIT 2997)
+        INSERT INTO messages (session_id, seq, role, content, at)
+        SELECT '{OLD}', i, 'user', 'number ' || i || hex(randomblob(1000)), i FROM n"""
+    query(path, many)
+    before = query(path, AS_BEFORE)
+    with Child(REBUILD_SLOWLY, path, stop) as child:
+        child.wait_for("there")
+        child.process.send_signal(signal.SIGKILL)
+        child.process.wait(PATIENCE)
+
+    assert version_of(path) == 4
+    assert query(path, AS_BEFORE) == before
+    assert query(path, "PRAGMA integrity_check") == [("ok",)]
+    open_and_close(path)
+    assert version_of(path) == NEXT - 1
+    assert query(path, AS_BEFORE) == before
+    assert query(path, "PRAGMA integrity_check") == [("ok",)]
+    assert query(path, "PRAGMA freelist_count")[0][0] < 100
 
 
 def test_a_migrated_store_is_the_same_as_a_new_one(path: Path, tmp_path: Path) -> None:
@@ -215,7 +349,7 @@ def test_an_older_backup_is_restored_and_brought_up_to_date_by_the_next_open(
 
     open_and_close(path)
     assert version_of(path) == NEXT - 1
-    assert contents(path) == ["ключ und 狐狸"]
+    assert contents(path) == ["ключ und 狐狸", "no", "oh"]
 
 
 def test_a_migration_that_fails_changes_nothing(store: Path) -> None:

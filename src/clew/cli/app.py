@@ -27,7 +27,7 @@ from clew.core.settings import Secret
 from clew.core.text import to_wire
 
 if TYPE_CHECKING:
-    from clew.cli.progress import Progress
+    from clew.cli.progress import Progress, UpdateReport
     from clew.client.client import Client
 
 T = TypeVar("T")
@@ -112,7 +112,9 @@ class App:
             return Client(gateway.url, gateway.token)
         from clew.wiring import local, local_files
 
-        return local(config=self.config) if opens_store else local_files(self.config)
+        if opens_store:
+            return local(config=self.config, report=self.report_update)
+        return local_files(self.config)
 
     @property
     def gateway(self) -> Gateway | None:
@@ -188,6 +190,13 @@ class App:
         from clew.cli.progress import Progress
 
         return Progress(label, total, shown=sys.stderr.isatty())
+
+    @cached_property
+    def report_update(self) -> UpdateReport:
+        """Shows how the update of an older store goes on: a line, then bars."""
+        from clew.cli.progress import UpdateReport
+
+        return UpdateReport(self.note, shown=sys.stderr.isatty())
 
     def confirm(self, question: str) -> bool:
         """Ask; anything but yes is a no. Without a terminal to ask at, it is wrong usage."""

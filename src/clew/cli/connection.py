@@ -146,7 +146,9 @@ async def _connect_here(
     from clew.api.seats import Wanted
     from clew.wiring import open_terminal
 
-    async with open_terminal(app.config, terminal=terminal, holds=holds) as opened:
+    async with open_terminal(
+        app.config, terminal=terminal, holds=holds, report=app.report_update
+    ) as opened:
 
         async def have_model(*, tell: bool = True) -> bool:
             return await _have_model(app, opened, tell=tell)

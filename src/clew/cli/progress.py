@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
@@ -90,3 +91,24 @@ class Progress:
             self._ended = True
             if self._bar is not None:
                 self._bar.stop()
+
+
+class UpdateReport:
+    """How the update of an older store goes on: a line beforehand, a bar for each long step."""
+
+    def __init__(self, note: Callable[[str], None], *, shown: bool) -> None:
+        self._note = note
+        self._shown = shown
+        self._bar: Progress | None = None
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """What is done just now, how much of it, of how much; 0 of 0: what is going to be done."""
+        if total == 0:
+            self._note(what)
+            return
+        if self._bar is None:
+            self._bar = Progress(what, total, shown=self._shown).__enter__()
+        self._bar.advance(done - self._bar.done)
+        if done >= total:
+            self._bar.__exit__(None, None, None)
+            self._bar = None

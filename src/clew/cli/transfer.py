@@ -144,7 +144,14 @@ def _import_here(
     from clew.wiring import import_file
 
     with app.progress("Importing", total=size) as bar:
-        work = import_file(app.config, stream, as_new=as_new, dry_run=dry_run, advance=bar.advance)
+        work = import_file(
+            app.config,
+            stream,
+            as_new=as_new,
+            dry_run=dry_run,
+            advance=bar.advance,
+            report=app.report_update,
+        )
         return app.wait(work)
 
 

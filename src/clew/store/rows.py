@@ -22,6 +22,7 @@ from clew.core.text import ESCAPE, decode_text, encode_text, from_json, to_json
 from clew.core.turn import Approval, Attachment, Turn
 from clew.core.usage import Usage
 from clew.errors import InvalidCursor, InvalidInput
+from clew.store.checksums import checksum
 
 Row = tuple[Any, ...]
 
@@ -47,9 +48,15 @@ MESSAGE_COLUMNS = f"""
   model, {USAGE_COLUMNS}, at
 """
 
+NEW_MESSAGE_COLUMNS = f"""
+  checksum, turn_id, role, content, parts, tool_call_id, tool_name, tool_calls, model, is_error,
+  {USAGE_COLUMNS}
+"""
+
 TURN_COLUMNS = f"""
   id, session_id, status, reply_to, model, {USAGE_COLUMNS}, error, partial, started_at, ended_at,
-  (SELECT undone_at FROM undone u WHERE u.session_id = turns.session_id AND u.turn_id = turns.id)
+  (SELECT undone_at FROM undone u WHERE u.session_id = turns.session_id AND u.turn_id = turns.id
+    AND u.ended IS NULL)
 """
 
 APPROVAL_COLUMNS = """
@@ -229,8 +236,9 @@ def _calls(value: str) -> tuple[ToolCall, ...]:
     return from_json(value, tuple[ToolCall, ...]) if ESCAPE in value else _decode_calls(value)
 
 
-def message_bindings(draft: Draft) -> tuple[Row, int]:
-    """A draft in the order of MESSAGE_COLUMNS from `role` to `api_calls`, and its size in bytes."""
+def message_bindings(draft: Draft, turn_id: str | None) -> tuple[Row, int]:
+    """A draft in the order of NEW_MESSAGE_COLUMNS, and its size in bytes."""
+    turn = optional(turn_id)
     content = text(draft.content)
     parts = to_json(draft.parts) if draft.parts else None
     calls = to_json(draft.tool_calls) if draft.tool_calls else None
@@ -238,17 +246,10 @@ def message_bindings(draft: Draft) -> tuple[Row, int]:
     if parts or calls:
         size += byte_length(parts or "") + byte_length(calls or "")
     usage = (None,) * 6 if draft.usage is None else usage_bindings(draft.usage)
-    bindings = (
-        draft.role,
-        content,
-        parts,
-        optional(draft.tool_call_id),
-        optional(draft.tool_name),
-        calls,
-        bool(draft.is_error),
-        optional(draft.model),
-        *usage,
-    )
+    call_id, tool = optional(draft.tool_call_id), optional(draft.tool_name)
+    model = optional(draft.model)
+    covered = (turn, draft.role, content, parts, call_id, tool, calls, model)
+    bindings = (checksum(*covered, None), *covered, bool(draft.is_error), *usage)
     return bindings, size
 
 

@@ -12,6 +12,7 @@ from clew.config import (
     reveal,
 )
 from clew.errors import InvalidConfig
+from clew.store.migrations import Report, quiet
 from clew.wiring.errands import Errands, run_errands
 from clew.wiring.house import House
 from clew.wiring.stores import open_configured_store
@@ -29,7 +30,11 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def local(
-    home: str | None = None, *, config: Config | None = None, clock: Clock | None = None
+    home: str | None = None,
+    *,
+    config: Config | None = None,
+    clock: Clock | None = None,
+    report: Report = quiet,
 ) -> AsyncIterator[Client]:
     """A client of this machine's clew, in this process: the same calls, and no server.
 
@@ -42,7 +47,7 @@ async def local(
 
     config = config or load(home=home)
     async with AsyncExitStack() as open_things:
-        store = await open_configured_store(config, clock)
+        store = await open_configured_store(config, clock, report=report)
         open_things.push_async_callback(store.close)
         house = House(config, store, clock=clock)
         open_things.push_async_callback(house.close)
@@ -78,7 +83,12 @@ class Gateway(NamedTuple):
 
 @asynccontextmanager
 async def open_gateway(
-    config: Config, setup: Setup, *, clock: Clock | None = None, tell: Tell = lambda _words: None
+    config: Config,
+    setup: Setup,
+    *,
+    clock: Clock | None = None,
+    tell: Tell = lambda _words: None,
+    report: Report = quiet,
 ) -> AsyncIterator[Gateway]:
     """The one owner of all sessions: store, agent, runtime, operations and their application.
 
@@ -92,7 +102,7 @@ async def open_gateway(
     from clew.gateway.webhook_endpoint import make_webhook_endpoint  # noqa: PLC0415
 
     async with AsyncExitStack() as open_things:
-        store = await open_configured_store(config, clock)
+        store = await open_configured_store(config, clock, report=report)
         open_things.push_async_callback(store.close)
         house = House(config, store, clock=clock)
         open_things.push_async_callback(house.close)

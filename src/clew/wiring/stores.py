@@ -14,6 +14,7 @@ from clew.config import (
 from clew.core.session import Retention
 from clew.errors import InvalidInput
 from clew.store import is_postgres, need_postgres, open_store, sqlite_path
+from clew.store.migrations import Report, quiet
 
 if TYPE_CHECKING:
     from clew.api.sessions import Imported
@@ -26,9 +27,16 @@ if TYPE_CHECKING:
     from clew.store.sqlite.backup import Manifest, Progress, Restored
 
 
-async def open_configured_store(config: Config, clock: Clock | None = None) -> Store:
-    """The store of this configuration, open. `clock` is another than the host's."""
-    return await open_store(config.store.url, durability=config.store.durability, clock=clock)
+async def open_configured_store(
+    config: Config, clock: Clock | None = None, *, report: Report = quiet
+) -> Store:
+    """The store of this configuration, open. `clock` is another than the host's.
+
+    `report` is told how an update of an older store goes on.
+    """
+    return await open_store(
+        config.store.url, durability=config.store.durability, clock=clock, report=report
+    )
 
 
 async def import_file(
@@ -38,6 +46,7 @@ async def import_file(
     as_new: bool,
     dry_run: bool,
     advance: Callable[[int], None],
+    report: Report = quiet,
 ) -> Imported:
     """Read a transcript of this machine into the store, line by line.
 
@@ -45,7 +54,7 @@ async def import_file(
     """
     from clew.transfer import import_transcript  # noqa: PLC0415  # only who imports pays for it
 
-    store = await open_configured_store(config)
+    store = await open_configured_store(config, report=report)
     try:
         return await import_transcript(
             store, lines, as_new=as_new, dry_run=dry_run, advance=advance

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from clew.config import Config
+from clew.store.migrations import Report, quiet
 from clew.wiring.house import House
 from clew.wiring.stores import open_configured_store, retention_policy
 
@@ -62,7 +63,11 @@ class LocalTerminal:
 
 @asynccontextmanager
 async def open_terminal(
-    config: Config, *, terminal: str | None = None, holds: bool = True
+    config: Config,
+    *,
+    terminal: str | None = None,
+    holds: bool = True,
+    report: Report = quiet,
 ) -> AsyncIterator[LocalTerminal]:
     """The API in this process, for a terminal. `holds`: the session that it is at is its own."""
     from clew.api.handlers.parts import Caller  # noqa: PLC0415  # only a terminal pays for it
@@ -71,7 +76,7 @@ async def open_terminal(
     from clew.runtime.place.attachment import Attachments  # noqa: PLC0415  # see above
 
     async with AsyncExitStack() as open_things:
-        store = await open_configured_store(config)
+        store = await open_configured_store(config, report=report)
         open_things.push_async_callback(store.close)
         house = House(config, store)
         house.is_terminal = True

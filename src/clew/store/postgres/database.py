@@ -22,7 +22,7 @@ from clew.core.keys import is_id
 from clew.core.turn import Attachment, Lease
 from clew.errors import StoreClosed
 from clew.ports import Clock
-from clew.store.migrations import Migration
+from clew.store.migrations import Migration, Report, quiet
 from clew.store.postgres import schema
 from clew.store.postgres.connection import (
     PATIENCE,
@@ -86,7 +86,9 @@ class Database:
         self._lanes: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._closed = False
 
-    async def open(self, migrations: Sequence[Migration] | None = None) -> None:
+    async def open(
+        self, migrations: Sequence[Migration] | None = None, *, report: Report = quiet
+    ) -> None:
         """Bring the schema up to date and count as alive. After an error nothing is open."""
         steps = schema.shipped_migrations() if migrations is None else migrations
         connection: Connection | None = None
@@ -96,7 +98,7 @@ class Database:
             if version == 0:
                 await schema.apply(connection, steps, self.place)
             elif version < steps[-1].number:
-                await schema.migrate_alone(connection, steps, self.place)
+                await schema.migrate_alone(connection, steps, self.place, report)
             await self.presence.announce(connection)
         except DRIVER_ERRORS as error:
             await _end(connection)

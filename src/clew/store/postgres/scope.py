@@ -15,7 +15,7 @@ from clew.errors import SessionNotFound
 from clew.store.postgres.connection import Connection
 from clew.store.rows import text
 from clew.store.work.sessions import get
-from clew.store.work.thread import Stretch, stretches
+from clew.store.work.thread import Stretch, read_line
 
 FEW_SESSIONS = 64
 FEW_MESSAGES = 50_000
@@ -128,7 +128,7 @@ async def _few_parts(connection: Connection, where: SearchFilter) -> list[Stretc
     if where.session is not None:
         if not may_see(where.viewer, (await get(connection, where.session)).person):
             raise SessionNotFound(where.session)
-        return (await stretches(connection, where.session))[0]
+        return list((await read_line(connection, where.session)).stretches)
     bindings = Bindings()
     conditions = _about_sessions(where, bindings)
     if not conditions:
@@ -140,7 +140,7 @@ async def _few_parts(connection: Connection, where: SearchFilter) -> list[Stretc
     )
     if len(rows) > FEW_SESSIONS:
         return None
-    parts = {part for (each,) in rows for part in (await stretches(connection, each))[0]}
+    parts = {part for (each,) in rows for part in (await read_line(connection, each)).stretches}
     few = sum(part.high - part.low for part in parts) <= FEW_MESSAGES
     return list(parts) if few and len(parts) <= 2 * FEW_SESSIONS else None
 

@@ -7,6 +7,7 @@ the driver are raised as clew's.
 from __future__ import annotations
 
 import random
+import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -16,10 +17,11 @@ from typing import TypeVar
 
 import apsw
 
+from clew.core.names import format_bytes
 from clew.errors import ClewError, StoreBusy, StoreInUse, StoreUnavailable
 from clew.files.locks import FileLock
 from clew.ports import Clock
-from clew.store.migrations import Migration
+from clew.store.migrations import Migration, Report, quiet
 from clew.store.presence import Presence
 from clew.store.sqlite import schema
 from clew.store.sqlite.connection import (
@@ -70,7 +72,9 @@ class Database:
         self._readers = Threads("reader", READERS, self._connect_reader, self._answer, batch=1)
         self._watcher = Threads("watcher", 1, self._connect, self._answer, batch=1)
 
-    def open(self, migrations: Sequence[Migration] | None = None) -> None:
+    def open(
+        self, migrations: Sequence[Migration] | None = None, *, report: Report = quiet
+    ) -> None:
         """Take the locks and bring the schema up to date. After an error no lock is held."""
         steps = schema.shipped_migrations() if migrations is None else migrations
         try:
@@ -81,7 +85,7 @@ class Database:
                     f"{self.path} is being updated or restored by {who}. Try again in a moment."
                 )
             self.presence.announce()
-            self._bring_up_to_date(steps)
+            self._bring_up_to_date(steps, report)
         except DRIVER_ERRORS as error:
             self._release()
             raise translate(error, self.path) from error
@@ -137,11 +141,11 @@ class Database:
                 "Put the store on a local disk with --store or CLEW_HOME, or use PostgreSQL."
             )
 
-    def _bring_up_to_date(self, steps: Sequence[Migration]) -> None:
+    def _bring_up_to_date(self, steps: Sequence[Migration], report: Report) -> None:
         latest = steps[-1].number
         version = self._stored_version(latest)
         if 0 < version < latest:
-            self._migrate(steps)
+            self._migrate(steps, report)
         self._first = self._connect()
         make = partial(self._make, self._first, steps)
         if version == 0 and not _keep_trying(make, SHARED_PATIENCE):
@@ -167,7 +171,7 @@ class Database:
         with closing(connect_read_only(self.path)) as connection:
             return schema.stored_version(connection, self.path, latest)
 
-    def _migrate(self, steps: Sequence[Migration]) -> None:
+    def _migrate(self, steps: Sequence[Migration], report: Report) -> None:
         """Update the schema while no other process has the store open.
 
         Of two processes that want to at once, one does it and the other sees that it was done.
@@ -181,13 +185,38 @@ class Database:
         if not _keep_trying(alone_or_done, EXCLUSIVE_PATIENCE):
             raise StoreInUse(f"Updating {self.path}", self._names_of_others())
         try:
-            if self._stored_version(latest) != latest:
-                backup = f"{self.path.name}.before-{latest:04d}"
+            version = self._stored_version(latest)
+            if version != latest:
                 with closing(self._connect()) as connection:
-                    schema.verified_copy(connection, self.path.with_name(backup))
-                    schema.apply(connection, steps)
+                    self._update(connection, steps, version, report)
         finally:
             _keep_trying(partial(self._lock.acquire, shared=True), SHARED_PATIENCE)
+
+    def _update(
+        self, connection: apsw.Connection, steps: Sequence[Migration], version: int, report: Report
+    ) -> None:
+        """Copy the file, then run the steps. Refused if the disk has too little room."""
+        latest = steps[-1].number
+        kept = self.path.with_name(f"{self.path.name}.before-{latest:04d}")
+        needed = schema.needed_space(connection, version)
+        free = shutil.disk_usage(self.path.parent).free
+        what = f"{self.path} is from an older clew and is updated (schema {version} to {latest})"
+        if needed > free:
+            raise StoreUnavailable(
+                f"{self.path} is from an older clew. Updating it needs about "
+                f"{format_bytes(needed)} of free disk, and there are {format_bytes(free)}. "
+                "Nothing was changed: free some, and start clew again."
+            )
+        report(
+            f"{what}. That takes about {format_bytes(needed)} of disk for a while; "
+            f"the store as it was stays in {kept.name}.",
+            0,
+            0,
+        )
+        schema.verified_copy(connection, kept, progress=partial(report, "Copying the store"))
+        schema.apply(connection, steps, progress=partial(report, "Updating messages"))
+        # What was written anew is in the log, which may be as large as the file.
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def _names_of_others(self) -> tuple[str, ...]:
         return tuple(str(info) for info in self.presence.others())

@@ -40,7 +40,7 @@ from clew.store.sqlite.database import Database, snapshot
 from clew.store.sqlite.engine import SqliteTransaction, run_through
 from clew.store.sqlite.search_index import has_queued
 from clew.store.work.sessions import get
-from clew.store.work.thread import Stretch, stretches
+from clew.store.work.thread import Stretch, read_line
 
 CANDIDATES = 1000
 """Most matches that are ranked."""
@@ -394,7 +394,8 @@ class Scope:
         return list(parts) if few and len(parts) <= 2 * FEW_SESSIONS else None
 
     def _stretches(self, session_id: str) -> list[Stretch]:
-        return run_through(stretches(SqliteTransaction(self._connection), session_id))[0]
+        line = run_through(read_line(SqliteTransaction(self._connection), session_id))
+        return list(line.stretches)
 
     def _ranges(self, parts: list[Stretch]) -> Iterator[tuple[int, int]]:
         """The rows of these parts, newest first, each once."""

@@ -54,11 +54,11 @@ WHERE id = ANY ($1) AND deleted_at IS NOT NULL AND purged_at IS NULL RETURNING i
 
 _BELONGINGS = (
     "routes", "scratchpad", "todos", "compactions", "approvals", "idempotency", "outbox",
-    "attachments", "leases", "undone",
+    "attachments", "leases",
 )  # fmt: skip
 
-# A fork may still undo an inherited turn, and a second delivery must still be recognised: their
-# rows stay, without what was said in them.
+# A fork may still undo an inherited turn, it passes over what this session had undone, and a second
+# delivery must still be recognised: those rows stay, without what was said in them.
 _EMPTY = (
     """UPDATE turns SET partial = NULL, error = NULL, reply_to = NULL
        WHERE session_id = ANY ($1)""",
