@@ -417,6 +417,15 @@ class Trash(Protocol):
         """Purge what was trashed before that time."""
         ...
 
+    async def sweep(self) -> None:
+        """Remove, in small steps, what is kept for a while only, and what purges have left.
+
+        Messages of the inbox go seven days after they were answered or dropped, idempotency keys a
+        day later, replies that belong to no session thirty days after the last attempt. `Inbox`
+        remembers how far each channel's messages were removed.
+        """
+        ...
+
     async def prune_old_sessions(
         self, older_than: int, *, action: RetentionAction = "archive", dry_run: bool = False
     ) -> tuple[str, ...]:
@@ -470,7 +479,8 @@ class Inbox(Protocol):
         """Keep an inbound message; a second delivery returns the first row and False.
 
         With a claimant it is that one's from the beginning. Identities are remembered for at
-        least seven days.
+        least seven days after the answer. If the channel numbers its messages (`position`), one
+        from before what was removed comes back as `dropped`, and False, however late it is.
         """
         ...
 
@@ -581,8 +591,7 @@ class Pairings(Protocol):
         """A stranger asks to be paired: a code for an hour, or the one that they still have.
 
         `told` says how often they asked with it. A decision about them stays as it is. None if
-        `most` others of that channel wait already. Codes that were not approved are forgotten, and
-        after a day deliveries that are over and belong to no session.
+        `most` others of that channel wait already. Codes that were not approved are forgotten.
         """
         ...
 

@@ -13,7 +13,9 @@ OutboundStatus = Literal["pending", "sending", "sent", "uncertain", "failed", "w
 class NewInbound(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A message as it came in. (channel, account, external_id) is its identity.
 
-    Without an `external_id` there is nothing to recognise a second delivery by.
+    Without an `external_id` there is nothing to recognise a second delivery by. `position` is its
+    place in the order in which its channel numbers messages, if it does: then a second delivery is
+    recognised even when the first is long removed.
     """
 
     id: str
@@ -24,6 +26,7 @@ class NewInbound(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     session_id: str | None = None
     person: str = "owner"
     payload: dict[str, Any] = {}
+    position: int | None = None
 
 
 class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -42,6 +45,7 @@ class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
     claimed_at: int | None
     turn_id: str | None
     received_at: int
+    position: int | None = None
 
 
 class NewOutbound(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

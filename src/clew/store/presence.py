@@ -63,11 +63,32 @@ class Presence:
         self._directory.mkdir(mode=0o700, exist_ok=True)
         # Locked before it has its name: no process sees it unlocked and takes this one for dead.
         unnamed = self._path if _OPEN_FILES_ARE_FIXED else self._path.with_suffix(".new")
-        self._lock = FileLock(unnamed)
-        self._lock.acquire()
-        self._lock.write(msgspec.json.encode(self.info))
-        if unnamed != self._path:
-            unnamed.rename(self._path)
+        lock = FileLock(unnamed)
+        while not self._name(lock):
+            lock.release()  # another process that starts took it for one that was left behind
+        self._lock = lock
+
+    def _name(self, lock: FileLock) -> bool:
+        """Write the file and give it its name; False if it was taken away before it was locked."""
+        if not lock.acquire():
+            return False
+        lock.write(msgspec.json.encode(self.info))
+        if lock.path != self._path:
+            try:
+                lock.path.rename(self._path)
+            except FileNotFoundError:
+                return False
+        return True
+
+    def clear(self) -> None:
+        """Remove the files of processes that have died, those without a name yet too."""
+        for path in self._directory.glob("*.json"):
+            self.is_alive(path.stem)
+        for path in self._directory.glob("*.new"):
+            probe = FileLock(path)
+            if probe.acquire(shared=True):
+                path.unlink(missing_ok=True)
+                probe.release()
 
     def leave(self) -> None:
         """Count as ended, and remove the file."""

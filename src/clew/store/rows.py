@@ -68,7 +68,7 @@ ATTACHMENT_COLUMNS = "session_id, host, process, pid, started_at, terminal, sinc
 
 INBOX_COLUMNS = """
   id, channel, account, external_id, key, session_id, person, payload, status, claimant, claimed_at,
-  turn_id, received_at
+  turn_id, received_at, position
 """
 
 OUTBOX_COLUMNS = """

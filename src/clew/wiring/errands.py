@@ -1,4 +1,4 @@
-"""What a gateway does beside the turns: channels are listened to, jobs run, replies delivered.
+"""What a gateway does beside the turns: it listens to channels, runs jobs, delivers and tidies.
 
 Each of them is kept going on its own; what went wrong with which is told, and shown.
 """
@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from clew.wiring.house import House
+from clew.wiring.stores import retention_policy
 
 if TYPE_CHECKING:
     from clew.api.status import ChannelView, ErrandView
@@ -78,6 +79,7 @@ async def run_errands(
     from clew.runtime.outbound import Deliverer  # noqa: PLC0415  # likewise
     from clew.runtime.recovery import keep_up, take_up  # noqa: PLC0415  # likewise
     from clew.runtime.supervisor import Keeper, Supervisor  # noqa: PLC0415  # likewise
+    from clew.runtime.upkeep.after_turn import keep_tidy  # noqa: PLC0415  # likewise
 
     runtime, reception = house.runtime, house.reception
     keep = partial(Keeper, clock=runtime.clock, tell=tell)
@@ -100,6 +102,17 @@ async def run_errands(
             "others",
             partial(keep_up, runtime),
             trouble="What another gateway leaves is not taken up",
+        ),
+        keep(
+            "tidying",
+            partial(
+                keep_tidy,
+                runtime.store,
+                retention_policy(house.config),
+                trash_days=house.config.session.trash_days,
+                clock=runtime.clock,
+            ),
+            trouble="Old sessions are not put away",
         ),
     )
     await take_up(runtime)

@@ -46,21 +46,24 @@ class Attached(msgspec.Struct, frozen=True, omit_defaults=True):
 class Incoming(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A message that came in. (channel, account, `external_id`) is its identity.
 
-    `session` is for a message to a session that is named: a terminal's line, a job's run, a
-    sub-agent's task. Without one, rules choose it: by where the message came from, or by its
-    `key`, for what has a key of its own (a hook, a node) instead of a conversation on a
-    platform. A message over the API names one of the two; there the token says which `person`
-    writes, and what they may do (`scope`). `reply_to` is where an answer goes; without one,
-    where the session spoke last, if rules have chosen it. A message that is not `from_person`
-    does not move the reset clock; where it is not `attended`, no person is there to approve
-    tool calls. `mention` is the bot's name there, for messages that begin with it. `platform`
-    is what the message is shown as.
+    `session` is for a message to a session that is named: a terminal's line, a job's run, a sub-
+    agent's task. Without one, rules choose it: by where the message came from, or by its `key`,
+    for what has a key of its own (a hook, a node) instead of a conversation on a platform. A
+    message over the API names one of the two; there the token says which `person` writes, and
+    what they may do (`scope`). `reply_to` is where an answer goes; without one, where the session
+    spoke last, if rules have chosen it. A message that is not `from_person` does not move the
+    reset clock; where it is not `attended`, no person is there to approve tool calls. `position`
+    is its place in the order in which the channel numbers messages (an update's id, a mail's
+    uid), if it does: one from before what was removed from the inbox is not answered, however
+    late it is delivered again. `mention` is the bot's name there, for messages that begin with
+    it. `platform` is what the message is shown as.
     """
 
     arrival: Arrival
     sender: Sender
     text: str
     external_id: str | None = None
+    position: int | None = None
     attachments: tuple[Attached, ...] = ()
     labels: Labels = Labels()
     reply_to: ReplyTo | None = None

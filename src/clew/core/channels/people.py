@@ -25,8 +25,6 @@ Admission = Literal["known", "open", "asks", "ignored"]
 """`known`: named in the configuration or paired; `open`: anyone, where anyone may talk."""
 
 CODE_MS: Final = 3_600_000
-TOLD_MS: Final = 24 * CODE_MS
-"""How long it is remembered what strangers were told. Anyone can write, so it must not pile up."""
 CODE_LENGTH: Final = 8
 LETTERS: Final = "ABCDEFGHJKLMNPQRSTUVWXYZ"
 """Of a code. Without I and O, which people take for digits."""

@@ -85,6 +85,7 @@ class Database:
                     f"{self.path} is being updated or restored by {who}. Try again in a moment."
                 )
             self.presence.announce()
+            self.presence.clear()
             self._bring_up_to_date(steps, report)
         except DRIVER_ERRORS as error:
             self._release()

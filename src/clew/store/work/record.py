@@ -46,7 +46,7 @@ VALUES ($1, $2, $3, 'running', $4, $5, $6) ON CONFLICT (id) DO NOTHING
 """
 
 _TAKE_INBOUND = """
-UPDATE inbox SET status = 'done', turn_id = $1, session_id = $2
+UPDATE inbox SET status = 'done', turn_id = $1, session_id = $2, settled_at = $4
 WHERE id = $3 AND status IN ('queued', 'claimed')
 """
 
@@ -261,7 +261,7 @@ class Recording(ABC):
 
     async def _take(self, turn_id: str, inbound: tuple[str, ...]) -> None:
         for inbound_id in inbound:
-            bindings = (text(turn_id), self.session_id, text(inbound_id))
+            bindings = (text(turn_id), self.session_id, text(inbound_id), self.now)
             if not await self.tx.run(_TAKE_INBOUND, bindings):
                 raise Conflict(f"The inbound message {inbound_id} has been taken already.")
 
