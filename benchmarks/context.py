@@ -28,6 +28,7 @@ from pathlib import Path
 
 import msgspec
 
+from benchmarks.long_chat import WINDOW, LongChatModel, read_log
 from benchmarks.timing import in_turns, seconds
 from clew.agent.requests import build_request, read_window
 from clew.clock import host_clock
@@ -44,7 +45,6 @@ from clew.core.usage import Usage
 from clew.ports import Store
 from clew.store import open_store
 from clew.store.sqlite.backup import back_up
-from clew.testing.long_chat import WINDOW, LongChatModel, read_log
 from clew.wiring import House, open_configured_store
 
 GOAL = "to keep the lighthouse of Eddystone burning"
@@ -115,7 +115,7 @@ class World(msgspec.Struct, frozen=True):
         (self.work / "diary.txt").write_text("A quiet day at sea.\n" * 300)
         (self.home / "config.toml").write_text(
             'model = "diary/x"\n[store]\ndurability = "normal"\n[memory]\nflush = false\n'
-            '[providers.diary]\nkind = "python"\nfactory = "clew.testing.long_chat:open_model"\n'
+            '[providers.diary]\nkind = "python"\nfactory = "benchmarks.long_chat:open_model"\n'
             f"base_url = {json.dumps(str(self.log))}\ncontext_window = {WINDOW}\n"
         )
 

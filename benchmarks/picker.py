@@ -28,7 +28,8 @@ from clew.client.place import locate
 from clew.config import load
 from clew.core.session import OWNER, Session, SessionFilter
 from clew.ports import Store
-from clew.terminal.picker.app import PickerApp, spare_collector
+from clew.terminal.picker import PickerSetup
+from clew.terminal.picker.screen import PickerApp, freeze_garbage_collector
 from clew.wiring import House
 
 FIRST = 1.3
@@ -52,7 +53,7 @@ FAST = 0.07
 async def picking(setting: Setting) -> list[Finding]:
     """Frames and keys at 50,000 sessions and a million messages; a tenth of it if quick."""
     kept = await setting.corpus("mixed" if setting.quick else "million")
-    spare_collector()
+    freeze_garbage_collector()
     async with AsyncExitStack() as stack:
         store = await open_at(kept.path, stack)
         findings = await _first_frames(store)
@@ -64,14 +65,15 @@ class Watched(PickerApp):
     """A picker that says when a frame has been painted, and that draws on nothing."""
 
     def __init__(self, client: Client, only: tuple[Session, ...] = ()) -> None:
-        super().__init__(
-            client,
+        setup = PickerSetup(
+            client=client,
             place=locate(Path.cwd().anchor),
             now=lambda: time.time_ns() // 1_000_000,
             zone=lambda _at: UTC,
             only=only,
             everywhere=True,
         )
+        super().__init__(setup)
         self.painted: Callable[[], None] = lambda: None
 
     def _display(self, screen: Any, renderable: Any) -> None:

@@ -29,14 +29,14 @@ from benchmarks.corpora import Setting
 from benchmarks.processes.talker import World, sit
 from benchmarks.startup import cpu
 from benchmarks.timing import Finding, percentile, seconds
-from clew.cli.connection import LocalTranscripts
+from clew.cli.conversation import LocalTranscripts
 from clew.core.changes import AddMessage
 from clew.core.message import Draft
 from clew.core.session import NewSession, Session
 from clew.ports import Store
 from clew.terminal.asker import LineAsker
 from clew.terminal.lines import Lines
-from clew.terminal.plain_output import Paper
+from clew.terminal.plain_output import TextOutput
 from clew.terminal.screen.app import ChatApp, Start
 from clew.terminal.screen.history import History
 from clew.terminal.startup import Startup
@@ -104,7 +104,9 @@ async def _opening(folder: Path, rounds: int) -> Finding:
             parts.seat,
             LocalTranscripts(LocalTerminal(parts.seat.client, parts.house)),
         )
-        startup = Startup(seat, LineAsker(seat, Lines(), Paper(lambda text, _: text)), transcripts)
+        startup = Startup(
+            seat, LineAsker(seat, Lines(), TextOutput(lambda text, _: text)), transcripts
+        )
         app = ChatApp(seat, startup, Start(opening=opening), nobody)
         async with app.run_test(size=(100, 40)) as pilot:
             await asyncio.wait_for(app.is_there.wait(), PATIENCE)
@@ -112,10 +114,10 @@ async def _opening(folder: Path, rounds: int) -> Finding:
                 for count, session in sessions.items():
                     gc.collect()
                     began = time.process_time()
-                    await app.talk.open(session)
+                    await app.conversation.open(session)
                     await pilot.pause()
                     spent[count].append(time.process_time() - began)
-        await app.wind_up()
+        await app.close_chat()
     short, long = (min(each[1:]) for each in spent.values())
     return Finding(
         topic="screen",

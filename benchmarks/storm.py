@@ -52,7 +52,7 @@ STUCK = 120.0
 """Seconds after which nothing is expected to happen any more."""
 ACKNOWLEDGED_IN = 1.0
 """Seconds after which a platform brings a message again."""
-MOODS = 30
+TAKEN = 30
 """One in so many replies meets a platform that hangs up, or asks for patience."""
 
 
@@ -137,7 +137,9 @@ async def bring_again(
 async def keep_alive(place: Place, gateways: int) -> AsyncIterator[Reaper]:
     """Gateways that are there again a moment after they were killed."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["benchmarks.processes.receiver"])
+    context.set_forkserver_preload(
+        ["benchmarks.processes.preload", "benchmarks.processes.receiver"]
+    )
     reaper = Reaper(context, place, gateways)
     for which in range(gateways):
         reaper.revive(which)
@@ -296,13 +298,13 @@ async def _check_replies(
         each.id
         for platform in platforms.values()
         for each in platform.received
-        if each.mood != "later"
+        if each.reaction != "later"
     )
     taken = Counter(
         each.id
         for platform in platforms.values()
         for each in platform.received
-        if each.mood == "take"
+        if each.reaction == "take"
     )
     by_message = Counter((row.session_id, row.seq) for row in rows)
     for session in sessions:
@@ -333,8 +335,8 @@ async def rage(storm: Storm, folder: Path, url: str | None = None) -> Story:
     async with AsyncExitStack() as open_things:
         platforms = {name: await open_things.enter_async_context(open_peer()) for name in CHANNELS}
         for platform in platforms.values():
-            moods = rng.choices(("take", "vanish", "later"), (MOODS, 1, 1), k=storm.messages)
-            platform.moods.extend(moods)  # type: ignore[arg-type]  # they are
+            reactions = rng.choices(("take", "vanish", "later"), (TAKEN, 1, 1), k=storm.messages)
+            platform.reactions.extend(reactions)  # type: ignore[arg-type]  # they are
         ports = {name: each.port for name, each in platforms.items()}
         place = Place(folder / "home", ports, url)
         place.make()

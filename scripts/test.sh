@@ -15,16 +15,35 @@ gated="tests/core tests/store tests/postgres"
 # Some machines set it, and then every run would rewrite the assertions of all tests anew.
 unset PYTHONDONTWRITEBYTECODE
 
+# Thousands of small stores are made and synced: in memory, where there is enough of it, nobody waits
+# for a disk. Tests that pass remove what they made; what a failed one left stays, to be looked at.
+memory=/dev/shm
+scratch=
+if [ -z "${TMPDIR:-}" ] && [ -w "$memory" ] &&
+    [ "$(df -Pk "$memory" | awk 'END { print $4 }')" -gt 4000000 ]; then
+    scratch=$(mktemp -d "$memory/clew-tests.XXXXXX")
+    chmod 755 "$scratch" # PostgreSQL is another user, if we are root
+    export TMPDIR="$scratch"
+fi
+
 types=$(mktemp)
 "$bin/mypy" "$@" >"$types" 2>&1 &
 mypy=$!
-trap 'kill "$mypy" 2>/dev/null; rm -f "$types"' EXIT
+failed=
+finish() {
+    kill "$mypy" 2>/dev/null
+    rm -f "$types"
+    [ -z "$scratch" ] && return
+    [ -z "$failed" ] && rm -rf "$scratch"
+    [ -d "$scratch" ] && echo "What failed tests left is in $scratch." >&2
+}
+trap finish EXIT
 trap 'exit 130' INT TERM
 
-failed=
 run() {
     echo "pytest $*"
-    "$bin/pytest" -n "$jobs" --dist worksteal "$@" || failed="$failed tests"
+    "$bin/pytest" -n "$jobs" --dist worksteal -o tmp_path_retention_policy=failed "$@" ||
+        failed="$failed tests"
 }
 
 "$bin/coverage" erase

@@ -14,6 +14,7 @@ from typing import Literal
 
 import msgspec
 
+from benchmarks.long_chat import ANSWER, WINDOW
 from benchmarks.processes.talker import KEY, Ledger, Post, Talk, World, sit, talk_on
 from clew.core.changes import AddMessage, AddUsage, EndTurn, StartTurn, WriteScratch, WriteTodos
 from clew.core.context.compaction import parse_sections
@@ -22,7 +23,6 @@ from clew.core.notes import ScratchEntry, Todo
 from clew.core.session import NewSession, Session
 from clew.core.turn import Turn
 from clew.core.usage import Usage
-from clew.testing.long_chat import ANSWER, WINDOW
 
 Way = Literal["asked", "due", "rescue"]
 
@@ -58,7 +58,7 @@ class LongWorld(World, frozen=True):
         self.marks.parent.mkdir()
         (self.home / "config.toml").write_text(
             'model = "diary/x"\n[memory]\nflush = false\n[providers.diary]\nkind = "python"\n'
-            f'factory = "clew.testing.long_chat:open_model"\ncontext_window = {WINDOW}\n'
+            f'factory = "benchmarks.long_chat:open_model"\ncontext_window = {WINDOW}\n'
         )
 
     def question(self, number: int) -> str:

@@ -15,7 +15,6 @@ import msgspec
 # What every life needs is loaded once, before lives are forked.
 import clew.agent.agent
 import clew.agent.loop
-import clew.agent.titles
 import clew.agent.tools
 import clew.testing.scripted  # noqa: F401  # loaded before the fork, so that no child pays for it
 from clew.config import load

@@ -10,7 +10,7 @@ import random
 import sys
 from typing import Any
 
-from clew.agent.loop import Means, run_turn
+from clew.agent.loop import TurnSetup, run_turn
 from clew.agent.models.providers import ProviderSetup, open_provider_model
 from clew.agent.tool_interface import ToolOutcome
 from clew.core.models import ModelInfo
@@ -70,7 +70,7 @@ async def say(
     address = f"{url}/v1" if style == "openai" else url
     setup = ProviderSetup(name=style, kind=style, base_url=address, api_key=lambda: key)
     opened = open_provider_model(setup, model)
-    means = Means(
+    turn_setup = TurnSetup(
         info=info,
         model=opened.model,
         settings=settings or ({"cache": True} if style == "anthropic" else {}),
@@ -83,7 +83,7 @@ async def say(
         chance=lambda: 0.0,
     )
     try:
-        await run_turn(turn, means)
+        await run_turn(turn, turn_setup)
     finally:
         if opened.client is not None:
             await opened.client.aclose()

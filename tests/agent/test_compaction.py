@@ -199,9 +199,6 @@ class OneModel:
     def __init__(self, model: ScriptedModel, info: ModelInfo = SCRIPTED) -> None:
         self._model, self._info = model, info
 
-    def list_models(self) -> tuple[ModelInfo, ...]:
-        return (self._info,)
-
     def get_model(self, name: str | None = None) -> ModelInfo:
         return self._info
 

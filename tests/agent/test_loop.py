@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from clew.agent.agent import PydanticAgent
-from clew.agent.loop import Means, run_turn
+from clew.agent.loop import TurnSetup, run_turn
 from clew.agent.tool_interface import ToolOutcome
 from clew.core.changes import AddMessage, WriteScratch
 from clew.core.keys import new_id
@@ -46,10 +46,10 @@ from tests.promptness import is_at_once
 CALL = {"tool_calls": [{"name": "look", "arguments": {"x": "1"}}]}
 
 
-def means(
+def set_up(
     store: Store, script: Any, tools: Tools | None = None, *, naps: Naps | None = None, **more: Any
-) -> Means:
-    return Means(
+) -> TurnSetup:
+    return TurnSetup(
         **{
             "info": SCRIPTED,
             "model": ScriptedModel(script),
@@ -83,7 +83,7 @@ def texts(turn: StoreTurn) -> str:
 async def test_an_answer_is_streamed_and_then_recorded_whole_with_its_usage(store: Store) -> None:
     turn = await begin_turn(store, "hello")
     script = [{"text": "Hello, my friend!", "thinking": "hm", "usage": {"input": 7, "output": 3}}]
-    await run_turn(turn, means(store, script))
+    await run_turn(turn, set_up(store, script))
     assert texts(turn) == "Hello, my friend!"
     assert ThinkingDelta("hm") in turn.signals
     assert len([s for s in turn.signals if isinstance(s, TextDelta)]) > 1
@@ -102,7 +102,7 @@ async def test_an_answer_that_nobody_counted_has_an_estimate_on_its_turn_alone(
     store: Store,
 ) -> None:
     turn = await begin_turn(store, "hello")
-    await run_turn(turn, means(store, [{"text": "Hello, my friend!", "usage": None}]))
+    await run_turn(turn, set_up(store, [{"text": "Hello, my friend!", "usage": None}]))
     assert (await turn.thread())[1].usage is None
     usage = (await store.get_turn(turn.id)).usage
     assert (usage.output_tokens, usage.cost, usage.api_calls) == (5, None, 1)
@@ -111,7 +111,7 @@ async def test_an_answer_that_nobody_counted_has_an_estimate_on_its_turn_alone(
 async def test_an_empty_answer_is_no_answer_but_it_is_paid_for(store: Store) -> None:
     turn = await begin_turn(store, "hello")
     with pytest.raises(TurnFailed):
-        await run_turn(turn, means(store, [{"text": "", "usage": {"input": 7, "output": 1}}]))
+        await run_turn(turn, set_up(store, [{"text": "", "usage": {"input": 7, "output": 1}}]))
     assert len(await turn.thread()) == 1
     usage = Usage(7, 1, cost=None, api_calls=1)
     assert (await store.get_turn(turn.id)).usage == usage
@@ -121,7 +121,7 @@ async def test_an_empty_answer_is_no_answer_but_it_is_paid_for(store: Store) -> 
 async def test_tool_results_go_back_until_the_model_answers(store: Store) -> None:
     turn = await begin_turn(store, "look at it")
     script = [{"text": "Let me see.", **CALL}, {"text": "It is: ", "echo": "results"}]
-    await run_turn(turn, means(store, script, looking()))
+    await run_turn(turn, set_up(store, script, looking()))
     assert outline(await turn.thread()) == [
         "user: look at it",
         "assistant: Let me see. <look>",
@@ -138,7 +138,7 @@ async def test_tool_results_go_back_until_the_model_answers(store: Store) -> Non
 async def test_what_a_tool_changes_is_committed_with_its_result(store: Store) -> None:
     turn = await begin_turn(store, "note it")
     outcome = ToolOutcome(content="noted", changes=(WriteScratch("plan", "a to z"),))
-    await run_turn(turn, means(store, [CALL, "done"], looking(outcome)))
+    await run_turn(turn, set_up(store, [CALL, "done"], looking(outcome)))
     assert [entry.name for entry in await store.list_scratch(turn.session.id)] == ["plan"]
 
 
@@ -166,7 +166,7 @@ async def test_parallel_tools_run_side_by_side_and_others_wait_their_turn(store:
     tools.add("d", tool("d", meet=False))
     turn = await begin_turn(store, "all")
     calls = {"tool_calls": [{"name": name} for name in "abcd"]}
-    await run_turn(turn, means(store, [calls, {"echo": "results"}], tools))
+    await run_turn(turn, set_up(store, [calls, {"echo": "results"}], tools))
     assert frozenset("ab") in together
     assert frozenset("c") in together
     assert frozenset("d") in together
@@ -191,14 +191,14 @@ async def test_a_tool_that_comes_during_the_turn_can_be_used_in_it(store: Store)
         {"tool_calls": [{"name": "write"}], "expect": {"tools": ["write"]}},
         {"text": "", "echo": "results"},
     ]
-    await run_turn(turn, means(store, script, tools))
+    await run_turn(turn, set_up(store, script, tools))
     assert (await turn.thread())[-1].content == "written"
 
 
 async def test_an_unknown_tool_is_an_error_that_names_the_nearest(store: Store) -> None:
     turn = await begin_turn(store, "look")
     script = [{"tool_calls": [{"name": "loook"}]}, "sorry"]
-    await run_turn(turn, means(store, script, looking()))
+    await run_turn(turn, set_up(store, script, looking()))
     result = (await turn.thread())[2]
     assert result.is_error
     assert 'no tool "loook". Did you mean "look"?' in result.content
@@ -207,7 +207,7 @@ async def test_an_unknown_tool_is_an_error_that_names_the_nearest(store: Store) 
 async def test_two_calls_with_one_id_are_told_apart(store: Store) -> None:
     turn = await begin_turn(store, "twice")
     call = {"name": "look", "id": "same"}
-    await run_turn(turn, means(store, [{"tool_calls": [call, call]}, "ok"], looking()))
+    await run_turn(turn, set_up(store, [{"tool_calls": [call, call]}, "ok"], looking()))
     rows = await turn.thread()
     assert [call.id for call in rows[1].tool_calls] == ["same", "same_1"]
     assert [row.tool_call_id for row in rows[2:4]] == ["same", "same_1"]
@@ -216,13 +216,13 @@ async def test_two_calls_with_one_id_are_told_apart(store: Store) -> None:
 async def test_a_message_that_says_nothing_is_not_sent(store: Store) -> None:
     turn = await begin_turn(store, "  ")
     with pytest.raises(TurnFailed, match="nothing to answer"):
-        await run_turn(turn, means(store, ["hi"]))
+        await run_turn(turn, set_up(store, ["hi"]))
 
 
 async def test_a_model_that_goes_round_in_circles_is_stopped(store: Store) -> None:
     turn = await begin_turn(store, "loop")
     with pytest.raises(TurnFailed, match="3 times without coming to an answer"):
-        await run_turn(turn, means(store, [CALL], looking(), max_requests=3))
+        await run_turn(turn, set_up(store, [CALL], looking(), max_requests=3))
     assert len(await turn.thread()) == 7
 
 
@@ -231,7 +231,7 @@ async def test_passing_errors_are_tried_again_with_a_countdown(store: Store) -> 
     naps = Naps()
     slow = {"status": 429, "headers": {"Retry-After": "3"}}
     script = [{"text": "Here.", "errors": [slow, {"status": 529}, "connection"]}]
-    await run_turn(turn, means(store, script, naps=naps))
+    await run_turn(turn, set_up(store, script, naps=naps))
     retrying = [signal for signal in turn.signals if isinstance(signal, Retrying)]
     assert [(s.attempt, s.seconds) for s in retrying] == [
         (2, 3.0),
@@ -256,7 +256,7 @@ async def test_passing_errors_are_tried_again_with_a_countdown(store: Store) -> 
 async def test_a_connection_lost_in_the_middle_leaves_no_half_answer(store: Store) -> None:
     turn = await begin_turn(store, "hello")
     script = [{"text": "A long enough answer.", "break_after": 1}]
-    await run_turn(turn, means(store, script))
+    await run_turn(turn, set_up(store, script))
     assert texts(turn) == "A long eA long enough answer."
     assert outline(await turn.thread()) == ["user: hello", "assistant: A long enough answer."]
 
@@ -264,7 +264,7 @@ async def test_a_connection_lost_in_the_middle_leaves_no_half_answer(store: Stor
 async def test_the_fourth_failure_is_the_last(store: Store) -> None:
     turn = await begin_turn(store, "hello")
     with pytest.raises(ModelUnavailable, match=r"script can't be reached\. Check the network"):
-        await run_turn(turn, means(store, [{"error": "connection"}]))
+        await run_turn(turn, set_up(store, [{"error": "connection"}]))
     assert max(s.attempt for s in turn.signals if isinstance(s, Retrying)) == 4
     assert outline(await turn.thread()) == ["user: hello"]
 
@@ -274,7 +274,7 @@ async def test_a_key_that_a_provider_repeats_is_not_shown(store: Store) -> None:
     turn = await begin_turn(store, "hello")
     body = {"error": {"message": f"Incorrect API key provided: {key}"}}
     with pytest.raises(ModelRefused, match="Incorrect API key") as refused:
-        await run_turn(turn, means(store, [{"error": {"status": 401, "body": body}}]))
+        await run_turn(turn, set_up(store, [{"error": {"status": 401, "body": body}}]))
     assert key[8:] not in str(refused.value)
 
 
@@ -283,7 +283,7 @@ async def test_a_provider_that_asks_for_minutes_is_not_waited_for(store: Store) 
     naps = Naps()
     error = {"status": 429, "headers": {"Retry-After": "300"}}
     with pytest.raises(ModelUnavailable, match="too many requests"):
-        await run_turn(turn, means(store, [{"error": error}], naps=naps))
+        await run_turn(turn, set_up(store, [{"error": error}], naps=naps))
     assert naps.taken == []
 
 
@@ -305,7 +305,7 @@ async def test_lasting_errors_end_the_turn_at_once_with_words(
     body = {"error": {"message": "computer says no"}}
     script = [{"error": {"status": status, "body": body}}]
     with pytest.raises(kind, match=words) as caught:
-        await run_turn(turn, means(store, script, naps=naps))
+        await run_turn(turn, set_up(store, script, naps=naps))
     assert type(caught.value) is kind
     assert naps.taken == []
     assert outline(await turn.thread()) == ["user: hello"]
@@ -314,13 +314,13 @@ async def test_lasting_errors_end_the_turn_at_once_with_words(
 async def test_an_empty_answer_fails_the_turn(store: Store) -> None:
     turn = await begin_turn(store, "hello")
     with pytest.raises(TurnFailed, match="gave an empty answer"):
-        await run_turn(turn, means(store, [{"text": "", "thinking": "only this"}]))
+        await run_turn(turn, set_up(store, [{"text": "", "thinking": "only this"}]))
     assert outline(await turn.thread()) == ["user: hello"]
 
 
 async def test_an_answer_cut_at_its_limit_is_kept_and_said(store: Store) -> None:
     turn = await begin_turn(store, "hello")
-    await run_turn(turn, means(store, [{"text": "Once upon", "finish": "length"}]))
+    await run_turn(turn, set_up(store, [{"text": "Once upon", "finish": "length"}]))
     assert any(isinstance(s, Notice) and "cut at the model's limit" in s.text for s in turn.signals)
     assert (await turn.thread())[-1].content == "Once upon"
 
@@ -328,12 +328,12 @@ async def test_an_answer_cut_at_its_limit_is_kept_and_said(store: Store) -> None
 async def test_a_filtered_answer_without_text_fails_the_turn(store: Store) -> None:
     turn = await begin_turn(store, "hello")
     with pytest.raises(TurnFailed, match="content filter"):
-        await run_turn(turn, means(store, [{"text": "", "finish": "content_filter"}]))
+        await run_turn(turn, set_up(store, [{"text": "", "finish": "content_filter"}]))
 
 
 async def test_without_a_count_tokens_are_estimated_and_the_cost_is_unknown(store: Store) -> None:
     turn = await begin_turn(store, "x" * 400)
-    await run_turn(turn, means(store, [{"text": "y" * 40, "usage": None}]))
+    await run_turn(turn, set_up(store, [{"text": "y" * 40, "usage": None}]))
     usage = (await store.get_turn(turn.id)).usage
     assert 100 <= usage.input_tokens < 150
     assert usage.output_tokens == 10
@@ -343,7 +343,7 @@ async def test_without_a_count_tokens_are_estimated_and_the_cost_is_unknown(stor
 async def test_an_error_of_the_script_itself_is_not_smoothed_over(store: Store) -> None:
     turn = await begin_turn(store, "hello")
     with pytest.raises(ScriptError, match="goodbye"):
-        await run_turn(turn, means(store, [{"text": "hi", "expect": {"user": "goodbye"}}]))
+        await run_turn(turn, set_up(store, [{"text": "hi", "expect": {"user": "goodbye"}}]))
 
 
 async def test_stopping_while_the_model_speaks_is_immediate_and_records_nothing_partial(
@@ -352,7 +352,7 @@ async def test_stopping_while_the_model_speaks_is_immediate_and_records_nothing_
     async def attempt() -> float:
         turn = await begin_turn(store, "hello", key=new_id())
         script = [{"text": "A very long answer", "hold": str(tmp_path / "never")}]
-        task = asyncio.create_task(run_turn(turn, means(store, script)))
+        task = asyncio.create_task(run_turn(turn, set_up(store, script)))
         await _until(lambda: bool(texts(turn)))
         took = await _stop(task)
         assert outline(await turn.thread()) == ["user: hello"]
@@ -376,7 +376,7 @@ async def test_stopping_while_tools_run_stops_them_all_at_once(store: Store) -> 
         tools.add("hang", hang, parallel=True)
         turn = await begin_turn(store, "hello", key=new_id())
         calls = [{"name": "hang", "arguments": {"x": str(n)}} for n in range(3)]
-        task = asyncio.create_task(run_turn(turn, means(store, [{"tool_calls": calls}], tools)))
+        task = asyncio.create_task(run_turn(turn, set_up(store, [{"tool_calls": calls}], tools)))
         await _until(lambda: len(tools.ran) == 3)
         took = await _stop(task)
         assert sorted(stopped) == ["0", "1", "2"]
@@ -390,7 +390,7 @@ async def test_stopping_during_the_countdown_is_immediate(store: Store) -> None:
     async def attempt() -> float:
         turn = await begin_turn(store, "hello", key=new_id())
         script = [{"error": {"status": 503}}]
-        task = asyncio.create_task(run_turn(turn, means(store, script, sleep=asyncio.sleep)))
+        task = asyncio.create_task(run_turn(turn, set_up(store, script, sleep=asyncio.sleep)))
         await _until(lambda: any(isinstance(s, Retrying) for s in turn.signals))
         return await _stop(task)
 
@@ -416,7 +416,7 @@ async def test_a_tool_that_breaks_the_turn_takes_its_neighbours_with_it(store: S
     turn = await begin_turn(store, "hello")
     script = [{"tool_calls": [{"name": "hang"}, {"name": "burst"}]}]
     with pytest.raises(OSError, match="disk full"):
-        await asyncio.wait_for(run_turn(turn, means(store, script, tools)), PATIENCE)
+        await asyncio.wait_for(run_turn(turn, set_up(store, script, tools)), PATIENCE)
     assert stopped.is_set()
 
 
@@ -429,7 +429,7 @@ async def test_an_interrupted_turn_goes_on_with_a_valid_thread(store: Store) -> 
     )
     again = await begin_turn(store, "go on")
     script = [{"text": "x"}, {"text": "", "echo": "results"}]
-    await run_turn(again, means(store, script, looking()))
+    await run_turn(again, set_up(store, script, looking()))
     assert (await again.thread())[-1].content == 'A\n{"error":"interrupted"}'
 
 
@@ -438,9 +438,9 @@ async def test_the_context_is_the_newest_messages_from_a_user_message_on(
 ) -> None:
     for number in range(6):
         turn = await begin_turn(store, f"question {number}")
-        await run_turn(turn, means(store, ["answer"]))
+        await run_turn(turn, set_up(store, ["answer"]))
     turn = await begin_turn(store, "last")
-    await run_turn(turn, means(store, [{"text": "", "echo": "thread"}], context_messages=4))
+    await run_turn(turn, set_up(store, [{"text": "", "echo": "thread"}], context_messages=4))
     assert '"question 5"' in (await turn.thread())[-1].content
     assert '"question 4"' not in (await turn.thread())[-1].content
 
@@ -448,7 +448,7 @@ async def test_the_context_is_the_newest_messages_from_a_user_message_on(
 async def test_a_chain_of_tools_longer_than_the_context_keeps_its_question(store: Store) -> None:
     turn = await begin_turn(store, "the question")
     script = [CALL] * 6 + [{"text": "", "echo": "thread"}]
-    await run_turn(turn, means(store, script, looking(), context_messages=3))
+    await run_turn(turn, set_up(store, script, looking(), context_messages=3))
     last = (await turn.thread())[-1].content
     assert last.startswith('[["user-prompt", "the question"]')
 
@@ -485,9 +485,6 @@ class Catalogue:
             tiers=("flex",),
         )
         self._models = {info.name: info for info in (SCRIPTED, thinker, tiny)}
-
-    def list_models(self) -> tuple[ModelInfo, ...]:
-        return tuple(self._models.values())
 
     def get_model(self, name: str | None = None) -> ModelInfo:
         try:
@@ -546,8 +543,8 @@ async def test_the_model_is_the_sessions_then_the_hats_then_the_default(store: S
     assert catalogue.asked == [
         ("script/one", None, None),
         ("script/thinker", "low", None),
-        ("script/one", "off", None),
-        ("script/thinker", "medium", "flex"),
+        ("script/one", "low", None),
+        ("script/thinker", "high", "flex"),
     ]
 
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from clew.agent.loop import Means, run_turn
+from clew.agent.loop import TurnSetup, run_turn
 from clew.agent.requests import build_request, read_window
 from clew.core.changes import AddCompaction, AddMessage
 from clew.core.context.thread import Pruning
@@ -36,7 +36,7 @@ async def send(turn: StoreTurn, log: Path, **more: Any) -> dict[str, Any]:
         "put_blob": turn.store.put_blob,
         "find_compaction": turn.store.find_compaction,
     }
-    await run_turn(turn, Means(**(given | more)))
+    await run_turn(turn, TurnSetup(**(given | more)))
     return read_last(log)
 
 

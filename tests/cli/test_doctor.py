@@ -61,7 +61,7 @@ def test_no_store_and_an_empty_file_are_no_problem(home: Home) -> None:
     result = home.clew("doctor")
     assert result.exit_code == 0
     assert "! store " in result.stdout
-    assert "The next start makes it a store." in result.stdout
+    assert "The next start makes them." in result.stdout
     assert home.clew("list").exit_code == 0
     assert "empty" not in home.clew("doctor").stdout
 

@@ -61,7 +61,7 @@ def test_without_network_and_weights_everything_but_answering_works(
     told = [line for line in result.stderr.splitlines() if "clew model pull" in line]
     assert len(told) == 2  # at the start, and as the answer
     assert "Check the network" in told[0]
-    assert "Everything except answering works" in told[0]
+    assert "everything except answering works" in told[0]
     assert "answers here" not in result.stderr
     assert "Your message is kept." in result.stderr
     assert "The title is now: Kept" in result.stdout

@@ -40,12 +40,12 @@ def test_who_asks_is_shown_with_their_code_and_let_in_by_it(home: Home) -> None:
     assert "ABCD" not in listed
 
 
-def test_a_code_counts_once(home: Home) -> None:
+def test_a_code_is_valid_once(home: Home) -> None:
     ask(home, "telegram:7", "ABCDEFGH")
     assert home.clew("pair", "approve", "ABCDEFGH").exit_code == 0
     again = home.clew("pair", "approve", "ABCDEFGH")
     assert again.exit_code == 2
-    assert "does not count" in again.stderr
+    assert "is not valid" in again.stderr
     assert "Nothing was changed" in again.stderr
 
 

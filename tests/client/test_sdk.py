@@ -11,7 +11,7 @@ from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, Unpack, get_args, get_origin, get_type_hints
 
 import msgspec
 import pytest
@@ -19,7 +19,7 @@ import pytest
 from clew.api.chat import SendChat, Upload
 from clew.api.frames import StreamFrame
 from clew.api.operation import Operation, P, Params, R
-from clew.api.seats import Crumb, Standing, Wanted
+from clew.api.seats import TerminalBreadcrumb, TerminalPlace, Wanted
 from clew.api.table import OPERATIONS
 from clew.api.transport import Live
 from clew.client import client as client_module
@@ -37,11 +37,11 @@ SAMPLES: dict[Any, Any] = {
     int: 11,
     bytes: b"x",
     bool: True,
-    Standing: Standing(
+    TerminalPlace: TerminalPlace(
         cwd="/a/b", project="/a", basename="a", device=1, inode=2, born=3, scope="git"
     ),
     Wanted: Wanted(title="a"),
-    Crumb: Crumb(cwd="/a", session=ID, fresh=True, at=4),
+    TerminalBreadcrumb: TerminalBreadcrumb(cwd="/a", session=ID, fresh=True, at=4),
     Upload: Upload(media_type="image/png", data=b"x"),
 }
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "sdk.md").read_text("utf-8")
@@ -120,7 +120,10 @@ async def record(method: Callable[..., Any]) -> Recorded:
     given = {
         name: sample(hints[name], None if each.default is each.empty else each.default)
         for name, each in inspect.signature(method).parameters.items()
+        if each.kind is not each.VAR_KEYWORD
     }
+    for (unpacked,) in (get_args(each) for each in hints.values() if get_origin(each) is Unpack):
+        given |= {name: sample(each, None) for name, each in get_type_hints(unpacked).items()}
     asked = method(**given)
     try:
         await (anext(asked) if isinstance(asked, AsyncIterator) else asked)

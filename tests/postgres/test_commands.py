@@ -120,7 +120,7 @@ def test_doctor_finds_and_mends_what_is_wrong(
     fixed = home.clew("doctor", "--fix")
     assert fixed.exit_code == 0, fixed.output
     assert "fixed  counters: the counters of 1 session corrected" in fixed.stdout
-    assert "fixed  search index: 1 message indexed anew" in fixed.stdout
+    assert "fixed  search index: 1 message indexed again" in fixed.stdout
     assert "fixed  process rows: 1 row of a dead process removed" in fixed.stdout
     server.execute("UPDATE messages_words SET words = 'other'::tsvector", database)
     assert home.clew("doctor").exit_code == 1

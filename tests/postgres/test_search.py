@@ -18,7 +18,7 @@ from clew.store.postgres.connection import Connection, connect, conninfo_of
 from clew.store.postgres.ranking import Question, statement
 from clew.store.postgres.scope import Scope
 from clew.store.postgres.store import PostgresStore
-from clew.store.postgres.words import asked, tokens_of
+from clew.store.postgres.words import to_index_query, tokens_of
 from clew.store.sqlite.store import SqliteStore
 from clew.testing.clock import DAY, FakeClock
 from clew.testing.contract.case import make, say
@@ -130,7 +130,7 @@ async def test_older_messages_are_left_out_when_there_is_no_time_for_them(
     async with connection:
         ((newest,),) = await connection.fetch("SELECT max(id) FROM messages")
         scope = await Scope.find(connection, EVERYWHERE, newest)
-        question = Question(asked(parse("apple")), newest, 0, 10, 0, False, patience)
+        question = Question(to_index_query(parse("apple")), newest, 0, 10, 0, False, patience)
         zones = [(newest, newest), (newest - 1, newest - 1), (1, newest - 2)]
         rows = await connection.fetch(*statement(question, scope, zones))
 

@@ -26,7 +26,7 @@ from tests.store.files import Child, contents, digest, fill, holding, query, sna
 
 NOW = 1_700_000_000_000
 
-ADVICE = "Check that disk and its quota, or take another place."
+ADVICE = "Check that disk and its quota, or choose another place."
 LITTLE_ROOM = """
 import resource, sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Text that is laid out for a screen or for paper."""
+"""Text that is laid out for a screen or for output."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from rich.style import Style
 
 from clew.terminal.plain_output import call_line
 from clew.terminal.screen.blocks import ReplyBlock
-from clew.terminal.screen.styles import Ink, get_styles
+from clew.terminal.screen.styles import Palette, get_styles
 
-INK = Ink(get_styles(Style.parse("white on black"), lambda _: Style.parse("red on blue")))
+PALETTE = Palette(get_styles(Style.parse("white on black"), lambda _: Style.parse("red on blue")))
 
 
 @pytest.mark.parametrize(
@@ -32,5 +32,5 @@ def test_a_call_is_shown_with_what_matters_most(arguments: dict[str, Any], shown
 
 def test_what_a_command_answers_goes_on_below_its_own_column() -> None:
     reply = ReplyBlock("  name  a sentence that is too long for it\nshort")
-    drawn = [strip.text.rstrip() for strip in reply.draw(INK, 24, folded=False)]
+    drawn = [strip.text.rstrip() for strip in reply.draw(PALETTE, 24, folded=False)]
     assert drawn == ["  name  a sentence", "    that is too long for", "    it", "short"]

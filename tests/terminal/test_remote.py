@@ -516,7 +516,7 @@ class Screens:
             parts = await stack.enter_async_context(how)
             app = await self._sit(parts, Flags(**flags))
             pilot: Pilot[int] = await stack.enter_async_context(app.run_test(size=(100, 30)))
-            stack.push_async_callback(app.wind_up)
+            stack.push_async_callback(app.close_chat)
             async with asyncio.timeout(PATIENCE):
                 await app.is_there.wait()
             yield Chat(app, pilot, None, None)  # type: ignore[arg-type]  # they are elsewhere
@@ -605,7 +605,7 @@ async def test_a_question_of_a_tool_is_answered_on_the_screen(
     async with screens.open(monkeypatch) as chat:
         await chat.say("write")
         await chat.sees("write_file", "note.txt")
-        await chat.until(lambda: bool(chat.app.talk.questions), "the question")
+        await chat.until(lambda: bool(chat.app.conversation.questions), "the question")
         await chat.press("y")
         await chat.sees("Written.")
         assert (work(home) / "note.txt").read_text() == "hi"

@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.text import columns
-from clew.terminal.plain_output import HELD, Wrapper
+from clew.terminal.plain_output import HELD, LineWrapper
 
 WORD = st.text("ab京`|", min_size=1, max_size=HELD // 2) | st.sampled_from(["```", "\n", "    "])
 WORDS = st.lists(WORD, max_size=40).map(" ".join)
 
 
 def wrap(text: str, width: int, *, size: int = 3) -> str:
-    wrapper = Wrapper()
+    wrapper = LineWrapper()
     pieces = [text[start : start + size] for start in range(0, len(text), size)]
     return "".join(wrapper.feed(piece, width) for piece in pieces) + wrapper.end(width)
 
@@ -55,12 +55,12 @@ def test_a_broken_line_keeps_its_indentation() -> None:
 
 
 def test_a_word_that_is_too_long_is_not_waited_for() -> None:
-    wrapper = Wrapper()
+    wrapper = LineWrapper()
     assert wrapper.feed("京" * HELD, 80) == "京" * HELD
 
 
 def test_a_line_that_somebody_else_ended_begins_anew() -> None:
-    wrapper = Wrapper()
+    wrapper = LineWrapper()
     shown = wrapper.feed("one two ", 10)
     wrapper.moved()
     assert shown + wrapper.feed("three four ", 10) + wrapper.end(10) == "one twothree four"

@@ -8,20 +8,21 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from clew.agent.tool_interface import Toolbox
 from clew.core.context.thread import Pruning
 from clew.core.live_events import Notice
 from clew.core.message import Message
-from clew.core.models import ModelInfo, Personality, clamp_thinking
-from clew.core.names import Title
+from clew.core.models import ModelInfo, Personality
+from clew.core.names import TITLE_INSTRUCTION, Title, clean_title
 from clew.core.notes import Blob, Compaction
 from clew.errors import ClewError, ModelNotFound, PersonalityNotFound
 from clew.ports import LiveTurn, Personalities
 
 if TYPE_CHECKING:
-    from clew.agent.loop import Means
+    from clew.agent.loop import TurnSetup
     from clew.agent.requests import Catalogue
 
 TITLE_MESSAGES = 4
@@ -61,14 +62,14 @@ class PydanticAgent:
     async def warm(self, model: str | None = None) -> None:
         """Import the library and open the model, while the person types. Never raises."""
         try:
-            await asyncio.to_thread(_load)
+            await _load()
             await self._catalogue.open_model(self._catalogue.get_model(model))
         except (ClewError, ImportError, OSError):
             return  # the turn itself will fail, and say why
 
     async def run(self, turn: LiveTurn) -> None:
         """Do what the turn's user message asks (`ports.Agent.run`)."""
-        await asyncio.to_thread(_load)
+        await _load()
         from clew.agent.loop import run_turn  # noqa: PLC0415  # loads pydantic-ai
 
         personality = self._choose_personality(turn)
@@ -80,14 +81,23 @@ class PydanticAgent:
         info = self._catalogue.get_model(model)
         if info.embedded:
             return Title(None)
-        await asyncio.to_thread(_load)
-        from clew.agent.titles import ask_title  # noqa: PLC0415  # loads pydantic-ai
+        await _load()
+        from clew.agent.answers import ask_aside  # noqa: PLC0415  # loads pydantic-ai
 
+        said = [
+            f"{'User' if row.role == 'user' else 'Assistant'}: {row.content.strip()}"
+            for row in thread[:TITLE_MESSAGES]
+            if row.role != "tool" and row.content.strip()
+        ]
+        if not said:
+            return Title(None)
         opened = await self._catalogue.open_model(info)
-        settings = self._catalogue.get_settings(
-            info, thinking=clamp_thinking("off", info.thinking), service_tier="none"
+        settings = self._catalogue.get_settings(info, thinking="off", service_tier="none")
+        text = "\n\n".join(said)[:TITLE_CHARACTERS]
+        response, usage = await ask_aside(
+            opened, info, settings, instruction=TITLE_INSTRUCTION, text=text, attempts=1
         )
-        return await ask_title(opened, info, settings, thread[:TITLE_MESSAGES], TITLE_CHARACTERS)
+        return Title(clean_title(response.text or ""), usage)
 
     def _choose_personality(self, turn: LiveTurn) -> Personality:
         wanted = turn.session.personality
@@ -108,17 +118,16 @@ class PydanticAgent:
             )
             return info
 
-    async def _gather(self, turn: LiveTurn, personality: Personality, info: ModelInfo) -> Means:
-        from clew.agent.loop import Means, no_compaction  # noqa: PLC0415  # loads pydantic-ai
+    async def _gather(self, turn: LiveTurn, personality: Personality, info: ModelInfo) -> TurnSetup:
+        from clew.agent.loop import TurnSetup, no_compaction  # noqa: PLC0415  # loads pydantic-ai
 
         session = turn.session
-        wanted = session.thinking or personality.thinking
         settings = self._catalogue.get_settings(
             info,
-            thinking=None if wanted is None else clamp_thinking(wanted, info.thinking),
+            thinking=session.thinking or personality.thinking,
             service_tier=session.service_tier,
         )
-        return Means(
+        return TurnSetup(
             info=info,
             model=await self._catalogue.open_model(info),
             settings=settings,
@@ -135,9 +144,6 @@ class PydanticAgent:
         )
 
 
-def _load() -> Any:
+async def _load() -> None:
     """Import the library off the event loop: it takes a second or two."""
-    import clew.agent.loop  # noqa: PLC0415  # loads pydantic-ai
-    import clew.agent.titles  # noqa: PLC0415  # loads pydantic-ai
-
-    return clew.agent.loop, clew.agent.titles
+    await asyncio.to_thread(import_module, "clew.agent.loop")

@@ -16,11 +16,13 @@ import random
 import sys
 from collections.abc import Awaitable, Callable
 from decimal import Decimal
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import msgspec
 from pydantic_ai import exceptions
 from pydantic_ai.messages import (
+    InstructionPart,
     ModelRequest,
     ModelResponse,
     PartDeltaEvent,
@@ -30,10 +32,12 @@ from pydantic_ai.messages import (
     ThinkingPart,
     ThinkingPartDelta,
     ToolCallPart,
+    UserPromptPart,
 )
 from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.settings import ModelSettings
 
+from clew.agent.model_messages import sendable
 from clew.agent.models.providers import KEY_VARIABLES
 from clew.agent.requests import Request
 from clew.core.live_events import Retrying, Signal, TextDelta, ThinkingDelta
@@ -170,7 +174,7 @@ async def attempt(
 def get_wait(number: int, failure: Failure, chance: Chance) -> float | None:
     """Seconds to wait after this attempt; None if it was the last.
 
-    The wait doubles, a little uneven so that many clients do not come back together, and is never
+    The wait doubles, with some jitter so that many clients do not come back together, and is never
     less than the provider asked for.
     """
     if not failure.transient or number >= ATTEMPTS:
@@ -232,6 +236,36 @@ def _cost(response: ModelResponse) -> int | None:
     except (LookupError, ValueError):
         return None
     return int(Decimal(price) * 1_000_000_000)
+
+
+async def ask_aside(
+    model: Model,
+    info: ModelInfo,
+    settings: dict[str, Any],
+    *,
+    instruction: str,
+    text: str,
+    signal: Callable[[Signal], None] = lambda _: None,
+    sleep: Sleep = asyncio.sleep,
+    chance: Chance = random.random,
+    attempts: int = ATTEMPTS,
+) -> tuple[ModelResponse, Usage]:
+    """Ask for a text that is not part of the conversation, such as a title or a summary.
+
+    What the model says is not shown: `signal` gets the countdown of a retry only. Raises
+    `TurnFailed` like a turn.
+    """
+    text = sendable(text)
+    request = Request(
+        messages=[ModelRequest(parts=[UserPromptPart(content=text)])],
+        settings=settings,
+        parameters=ModelRequestParameters(instruction_parts=[InstructionPart(content=instruction)]),
+        characters=len(text) + len(instruction),
+    )
+    ask = partial(stream_answer, model, info, request, lambda _: None)
+    response = await attempt(ask, info, signal, sleep=sleep, chance=chance, attempts=attempts)
+    usage = usage_of(response, info, sent=request.characters, said=count_said(response))
+    return response, usage
 
 
 class Answer(NamedTuple):
@@ -305,7 +339,7 @@ def _explain_api(error: Any, model: ModelInfo) -> Failure:
         case exceptions.ModelContextWindowExceededError():
             words = (
                 f"The conversation is longer than {name} can read. "
-                "`/compact` makes it shorter, `/new` starts a fresh one."
+                "`/compact` makes it shorter, `/new` starts a new one."
             )
             return Failure(error=ContextTooLong(words), reason="context too long")
         case exceptions.ModelAuthenticationError():
@@ -327,7 +361,7 @@ def _explain_api(error: Any, model: ModelInfo) -> Failure:
         case exceptions.ModelRequestRejectedError():
             words = (
                 f"{provider} did not accept the request{said}. "
-                "If it goes on, `/new` starts afresh and `/model` changes the model."
+                "If it happens again, `/new` starts a new session and `/model` changes the model."
             )
             return Failure(error=TurnFailed(words), reason="request rejected")
     return _explain_passing(error, model, said)
@@ -373,7 +407,7 @@ def cut_off(model: ModelInfo) -> Failure:
 def refused_content(model: ModelInfo) -> TurnFailed:
     """The failure for an answer that the provider's filter stopped."""
     return TurnFailed(
-        f"{model.provider} stopped this answer with its content filter. Put it in other words, "
+        f"{model.provider} stopped this answer with its content filter. Say it in other words, "
         "or choose another model with `/model`."
     )
 
@@ -382,8 +416,8 @@ def empty_answer(model: ModelInfo, finish: str | None) -> TurnFailed:
     """The failure for an answer without any text."""
     if finish == "length":
         return TurnFailed(
-            f"{model.name} used up its room for the answer before it said anything. "
-            "Ask for less at once, or lower `/thinking`."
+            f"{model.name} reached the limit of an answer before it said anything. "
+            "Ask for less, or lower `/thinking`."
         )
     return TurnFailed(f"{model.name} gave an empty answer. {_RETRY}")
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from clew.agent.personalities import choose_model
 from clew.core.context.compaction import (
     SUMMARY_INSTRUCTION,
     TINY_INSTRUCTION,
@@ -27,19 +28,18 @@ from clew.core.context.compaction import (
     write_out,
 )
 from clew.core.context.size import estimate_text
-from clew.core.live_events import Retrying, Signal
+from clew.core.live_events import Signal
 from clew.core.message import Message
-from clew.core.models import ModelInfo, clamp_thinking
+from clew.core.models import ModelInfo
 from clew.core.session import Session
 from clew.core.usage import Usage
-from clew.errors import ContextTooLong, ModelNotFound, PersonalityNotFound
+from clew.errors import ContextTooLong
 from clew.ports import Personalities
 
 if TYPE_CHECKING:
-    from pydantic_ai.messages import ModelResponse
     from pydantic_ai.models import Model
 
-    from clew.agent.requests import Catalogue, Request
+    from clew.agent.requests import Catalogue
 
 SHARE: Final = 0.6
 """The part of the window that one request for a summary fills: estimates may be off by a third."""
@@ -102,9 +102,9 @@ class ModelSummariser:
         it is there.
         """
         info = self.get_model(session)
-        await asyncio.to_thread(_load)
+        await asyncio.to_thread(import_module, "clew.agent.answers")  # a second or two
         settings = self._catalogue.get_settings(
-            info, thinking=clamp_thinking("off", info.thinking), service_tier=session.service_tier
+            info, thinking="off", service_tier=session.service_tier
         )
         if info.embedded:
             settings = settings | {"max_tokens": TINY_ANSWER}
@@ -118,20 +118,6 @@ class ModelSummariser:
             chance=self._chance,
         )
         return await writer.write(messages, previous=previous, instructions=instructions)
-
-
-def choose_model(catalogue: Catalogue, personalities: Personalities, session: Session) -> ModelInfo:
-    """The session's model, else its personality's, else the default one."""
-    wanted = session.model
-    if wanted is None:
-        try:
-            wanted = personalities.get_personality(session.personality).model
-        except PersonalityNotFound:
-            wanted = None
-    try:
-        return catalogue.get_model(wanted)
-    except ModelNotFound:
-        return catalogue.get_model(None)
 
 
 class Writer:
@@ -188,33 +174,26 @@ class Writer:
     async def _ask(
         self, piece: str, previous: str | None, instructions: str | None, place: str
     ) -> str:
-        from clew.agent.answers import (  # noqa: PLC0415  # loads pydantic-ai
-            attempt,
-            check_answer,
-            count_said,
-            stream_answer,
-            usage_of,
-        )
+        from clew.agent.answers import ask_aside, check_answer  # noqa: PLC0415  # loads pydantic-ai
 
         if self._info.embedded:
-            request = _request(piece, TINY_INSTRUCTION, self._settings)
+            instruction, text = TINY_INSTRUCTION, piece
         else:
-            asked = ask_summary(piece, previous=previous, instructions=instructions, place=place)
-            request = _request(asked, SUMMARY_INSTRUCTION, self._settings)
-        ask = partial(stream_answer, self._model, self._info, request, _ignore)
-        response: ModelResponse = await attempt(
-            ask, self._info, self._pass_on, sleep=self._sleep, chance=self._chance
+            instruction = SUMMARY_INSTRUCTION
+            text = ask_summary(piece, previous=previous, instructions=instructions, place=place)
+        response, usage = await ask_aside(
+            self._model,
+            self._info,
+            self._settings,
+            instruction=instruction,
+            text=text,
+            signal=self._signal,
+            sleep=self._sleep,
+            chance=self._chance,
         )
-        self._spend(
-            usage_of(response, self._info, sent=request.characters, said=count_said(response))
-        )
+        self._spend(usage)
         check_answer(response, self._info)
         return response.text or ""
-
-    def _pass_on(self, signal: Signal) -> None:
-        """Show the countdown of a retry; what the model says here is not shown."""
-        if isinstance(signal, Retrying):
-            self._signal(signal)
 
 
 def get_budget(info: ModelInfo) -> Budget:
@@ -244,34 +223,3 @@ def cut_pieces(messages: Sequence[Message], room: int, most: int) -> list[str]:
         pieces[1 : len(pieces) - most + 1] = []
         pieces[0] = f"{pieces[0]}\n\n{missing}"
     return [shorten(piece, room * 4) for piece in pieces]
-
-
-def _request(text: str, instruction: str, settings: dict[str, Any]) -> Request:
-    from pydantic_ai.messages import (  # noqa: PLC0415  # a second to import
-        InstructionPart,
-        ModelRequest,
-        UserPromptPart,
-    )
-    from pydantic_ai.models import ModelRequestParameters  # noqa: PLC0415  # a second to import
-
-    from clew.agent.model_messages import sendable  # noqa: PLC0415  # a second to import
-    from clew.agent.requests import Request  # noqa: PLC0415  # a second to import
-
-    text = sendable(text)
-    return Request(
-        messages=[ModelRequest(parts=[UserPromptPart(content=text)])],
-        settings=settings,
-        parameters=ModelRequestParameters(instruction_parts=[InstructionPart(content=instruction)]),
-        characters=len(text) + len(instruction),
-    )
-
-
-def _ignore(_: Signal) -> None:
-    """Drop what the model says: no surface shows a summary while it is written."""
-
-
-def _load() -> Any:
-    """Import the library off the event loop: it takes a second or two."""
-    import clew.agent.answers  # noqa: PLC0415  # loads pydantic-ai
-
-    return clew.agent.answers

@@ -55,7 +55,7 @@ async def no_compaction(_session_id: str) -> Compaction | None:
     return None
 
 
-class Means(msgspec.Struct, frozen=True, kw_only=True):
+class TurnSetup(msgspec.Struct, frozen=True, kw_only=True):
     """What a turn is run with: the model, its settings, the tools, and how to get at the rest."""
 
     info: ModelInfo
@@ -74,81 +74,81 @@ class Means(msgspec.Struct, frozen=True, kw_only=True):
     chance: Chance = random.random
 
 
-async def run_turn(turn: LiveTurn, means: Means) -> None:
+async def run_turn(turn: LiveTurn, setup: TurnSetup) -> None:
     """Do what the turn's user message asks. Ends with `turn.finish`, or raises `TurnFailed`.
 
     The system prompt is built once, at the beginning: what a tool writes to the memory counts from
     the next turn on. Only an approved plan changes it, because it takes the turn out of plan mode
     and brings more tools.
     """
-    info, mode = means.info, turn.session.mode
-    prompt = await means.build_prompt(turn, means.personality, info)
-    for number in range(means.max_requests):
+    info, mode = setup.info, turn.session.mode
+    prompt = await setup.build_prompt(turn, setup.personality, info)
+    for number in range(setup.max_requests):
         if number:
             await turn.take_steering()
         if turn.session.mode != mode:
             mode = turn.session.mode
-            prompt = await means.build_prompt(turn, means.personality, info)
-        tools = await _list_tools(turn, means)
-        request = await _next_request(turn, means, prompt, tools)
+            prompt = await setup.build_prompt(turn, setup.personality, info)
+        tools = await _list_tools(turn, setup)
+        request = await _next_request(turn, setup, prompt, tools)
         if request.left_out and not number:
             turn.signal(Notice(cut_question(request.left_out)))
         response = await attempt(
-            partial(stream_answer, means.model, info, request, turn.signal),
+            partial(stream_answer, setup.model, info, request, turn.signal),
             info,
             turn.signal,
-            sleep=means.sleep,
-            chance=means.chance,
+            sleep=setup.sleep,
+            chance=setup.chance,
         )
-        calls = await _record(turn, means, request, response)
+        calls = await _record(turn, setup, request, response)
         if not calls:
             return
-        await Caller(turn, means.toolbox, means.personality, tools).run(calls)
+        await ToolCaller(turn, setup.toolbox, setup.personality, tools).run(calls)
     raise TurnFailed(
-        f"The model asked for tools {means.max_requests} times without coming to an answer, so "
+        f"The model asked for tools {setup.max_requests} times without coming to an answer, so "
         "clew stopped it. What it did is kept; say `go on` to let it continue."
     )
 
 
-async def _list_tools(turn: LiveTurn, means: Means) -> tuple[ToolSpec, ...]:
-    if means.info.embedded or not means.info.tools:
+async def _list_tools(turn: LiveTurn, setup: TurnSetup) -> tuple[ToolSpec, ...]:
+    if setup.info.embedded or not setup.info.tools:
         return ()
-    return await means.toolbox.list_tools(turn, means.personality, means.info)
+    return await setup.toolbox.list_tools(turn, setup.personality, setup.info)
 
 
 async def _next_request(
-    turn: LiveTurn, means: Means, prompt: str, tools: tuple[ToolSpec, ...]
+    turn: LiveTurn, setup: TurnSetup, prompt: str, tools: tuple[ToolSpec, ...]
 ) -> Request:
-    compaction = await means.find_compaction(turn.session.id)
-    rows = await read_window(turn, means.context_messages, compaction)
+    compaction = await setup.find_compaction(turn.session.id)
+    rows = await read_window(turn, setup.context_messages, compaction)
     return await build_request(
         rows,
         prompt,
         tools,
-        info=means.info,
-        model=means.model,
-        settings=means.settings,
-        get_blob=means.get_blob,
+        info=setup.info,
+        model=setup.model,
+        settings=setup.settings,
+        get_blob=setup.get_blob,
         compaction=compaction,
-        pruning=means.pruning,
+        pruning=setup.pruning,
     )
 
 
 async def _record(
-    turn: LiveTurn, means: Means, request: Request, response: ModelResponse
+    turn: LiveTurn, setup: TurnSetup, request: Request, response: ModelResponse
 ) -> tuple[ToolCall, ...]:
     """Record the answer and its cost in one commit; without tool calls, the turn ends with it.
 
     An answer without content is a failure, but its cost is recorded. A message carries the count of
     its provider; where there is none, the turn carries an estimate.
     """
-    usage = usage_of(response, means.info, sent=request.characters, said=count_said(response))
+    usage = usage_of(response, setup.info, sent=request.characters, said=count_said(response))
     try:
-        check_answer(response, means.info)
+        check_answer(response, setup.info)
     except TurnFailed:
         await turn.record(AddUsage(usage=usage, turn_id=turn.id))
         raise
-    draft = await draft_of(response, means.put_blob, model=means.info.name)
+    draft = await draft_of(response, setup.put_blob, model=setup.info.name)
     counted = usage if is_counted(response) else None
     draft = msgspec.structs.replace(draft, usage=counted, tool_calls=_distinct(draft))
     changes: tuple[Change, ...] = (
@@ -180,7 +180,7 @@ def _distinct(draft: Draft) -> tuple[ToolCall, ...]:
     return tuple(calls)
 
 
-class Caller:
+class ToolCaller:
     """Runs the tool calls of one turn."""
 
     def __init__(

@@ -12,19 +12,20 @@ import os
 import random
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from clew.agent.compaction import choose_model
+from clew.agent.personalities import choose_model, choose_personality
 from clew.agent.tool_interface import Toolbox, ToolOutcome, ToolSpec
 from clew.core.changes import AddMessage, AddUsage, Change, Recorded
 from clew.core.live_events import Signal
 from clew.core.message import Draft, Message, ToolCall, number
-from clew.core.models import ModelInfo, Personality, clamp_thinking
+from clew.core.models import ModelInfo, Personality
 from clew.core.notes import Blob
 from clew.core.session import OWNER, Session
 from clew.core.turn import Approval
 from clew.core.usage import Usage
-from clew.errors import InvalidInput, PersonalityNotFound
+from clew.errors import InvalidInput
 from clew.ports import LiveTurn, Personalities
 
 if TYPE_CHECKING:
@@ -87,20 +88,19 @@ class MemoryFlusher:
         info = choose_model(self._catalogue, self._personalities, session)
         if info.embedded or not info.tools or not await asyncio.to_thread(self._writable, session):
             return
-        personality = self._get_personality(session)
+        personality = choose_personality(self._personalities, session)
         turn = SilentTurn(session, thread, spend)
         if not await self._toolbox.list_tools(turn, personality, info):
             return
-        await asyncio.to_thread(_load)
-        from clew.agent.loop import Means, run_turn  # noqa: PLC0415  # loads pydantic-ai
+        await asyncio.to_thread(import_module, "clew.agent.loop")  # a second or two
+        from clew.agent.loop import TurnSetup, run_turn  # noqa: PLC0415  # loads pydantic-ai
 
-        wanted = session.thinking or personality.thinking
-        means = Means(
+        setup = TurnSetup(
             info=info,
             model=await self._catalogue.open_model(info),
             settings=self._catalogue.get_settings(
                 info,
-                thinking=None if wanted is None else clamp_thinking(wanted, info.thinking),
+                thinking=session.thinking or personality.thinking,
                 service_tier=session.service_tier,
             ),
             personality=personality,
@@ -113,13 +113,7 @@ class MemoryFlusher:
             sleep=self._sleep,
             chance=self._chance,
         )
-        await run_turn(turn, means)
-
-    def _get_personality(self, session: Session) -> Personality:
-        try:
-            return self._personalities.get_personality(session.personality)
-        except PersonalityNotFound:
-            return self._personalities.get_personality(None)
+        await run_turn(turn, setup)
 
 
 class SilentTurn:
@@ -213,10 +207,3 @@ class MemoryToolbox:
 
 async def _keep_no_blob(_data: bytes, _media_type: str) -> str:
     raise InvalidInput("A silent turn keeps no files.")
-
-
-def _load() -> Any:
-    """Import the library off the event loop: it takes a second or two."""
-    import clew.agent.loop  # noqa: PLC0415  # loads pydantic-ai
-
-    return clew.agent.loop

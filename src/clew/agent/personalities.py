@@ -1,7 +1,7 @@
-"""Personalities in files: those that come with clew, and the person's own in front of them.
+"""Personalities in files, those of clew and the person's own; and which one a session uses.
 
 `<directory>/<id>/` holds `SOUL.md` (the beginning of the system prompt) and `config.toml`. Both are
-read anew each time. Whether the tools and the model that a personality names exist is not checked
+read each time. Whether the tools and the model that a personality names exist is not checked
 here.
 """
 
@@ -10,12 +10,17 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from clew.core.models import DEFAULT_PERSONALITY, MemoryScope, Personality, Thinking
-from clew.errors import InvalidConfig, PersonalityNotFound
+from clew.core.models import DEFAULT_PERSONALITY, MemoryScope, ModelInfo, Personality, Thinking
+from clew.core.session import Session
+from clew.errors import InvalidConfig, ModelNotFound, PersonalityNotFound
+from clew.ports import Personalities
+
+if TYPE_CHECKING:
+    from clew.agent.requests import Catalogue
 
 BUILT_IN: Final = Path(__file__).parent / "souls"
 SOUL: Final = "SOUL.md"
@@ -119,3 +124,20 @@ def _read_text(path: Path) -> str:
         return ""
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidConfig(f"{path} can't be read: {error}.") from None
+
+
+def choose_personality(personalities: Personalities, session: Session) -> Personality:
+    """The session's personality, the default one if that is gone."""
+    try:
+        return personalities.get_personality(session.personality)
+    except PersonalityNotFound:
+        return personalities.get_personality(None)
+
+
+def choose_model(catalogue: Catalogue, personalities: Personalities, session: Session) -> ModelInfo:
+    """The session's model, else its personality's, else the default one."""
+    wanted = session.model or choose_personality(personalities, session).model
+    try:
+        return catalogue.get_model(wanted)
+    except ModelNotFound:
+        return catalogue.get_model(None)

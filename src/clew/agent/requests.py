@@ -1,6 +1,6 @@
 """One request to a model: which messages it shows, in what form, with which tools.
 
-It is built anew from the store for every call, so that a resumed conversation and one that never
+It is built from the store for every call, so that a resumed conversation and one that never
 stopped send the same bytes. `answers` sends it; the system prompt is an argument.
 """
 
@@ -36,10 +36,6 @@ TINY_STEP = 4
 class Catalogue(Protocol):
     """The models of the configuration, as the agent needs them (`agent.models.catalogue`)."""
 
-    def list_models(self) -> tuple[ModelInfo, ...]:
-        """All that can be named."""
-        ...
-
     def get_model(self, name: str | None = None) -> ModelInfo:
         """By name, the default if None; `ModelNotFound`."""
         ...
@@ -51,7 +47,10 @@ class Catalogue(Protocol):
     def get_settings(
         self, info: ModelInfo, *, thinking: str | None = None, service_tier: str | None = None
     ) -> dict[str, Any]:
-        """What goes along with every request; None for the configured default."""
+        """What goes along with every request: None for the configured default.
+
+        Both are reduced to what the model can do.
+        """
         ...
 
 

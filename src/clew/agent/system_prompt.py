@@ -1,6 +1,6 @@
 """The system prompt of a turn, and the sizes of what surrounds the thread (for `/context`).
 
-The prompt is made of named parts, read anew at the beginning of every turn: personality,
+The prompt is made of named parts, read at the beginning of every turn: personality,
 environment, project instructions (AGENTS.md), memory, todo list, scratchpad. Which messages of the
 thread a model sees is decided in `requests`. Directories are only read; git is never run.
 """
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from clew.agent.compaction import choose_model
 from clew.agent.memory_flush import SilentTurn
+from clew.agent.personalities import choose_model, choose_personality
 from clew.agent.tool_interface import Toolbox, ToolSpec
 from clew.agent.tools.paths import open_regular
 from clew.core.context.size import ContextPart, estimate_text, estimate_tool
@@ -28,7 +28,8 @@ from clew.core.names import format_bytes
 from clew.core.notes import ScratchEntry, Todo
 from clew.core.session import OWNER, Session
 from clew.core.text import strip_controls
-from clew.errors import ClewError, PersonalityNotFound
+from clew.errors import ClewError
+from clew.files.directories import find_repository
 from clew.ports import Clock, LiveTurn, Memory, Notes, Personalities
 
 if TYPE_CHECKING:
@@ -59,11 +60,6 @@ class Part(msgspec.Struct, frozen=True):
     name: str
     text: str
     source: str | None = None
-
-    @property
-    def size(self) -> int:
-        """Characters."""
-        return len(self.text)
 
 
 class SystemPrompt:
@@ -182,14 +178,6 @@ def _line(text: str) -> str:
     return strip_controls(text, keep_newlines=False)
 
 
-def find_repository(directory: Path) -> Path | None:
-    """The nearest directory, from here upwards, with a `.git`."""
-    for each in (directory, *directory.parents):
-        if (each / ".git").exists():
-            return each
-    return None
-
-
 def find_branch(directory: Path) -> str | None:
     """The branch that is checked out, or the beginning of the commit; None outside of git."""
     try:
@@ -264,10 +252,7 @@ class ContextParts:
     async def list_parts(self, session: Session, person: str) -> tuple[ContextPart, ...]:
         """See `ports.Context`."""
         info = choose_model(self._catalogue, self._personalities, session)
-        try:
-            personality = self._personalities.get_personality(session.personality)
-        except PersonalityNotFound:
-            personality = self._personalities.get_personality(None)
+        personality = choose_personality(self._personalities, session)
         parts = await self._prompt.list_parts(session, person, personality, info)
         prompts = [
             ContextPart("prompt", part.name, estimate_text(part.text), part.source)

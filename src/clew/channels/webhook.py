@@ -1,6 +1,6 @@
 """Webhooks: signed requests in, signed callbacks out.
 
-`read_hook` makes a message of a request whose signature is good; the gateway's door gives it the
+`read_hook` makes a message of a request whose signature is good; the gateway passes it the
 request. Replies are posted to the hook's callback, each part with an id that stays the same when
 it is sent again. Both ways are signed with HMAC-SHA256 over the time and the body.
 """
@@ -93,9 +93,9 @@ class _Body(msgspec.Struct, frozen=True):
 
 
 def read_hook(hook: Hook, headers: Mapping[str, str], body: bytes, *, now: int) -> Incoming:
-    """The message in a request. `Unauthorized`, or `InvalidInput` for a body that is none.
+    """The message in a request. `Unauthorized`, or `InvalidInput` for a body that is not a message.
 
-    Header names are in small letters, `now` is milliseconds. A JSON body with a `text` says that;
+    Header names are in lower case, `now` is in milliseconds. A JSON body with a `text` says that;
     any other body is itself the text. Only what is signed counts: a message is known by its `id`,
     else by its signature.
     """
@@ -105,7 +105,7 @@ def read_hook(hook: Hook, headers: Mapping[str, str], body: bytes, *, now: int) 
     said = _read_body(body)
     external = said.id or signature
     if said.key is not None and not _KEY.fullmatch(said.key):
-        raise InvalidInput("`key` is letters, digits, `-`, `_` and `.`, at most 100 of them.")
+        raise InvalidInput("`key` must be letters, digits, `-`, `_` and `.`, at most 100.")
     # A second delivery must not begin a second session.
     key = format_key(ChannelKey(hook.agent, "hook", _session_of(hook, said, external)))
     return Incoming(
@@ -147,9 +147,9 @@ def _read_body(body: bytes) -> _Body:
     if not said.text.strip():
         raise InvalidInput("There is nothing in the body to answer.")
     if said.id is not None and not 0 < len(said.id) <= 200:
-        raise InvalidInput("`id` has to be of 1 to 200 characters.")
+        raise InvalidInput("`id` must have 1 to 200 characters.")
     if said.sender is not None and len(said.sender) > 200:
-        raise InvalidInput("`sender` has to be of at most 200 characters.")
+        raise InvalidInput("`sender` must have at most 200 characters.")
     return said
 
 
@@ -206,7 +206,7 @@ class WebhookChannel:
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             raise ReplyDelayed(f"The callback does not answer: {error}") from error
         except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
-            raise ReplyRefused(f"The callback is no address: {error}") from error
+            raise ReplyRefused(f"The callback is not a valid address: {error}") from error
         return _read_answer(response)
 
 
@@ -249,8 +249,8 @@ def check_signature(
 ) -> str:
     """The signature that fits, as hexadecimal digits; `Unauthorized` if none does.
 
-    Header names are in small letters. Several signatures, parted by commas, are fine: secrets
-    change. The answer is the same whatever is wrong.
+    Header names are in lower case. Several signatures, separated by commas, are allowed, so that a
+    secret can be changed. The error does not say what is wrong.
     """
     stamp = headers.get(TIMESTAMP, "")
     expected = _digest(secret, stamp, body)

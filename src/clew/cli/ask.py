@@ -1,4 +1,4 @@
-"""`clew ask`: one turn, the answer on stdout; for scripts, and for quick questions."""
+"""`clew ask`: one question, its answer on stdout; for scripts and quick questions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from clew.cli.app import App, encode, json_option, pass_app
-from clew.cli.conversation import Choice, Parts, conversation, on_signals, run_talk
+from clew.cli.conversation import Choice, Parts, conversation, on_signals, read_words, run_talk
 from clew.cli.options import session_options
 
 if TYPE_CHECKING:
@@ -30,11 +30,11 @@ INTERRUPTED = 130
 @json_option
 @pass_app
 def ask_command(app: App, /, words: tuple[str, ...], **choice: Any) -> None:
-    """Ask one question. What is piped in comes behind it, or is the question itself.
+    """Ask one question. What is piped in comes after it, or is the question itself.
 
     It is a turn of the session that a chat here would open, also while that is open in a terminal.
     A tool that needs your approval is refused if you can't be asked; allow it with tools.allow.
-    With --json every event is one line, the last of type "result".
+    With --json every event is one line; the last one has the type "result".
 
     \b
     Examples:
@@ -42,30 +42,21 @@ def ask_command(app: App, /, words: tuple[str, ...], **choice: Any) -> None:
       git diff | clew ask "write a commit message"
       clew ask -c --json "and in French?"
     """
-    run_talk(app, _ask(app, _question(words), Choice(**choice), typed=" ".join(words)))
-
-
-def _question(words: tuple[str, ...]) -> str:
-    parts = [" ".join(words).strip()]
-    if not sys.stdin.isatty():
-        parts.append(sys.stdin.buffer.read().decode(errors="replace").strip())
-    text = "\n\n".join(part for part in parts if part)
-    if not text:
-        raise click.UsageError("What is the question? Give it as words, or pipe it in.")
-    return text
+    text = read_words(words, "What is the question? Give it as words, or pipe it in.")
+    run_talk(app, _ask(app, text, Choice(**choice), typed=" ".join(words)))
 
 
 async def _ask(app: App, text: str, choice: Choice, *, typed: str) -> int:
-    """`typed` is the question without what was piped in, which names no pictures."""
+    """`typed` is the question without the piped text: only there `@name` means a picture."""
     from clew.terminal.asker import LineAsker
     from clew.terminal.conversation import read_command
     from clew.terminal.lines import Lines
     from clew.terminal.pictures import find_pictures
-    from clew.terminal.plain_output import Paper
+    from clew.terminal.plain_output import TextOutput
 
     if read_command(text) is not None:
         raise click.UsageError("Slash commands are for the chat: `clew chat`.")
-    lines, aside = Lines(), Paper(app.colour_aside, sys.stderr)
+    lines, aside = Lines(), TextOutput(app.colour_aside, sys.stderr)
     lines.is_terminal = lines.is_terminal and not app.json and sys.stderr.isatty()
     how = {"holds": False, "attended": lines.is_terminal, "follows": False}
     async with conversation(app, choice, **how) as parts:
@@ -73,7 +64,7 @@ async def _ask(app: App, text: str, choice: Choice, *, typed: str) -> int:
         startup = parts.start_up(LineAsker(seat, lines, aside))
         await startup.open(choice.flags(), parts.located.session, parts.breadcrumb)
         if seat.model.embedded:
-            await parts.connection.have_model(tell=False)  # the turn tells
+            await parts.connection.have_model(tell=False)  # the turn reports it
         pictures = await asyncio.to_thread(find_pictures, typed, seat.place.cwd)
         ready = await seat.make_ready()
         if ready.is_new:
@@ -85,7 +76,7 @@ async def _ask(app: App, text: str, choice: Choice, *, typed: str) -> int:
 
 
 class Question:
-    """One question on its way, and its own answer: nothing else that happens in the session."""
+    """One question and its answer; other events of the session are not shown."""
 
     def __init__(self, app: App, parts: Parts, sending: Sending, lines: Any, aside: Any) -> None:
         self._app = app
@@ -97,12 +88,12 @@ class Question:
         self._stops: set[asyncio.Future[None]] = set()
 
     async def ask(self) -> int:
-        """Ask, and show the answer; the exit code."""
+        """Ask, and show the answer. Returns the exit code."""
         showing = asyncio.create_task(self._show())
 
         def stop(_number: int) -> None:
             if self._stops or self._sending.accepted is None:
-                showing.cancel()  # what does not answer keeps nobody
+                showing.cancel()  # a second Ctrl+C: don't wait for a gateway that doesn't answer
             else:
                 self._stops.add(asyncio.ensure_future(self._stop(self._sending.accepted)))
 
@@ -120,16 +111,16 @@ class Question:
             await self._client.sessions.stop(accepted.session, message=accepted.inbound)
 
     async def _show(self) -> Turn | None:
-        """Write events as JSON lines, or the answer as it streams and the rest beside it.
+        """Write events as JSON lines; or the answer to stdout as it streams, the rest to stderr.
 
-        Returns the turn that has answered it; None if the question was taken back.
+        Returns the turn that answered, None if the question was taken back.
         """
         from clew.core.live_events import ApprovalAsked, TurnEnded
         from clew.errors import Conflict
-        from clew.terminal.plain_output import Paper, Scribe
+        from clew.terminal.plain_output import EventWriter, TextOutput
 
-        scribe = Scribe(self._aside, self._aside, verbose=lambda: False)
-        answer = Answer(Paper(self._app.colour, beside=self._aside))
+        writer = EventWriter(self._aside, self._aside, verbose=lambda: False)
+        answer = Answer(TextOutput(self._app.colour, beside=self._aside))
         turn: Turn | None = None
         try:
             async for frame in self._sending.follow():
@@ -137,7 +128,7 @@ class Question:
                 if self._app.json:
                     click.echo(encode(event))
                 elif not answer.take(event):
-                    scribe.write(event)
+                    writer.write(event)
                 if isinstance(event, ApprovalAsked) and self._lines.is_terminal:
                     await self._decide(event.approval)
                 if isinstance(event, TurnEnded):
@@ -185,28 +176,28 @@ class Question:
 
 
 class Answer:
-    """What the model says goes to stdout; everything else is not the answer."""
+    """Writes what the model says, and nothing else, to stdout."""
 
     def __init__(self, out: Any) -> None:
-        from clew.terminal.plain_output import Cleaner
+        from clew.terminal.plain_output import ControlFilter
 
         self._out = out
-        self._cleaner = Cleaner()
+        self._filter = ControlFilter()
         self._streamed = False
 
     def take(self, event: Event) -> bool:
-        """Write an event that belongs to the answer."""
+        """Write an event that is part of the answer. Returns False for other events."""
         from clew.core.live_events import Committed, TextDelta
 
         match event:
             case TextDelta(text):
                 self._streamed = True
-                self._out.write(self._cleaner.feed(text))
+                self._out.write(self._filter.feed(text))
                 return True
             case Committed(message) if message.role == "assistant":
                 if not self._streamed:
-                    self._out.write(self._cleaner.feed(message.content))
-                self._out.write(self._cleaner.end())
+                    self._out.write(self._filter.feed(message.content))
+                self._out.write(self._filter.end())
                 self._out.fresh()
                 self._streamed = False
                 return True

@@ -15,13 +15,13 @@ from clew.client.noun import Do
 from clew.errors import GatewayUnavailable, TooManyRequests
 
 PAUSES: Final = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0)
-"""Seconds before each further attempt to reach a gateway; the last of them for all that follow."""
+"""Seconds before each further attempt to reach a gateway; the last one repeats."""
 ATTEMPTS: Final = 5
 """How often a message is tried again before it counts as not sent: about four seconds."""
 PATIENCE: Final = 16
-"""How often one asks what came of a message before one gives up: about a minute."""
+"""How often to ask what became of a stored message before giving up: about a minute."""
 UNREACHED: Final = (GatewayUnavailable, TooManyRequests)
-"""What another attempt may find better. A call in this process never ends so."""
+"""Errors after which another attempt may succeed. Calls in this process never raise them."""
 
 Stream = Callable[[SendChat], AsyncGenerator[StreamFrame]]
 
@@ -96,14 +96,10 @@ class Sending:
         self.accepted = await self._do(chat.SEND, self._params)
         return self.accepted
 
-    def frames(self) -> AsyncGenerator[StreamFrame]:
-        """All frames from `accepted` to `done`. Close the generator if you leave it early."""
-        return self._stream(self._params)
-
     async def persist(self) -> Accepted:
-        """Have it kept, also if the gateway is not reached at once.
+        """Send it and wait until it is stored, with several attempts to reach the gateway.
 
-        It needs an idempotency key: under that a message is kept once, however often it is sent.
+        It needs an idempotency key, so that it is stored once, however often it is sent.
         """
         for pause in PAUSES[:ATTEMPTS]:
             with contextlib.suppress(*UNREACHED):
@@ -112,15 +108,15 @@ class Sending:
         return await self
 
     async def follow(self) -> AsyncIterator[EventFrame]:
-        """Everything until it is answered, also if the connection breaks meanwhile.
+        """All events until it is answered, also if the connection breaks in between.
 
-        It needs an idempotency key: sent again, it only asks what came of it.
+        It needs an idempotency key, so that sending it again only asks what became of it.
         """
         seen, attempt = 0, 0
         while True:
             try:
                 async for frame in self:
-                    if frame.seq is None or frame.seq > seen:  # else told before the break
+                    if frame.seq is None or frame.seq > seen:  # else it came before the break
                         seen = frame.seq or seen
                         yield frame
             except UNREACHED:
@@ -132,7 +128,7 @@ class Sending:
                 return
 
     async def __aiter__(self) -> AsyncIterator[EventFrame]:
-        async with contextlib.aclosing(self.frames()) as frames:
+        async with contextlib.aclosing(self._stream(self._params)) as frames:
             async for frame in frames:
                 if isinstance(frame, AcceptedFrame):
                     self.accepted = frame.accepted

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class Client:
-    """A client of a clew. Use it with `async with`, or `close` it."""
+    """A client of clew. Use it with `async with`, or `close` it."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Client:
 
     async def call(self, name: str, params: Mapping[str, Any] | None = None) -> Any:
         """Call any operation by its name, with its parameters as JSON has them."""
-        from clew.api.table import get_operation  # noqa: PLC0415  # a name may be of any noun
+        from clew.api.table import get_operation  # noqa: PLC0415  # loads every noun
 
         operation = get_operation(name)
         return await self._transport.call(operation, read_params(operation, params or {}))
@@ -91,105 +91,105 @@ class Client:
     @cached_property
     def sessions(self) -> Sessions:
         """Sessions: list, read, change and delete them."""
-        from clew.client.sessions import Sessions  # noqa: PLC0415  # loaded when it is first used
+        from clew.client.sessions import Sessions  # noqa: PLC0415  # only if used
 
         return Sessions(self.do)
 
     @cached_property
     def trash(self) -> Trash:
         """Sessions that were deleted and can still be restored."""
-        from clew.client.nouns import Trash  # noqa: PLC0415  # loaded when it is first used
+        from clew.client.nouns import Trash  # noqa: PLC0415  # only if used
 
         return Trash(self.do)
 
     @cached_property
     def chat(self) -> Chat:
-        """Talking to sessions."""
-        from clew.client.chat import Chat  # noqa: PLC0415  # loaded when it is first used
+        """Messages to sessions."""
+        from clew.client.chat import Chat  # noqa: PLC0415  # only if used
 
         return Chat(self.do, self._stream)
 
     @cached_property
     def seats(self) -> Seats:
         """A terminal's place among the sessions."""
-        from clew.client.seats import Seats  # noqa: PLC0415  # loaded when it is first used
+        from clew.client.seats import Seats  # noqa: PLC0415  # only if used
 
         return Seats(self.do)
 
     @cached_property
     def commands(self) -> Commands:
         """Slash commands."""
-        from clew.client.nouns import Commands  # noqa: PLC0415  # loaded when it is first used
+        from clew.client.nouns import Commands  # noqa: PLC0415  # only if used
 
         return Commands(self.do)
 
     @cached_property
     def models(self) -> Models:
         """The models that can be named."""
-        from clew.client.nouns import Models  # noqa: PLC0415  # loaded when it is first used
+        from clew.client.nouns import Models  # noqa: PLC0415  # only if used
 
         return Models(self.do)
 
     @cached_property
     def personalities(self) -> Personalities:
         """Personalities of the agent."""
-        from clew.client.nouns import Personalities  # noqa: PLC0415  # loaded when it is first used
+        from clew.client.nouns import Personalities  # noqa: PLC0415  # only if used
 
         return Personalities(self.do)
 
     @cached_property
     def memory(self) -> Memory:
         """The two memory files."""
-        from clew.client.nouns import Memory  # noqa: PLC0415  # loaded when it is first used
+        from clew.client.nouns import Memory  # noqa: PLC0415  # only if used
 
         return Memory(self.do)
 
     @cached_property
     def approvals(self) -> Approvals:
         """Tool calls that wait for the owner's decision."""
-        from clew.client.nouns import Approvals  # noqa: PLC0415  # loaded when it is first used
+        from clew.client.nouns import Approvals  # noqa: PLC0415  # only if used
 
         return Approvals(self.do)
 
     @cached_property
     def queue(self) -> Queue:
         """Messages that wait for their turn."""
-        from clew.client.nouns import Queue  # noqa: PLC0415  # loaded when it is first used
+        from clew.client.nouns import Queue  # noqa: PLC0415  # only if used
 
         return Queue(self.do)
 
     @cached_property
     def outbox(self) -> Outbox:
         """Replies to channels."""
-        from clew.client.nouns import Outbox  # noqa: PLC0415  # loaded when it is first used
+        from clew.client.nouns import Outbox  # noqa: PLC0415  # only if used
 
         return Outbox(self.do)
 
     @cached_property
     def tokens(self) -> Tokens:
         """Credentials of the gateway."""
-        from clew.client.nouns import Tokens  # noqa: PLC0415  # loaded when it is first used
+        from clew.client.nouns import Tokens  # noqa: PLC0415  # only if used
 
         return Tokens(self.do)
 
     @cached_property
     def pairings(self) -> Pairings:
-        """Guests, and people who ask to be let in."""
-        from clew.client.nouns import Pairings  # noqa: PLC0415  # loaded when it is first used
+        """Guests, and people who ask for access."""
+        from clew.client.nouns import Pairings  # noqa: PLC0415  # only if used
 
         return Pairings(self.do)
 
     @cached_property
     def cron(self) -> Cron:
         """Jobs that a gateway runs on a schedule."""
-        from clew.client.nouns import Cron  # noqa: PLC0415  # loaded when it is first used
+        from clew.client.nouns import Cron  # noqa: PLC0415  # only if used
 
         return Cron(self.do)
 
     @cached_property
     def explain(self) -> Explain:
         """Why clew decides as it does."""
-        from clew.client.explain import Explain  # noqa: PLC0415  # loaded when it is first used
+        from clew.client.explain import Explain  # noqa: PLC0415  # only if used
 
         return Explain(self.do)
 
@@ -204,25 +204,25 @@ class Client:
         timezone: str | None = None,
     ) -> UsageReport:
         """What was spent since a time, summed up; `timezone` says where days begin and end."""
-        from clew.api.usage import USAGE, GetUsage  # noqa: PLC0415  # loaded when it is first used
+        from clew.api.usage import USAGE, GetUsage  # noqa: PLC0415  # only if used
 
         params = GetUsage(by=by, since=since, limit=limit, timezone=timezone)
         return await self.do(USAGE, params)
 
     async def stats(self) -> StoreStats:
         """Counts and sizes of the whole store."""
-        from clew.api.stats import STATS  # noqa: PLC0415  # loaded when it is first used
+        from clew.api.stats import STATS  # noqa: PLC0415  # only if used
 
         return await self.do(STATS, NoParams())
 
     async def status(self) -> StatusReport:
         """The state of the store, the channels, the queue and the jobs."""
-        from clew.api.status import STATUS  # noqa: PLC0415  # loaded when it is first used
+        from clew.api.status import STATUS  # noqa: PLC0415  # only if used
 
         return await self.do(STATUS, NoParams())
 
     def _stream(self, params: SendChat) -> AsyncGenerator[StreamFrame]:
-        from clew.api.chat import SEND  # noqa: PLC0415  # loaded when it is first used
+        from clew.api.chat import SEND  # noqa: PLC0415  # only if used
 
         return self._transport.stream(check(SEND, params))
 
@@ -233,8 +233,10 @@ def check(operation: Operation[P, R], params: P) -> P:
 
 
 def _http(url: str | None, token: str | None) -> Transport:
-    from clew.client.http import HttpTransport  # noqa: PLC0415  # not for who stays in process
+    from clew.client.http import HttpTransport  # noqa: PLC0415  # httpx is slow to load
 
     if url is None:
-        raise InvalidInput("A client needs the address of a gateway; `clew.local()` needs none.")
+        raise InvalidInput(
+            "A client needs the address of a gateway. Use `clew.local()` to work without one."
+        )
     return HttpTransport(url, token)

@@ -1,4 +1,4 @@
-"""The way to a gateway: operations as HTTP requests, problem documents as errors of clew.
+"""The transport to a gateway: operations as HTTP requests, problem documents as errors.
 
 Requests are made from the rows of the operations. httpx is loaded with the first transport, not
 with this module. Live events are in `client.live`.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 PATIENCE: Final = 30.0
 """Seconds in which a gateway has to answer."""
 FILE_PATIENCE: Final = 600.0
-"""Seconds for a file, which may be of a very long session."""
+"""Seconds for a file, since a session may be very long."""
 
 _FILE_NAME: Final = re.compile(r'filename="([^"]*)"')
 
@@ -41,19 +41,24 @@ class HttpTransport:
     """`Transport` to a gateway."""
 
     def __init__(self, url: str, token: str | None, *, timeout: float = PATIENCE) -> None:
-        """Proxies and certificates are the environment's; to this machine no proxy is used."""
+        """Proxies and certificates come from the environment; no proxy to this machine."""
+        import ssl  # noqa: PLC0415  # httpx loads it
+
         import httpx  # noqa: PLC0415  # slow to load
 
         self.url = check_url(url)
         self._headers = {"User-Agent": f"clew/{__version__}"}
         if token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
+        # Reading the certificates takes 20 ms; without https, redirects and proxies none is used.
+        is_plain = self.url.startswith("http:") and is_here(self.url)
         self._http = httpx.AsyncClient(
             base_url=self.url,
             headers=self._headers,
             timeout=timeout,
             follow_redirects=False,
             trust_env=not is_here(self.url),
+            verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if is_plain else True,
         )
 
     async def call(self, operation: Operation[P, R], params: P) -> R:
@@ -76,8 +81,8 @@ class HttpTransport:
             answer: R = msgspec.json.decode(response.content, type=operation.gives)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise GatewayUnavailable(
-                f"What {self.url} answered to {operation.name} can't be read: {error}. "
-                "Is it a clew of another version?"
+                f"The answer of {self.url} to {operation.name} can't be read: {error}. "
+                "Check that it runs the same version of clew."
             ) from error
         return answer
 
@@ -106,7 +111,7 @@ class HttpTransport:
             raise unreachable(self.url, error) from error
         raise GatewayUnavailable(
             "The gateway ended the stream before the message was answered. The turn goes on there; "
-            "send it again with the same idempotency key to see what came of it."
+            "send it again with the same idempotency key to see what became of it."
         )
 
     def live(self) -> AbstractAsyncContextManager[Live]:
@@ -142,12 +147,14 @@ def check_url(url: str) -> str:
     """The address of a gateway, without query and fragment; `InvalidInput` for another text."""
     parts = urlsplit(url.strip())
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InvalidInput(f'"{url[:200]}" is no address of a gateway, like http://127.0.0.1:7717.')
+        raise InvalidInput(
+            f'"{url[:200]}" is not the address of a gateway. Use one like http://127.0.0.1:7717.'
+        )
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
 
 
 def is_here(url: str) -> bool:
-    """Whether an address is of this machine; then no proxy may see the token."""
+    """Whether an address is on this machine; then no proxy may see the token."""
     host = urlsplit(url).hostname or ""
     with contextlib.suppress(ValueError):
         return ipaddress.ip_address(host).is_loopback
@@ -174,7 +181,9 @@ def read_problem(status: int, content: bytes) -> ClewError:
     try:
         return error_of(msgspec.json.decode(content, type=Problem))
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return GatewayUnavailable(f"The gateway answered with {status} and no reason.")
+        return GatewayUnavailable(
+            f"The gateway answered with {status} and no reason. Its log may say more."
+        )
 
 
 def unreachable(url: str, error: Exception) -> GatewayUnavailable:

@@ -1,7 +1,7 @@
 """Live events of a gateway over one WebSocket, which reconnects by itself and misses no message.
 
 For every session it remembers the number of the last message. After a reconnection it asks for what
-comes after that, and skips what it has given already.
+comes after that, and skips what it has passed on already.
 """
 
 from __future__ import annotations
@@ -107,14 +107,15 @@ class HttpLive:
         try:
             frame: Any = read_frame(data)
         except InvalidInput as error:
-            # Skipping it might be missing a message.
+            # Skipping it could lose a message.
             raise GatewayUnavailable(
-                f"{self._url} sent what can't be read: {error} Is it a clew of another version?"
+                f"{self._url} sent something that can't be read: {error} "
+                "Check that it runs the same version of clew."
             ) from error
         return frame  # type: ignore[no-any-return]  # the others are for streams
 
     def _is_new(self, frame: LiveFrame) -> bool:
-        """Whether to give it on: not again, and nothing of what is not followed any more."""
+        """Whether to pass it on: not a second time, and not for a session no longer followed."""
         match frame:
             case SubscribedFrame(session, after) if session in self._seen:
                 if self._seen[session] is None:
@@ -175,11 +176,11 @@ class HttpLive:
 def _refuse(ending: Ending) -> None:
     """Raise the error of a closing code, where reconnecting would not help."""
     words = (
-        f"The gateway closed the connection: {ending.reason.rstrip('.') or 'it said no reason'}."
+        f"The gateway closed the connection: {ending.reason.rstrip('.') or 'it gave no reason'}."
     )
     if ending.code == UNAUTHORIZED:
         raise Unauthorized(words)
     if ending == FLOOD:
         raise TooManyRequests(f"{words} Follow fewer sessions, or change them less often.")
     if ending.code in (UNREADABLE.code, TOO_LONG.code):
-        raise InvalidInput(f"{words} Is it a clew of another version?")
+        raise InvalidInput(f"{words} Check that it runs the same version of clew.")

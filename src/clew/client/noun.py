@@ -1,10 +1,23 @@
-"""The base of the nouns of a `Client`: a way to call an operation."""
+"""The base of the nouns of a `Client`: how a method calls its operation, and reads pages."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import Protocol, TypeVar
 
 from clew.api.operation import Operation, P, R
+
+T = TypeVar("T")
+
+
+class Page(Protocol):
+    """A part of a list. `cursor` is where the next part begins, None after the last."""
+
+    @property
+    def cursor(self) -> str | None: ...
+
+
+PageT = TypeVar("PageT", bound=Page)
 
 
 class Do(Protocol):
@@ -18,3 +31,15 @@ class Noun:
 
     def __init__(self, do: Do) -> None:
         self._do = do
+
+
+async def iterate(
+    get: Callable[[str | None], Awaitable[PageT]], rows: Callable[[PageT], Iterable[T]]
+) -> AsyncIterator[T]:
+    """The rows of all pages, in order."""
+    cursor, is_last = None, False
+    while not is_last:
+        page = await get(cursor)
+        for each in rows(page):
+            yield each
+        cursor, is_last = page.cursor, page.cursor is None

@@ -47,7 +47,7 @@ from clew.api.queue import (
     Waited,
     WaitForAnswer,
 )
-from clew.api.seats import Standing, Wanted
+from clew.api.seats import TerminalPlace, Wanted
 from clew.api.sessions import ListedSession, SessionList
 from clew.api.tokens import CreateToken, NewToken, OneToken
 from clew.api.trash import (
@@ -59,7 +59,7 @@ from clew.api.trash import (
     Restored,
     TrashedSessions,
 )
-from clew.client.noun import Noun
+from clew.client.noun import Noun, iterate
 from clew.core.channels.people import Pairing
 from clew.core.cron import CronJob
 from clew.core.delivery import Outbound, OutboundStatus
@@ -81,7 +81,7 @@ class Commands(Noun):
         *,
         session: str | None = None,
         key: str | None = None,
-        where: Standing | None = None,
+        where: TerminalPlace | None = None,
         wanted: Wanted | None = None,
         read_only: bool = False,
         attended: bool = True,
@@ -112,7 +112,7 @@ class Models(Noun):
         return await self._do(models.LIST, NoParams())
 
     async def get(self, name: str | None = None) -> ModelInfo:
-        """One by its name, or the one that answers if none is chosen."""
+        """Get a model by its name, or the one that answers if none is chosen."""
         return await self._do(models.GET, GetModel(name=name))
 
 
@@ -174,7 +174,7 @@ class Memory(Noun):
         personality: str | None = None,
         if_match: str | None = None,
     ) -> MemoryRestored:
-        """Make a file again what it was in a version; that is a new version."""
+        """Restore an older version of a file, as a new version."""
         params = RestoreMemory(
             store=store, number=number, personality=personality, if_match=if_match
         )
@@ -192,7 +192,7 @@ class Approvals(Noun):
     async def decide(
         self, approval: str, decision: Decision, *, scope: ApprovalScope = "once"
     ) -> Approval:
-        """Decide; the first decision stays."""
+        """Decide about a call; the first decision stays."""
         params = DecideApproval(id=approval, decision=decision, scope=scope)
         return await self._do(approvals.DECIDE, params)
 
@@ -216,11 +216,11 @@ class Queue(Noun):
     async def run(
         self, message: str, *, attended: bool = True, model: str | None = None
     ) -> Accepted:
-        """Run a message that waits and that no process is at."""
+        """Run a waiting message that no process has claimed."""
         return await self._do(queue.RUN, RunQueued(id=message, attended=attended, model=model))
 
     async def wait(self, inbound: str, *, seconds: int = 20) -> Waited:
-        """What became of a message, when its turn is over; without a turn, the time was."""
+        """Wait until the turn of a message is over; the answer has no turn if time ran out."""
         return await self._do(queue.WAIT, WaitForAnswer(id=inbound, seconds=seconds))
 
 
@@ -239,7 +239,7 @@ class Outbox(Noun):
         return (await self._do(outbox.LIST, params)).deliveries
 
     async def retry(self, outbound: str) -> Outbound:
-        """Send a reply again that failed or is uncertain."""
+        """Send a reply again whose delivery failed or is uncertain."""
         return await self._do(outbox.RETRY, RetryOutbound(id=outbound))
 
 
@@ -263,18 +263,18 @@ class Tokens(Noun):
 
 
 class Pairings(Noun):
-    """Guests, and people who ask to be let in."""
+    """Guests, and people who ask for access."""
 
     async def list(self) -> tuple[Pairing, ...]:
         """List guests: first those who wait for a decision, newest first."""
         return (await self._do(pairings.LIST, NoParams())).pairings
 
     async def approve(self, who: str) -> Pairing:
-        """Let a person in, by the code that they were given, or by `channel:id`."""
+        """Give a person access, by the code that they were given, or by `channel:id`."""
         return await self._do(pairings.DECIDE, DecidePairing(who=who))
 
     async def refuse(self, who: str) -> Pairing:
-        """Refuse a person; a guest is one no longer."""
+        """Refuse a person; a guest loses access."""
         params = DecidePairing(who=who, decision="refuse")
         return await self._do(pairings.DECIDE, params)
 
@@ -297,7 +297,7 @@ class Cron(Noun):
         deliver_to: str | None = None,
         timezone: str | None = None,
     ) -> CronJob:
-        """Add a job: what is asked, and when."""
+        """Add a job: what to ask, and when."""
         params = AddJob(
             name=name,
             schedule=schedule,
@@ -325,15 +325,11 @@ class Trash(Noun):
         """A page of the sessions in the trash, latest deleted first."""
         return await self._do(trash.LIST, ListTrash(limit=limit, cursor=cursor))
 
-    async def iter_list(self) -> AsyncIterator[ListedSession]:
+    def iter_list(self) -> AsyncIterator[ListedSession]:
         """Every session in the trash, page by page."""
-        cursor: str | None = None
-        while True:
-            page = await self.list(limit=TRASH_PAGE, cursor=cursor)
-            for each in page.sessions:
-                yield each
-            if (cursor := page.cursor) is None:
-                return
+        return iterate(
+            lambda cursor: self.list(limit=TRASH_PAGE, cursor=cursor), lambda page: page.sessions
+        )
 
     async def put(
         self,
@@ -362,5 +358,5 @@ class Trash(Noun):
         return await self._do(trash.PURGE, TrashedSessions(ids=tuple(ids)))
 
     async def empty(self, *, older_than: int | None = None) -> Purged:
-        """Remove everything in the trash for good, or what has been there for so long."""
+        """Remove everything in the trash for good, or what has been there for `older_than` ms."""
         return await self._do(trash.EMPTY, EmptyTrash(older_than=older_than))

@@ -1,7 +1,7 @@
-"""Where a terminal or a command is, and what it finds on this disk before it asks the API.
+"""The directory of a terminal or a command, and the files that it looks for before it asks the API.
 
-Its directory is told to the operations about seats; the file that a value names, and the directory
-that a session belongs to, are looked for here: they are of the machine that a person types at.
+The operations about seats are told the directory. The file that a value names, and the directory
+of a session, are looked for here, because they are on the machine where the person types.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from clew.api.fields import (
     LARGEST_INTEGER,
 )
-from clew.api.seats import Standing
+from clew.api.seats import TerminalPlace
 from clew.client.client import Client
 from clew.core.keys import Identity, Place, Scope, home_of
 from clew.core.resume import NamedFile, Question, needs_question, read_file_name
@@ -42,13 +42,13 @@ def locate(cwd: Path | str | None = None, scope: Scope = "cwd") -> Place:
 async def find_file(client: Client, value: str, place: Place) -> tuple[Path | None, bool]:
     """The file that `--resume VALUE` names, and whether it is meant before any session.
 
-    If not, the value is read otherwise first: there may be a session of this name, and no file.
+    If not, look for a session of this name first.
     """
     path, named = _look_for_file(value, place.cwd)
     if named is None:
         return None, False
-    is_rather = named.unless is not None and await _is_session(client, named.unless)
-    return path, named.comes_first and not is_rather
+    is_session = named.unless is not None and await _is_session(client, named.unless)
+    return path, named.comes_first and not is_session
 
 
 def _look_for_file(value: str, cwd: str) -> tuple[Path, NamedFile | None]:
@@ -70,10 +70,10 @@ def find_question(session: Session, place: Place) -> Question | None:
     return needs_question(session, place, exists=home is None or directory_exists(home))
 
 
-def tell_place(place: Place) -> Standing:
+def tell_place(place: Place) -> TerminalPlace:
     """A place for the wire; numbers that JSON readers can't hold are cut."""
     identity = place.identity
-    return Standing(
+    return TerminalPlace(
         cwd=place.cwd,
         project=place.project,
         basename=place.basename,

@@ -1,12 +1,12 @@
 """`Client.sessions`: one method for each operation about sessions.
 
-Methods that give pages have a twin with `iter_` in front, which walks through all of them.
+Each method that returns a page has a second one with `iter_` in front, which reads all pages.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
-from typing import Final, Literal
+from typing import Final, Literal, TypedDict, Unpack
 
 from msgspec import UNSET, UnsetType
 
@@ -46,7 +46,7 @@ from clew.api.sessions import (
     StopSession,
     UpdateSession,
 )
-from clew.client.noun import Noun
+from clew.client.noun import Noun, iterate
 from clew.core.keys import Purpose
 from clew.core.message import Message, Role
 from clew.core.models import Thinking
@@ -60,78 +60,61 @@ MESSAGE_PAGE: Final = 500
 """How many rows an iterator asks for at once."""
 
 
+class SessionFilters(TypedDict, total=False):
+    """Which sessions `list` gives; the fields are explained in `ListSessions`."""
+
+    q: str | None
+    platform: str | None
+    agent: str | None
+    cwd: str | None
+    project: str | None
+    named: str | None
+    active: int | None
+    archived: bool | None
+    trashed: bool
+
+
+class MessageFilters(TypedDict, total=False):
+    """Which messages `search` gives; `typing` reads the query as in a search box.
+
+    `since` and `until` are times in milliseconds UTC, both inclusive.
+    """
+
+    platform: str | None
+    cwd: str | None
+    project: str | None
+    session: str | None
+    role: Role | None
+    since: int | None
+    until: int | None
+    typing: bool
+    per_session: bool
+
+
 class Sessions(Noun):
     """Sessions: list, read, change and delete them."""
 
     async def list(
         self,
         *,
-        q: str | None = None,
         limit: int = 20,
         cursor: str | None = None,
-        platform: str | None = None,
-        agent: str | None = None,
-        cwd: str | None = None,
-        project: str | None = None,
-        named: str | None = None,
-        active: int | None = None,
-        archived: bool | None = None,
-        trashed: bool = False,
         count_archived: bool = False,
+        **filters: Unpack[SessionFilters],
     ) -> SessionList:
         """A page of sessions, newest first; with `q` those in which it was said, best first.
 
         `count_archived` also counts those that the list leaves out because they are archived.
         """
-        params = ListSessions(
-            q=q,
-            limit=limit,
-            cursor=cursor,
-            platform=platform,
-            agent=agent,
-            cwd=cwd,
-            project=project,
-            named=named,
-            active=active,
-            archived=archived,
-            trashed=trashed,
-            count_archived=count_archived,
-        )
+        params = ListSessions(limit=limit, cursor=cursor, count_archived=count_archived, **filters)
         return await self._do(sessions.LIST, params)
 
-    async def iter_list(
-        self,
-        *,
-        q: str | None = None,
-        platform: str | None = None,
-        agent: str | None = None,
-        cwd: str | None = None,
-        project: str | None = None,
-        named: str | None = None,
-        active: int | None = None,
-        archived: bool | None = None,
-        trashed: bool = False,
-    ) -> AsyncIterator[ListedSession]:
+    def iter_list(self, **filters: Unpack[SessionFilters]) -> AsyncIterator[ListedSession]:
         """Every session of `list`, page by page."""
-        cursor: str | None = None
-        while True:
-            page = await self.list(
-                q=q,
-                limit=SESSION_PAGE,
-                cursor=cursor,
-                platform=platform,
-                agent=agent,
-                cwd=cwd,
-                project=project,
-                named=named,
-                active=active,
-                archived=archived,
-                trashed=trashed,
-            )
-            for each in page.sessions:
-                yield each
-            if (cursor := page.cursor) is None:
-                return
+        return iterate(
+            lambda cursor: self.list(limit=SESSION_PAGE, cursor=cursor, **filters),
+            lambda page: page.sessions,
+        )
 
     async def names(
         self,
@@ -143,7 +126,7 @@ class Sessions(Noun):
         cwd: str | None = None,
         project: str | None = None,
     ) -> NamePage:
-        """A page of names, in the order of `list`: what it takes to find one of very many.
+        """A page of names, in the order of `list`: enough to search very many sessions quickly.
 
         With `ids`, the names of at most 200 sessions, in that order; nothing else goes with it.
         """
@@ -155,7 +138,7 @@ class Sessions(Noun):
         )
         return await self._do(sessions.NAMES, params)
 
-    async def iter_names(
+    def iter_names(
         self,
         *,
         platform: str | None = None,
@@ -163,15 +146,12 @@ class Sessions(Noun):
         project: str | None = None,
     ) -> AsyncIterator[SessionName]:
         """Every name of `names`, page by page."""
-        cursor: str | None = None
-        while True:
-            page = await self.names(
+        return iterate(
+            lambda cursor: self.names(
                 limit=NAME_PAGE, cursor=cursor, platform=platform, cwd=cwd, project=project
-            )
-            for each in page.names:
-                yield each
-            if (cursor := page.cursor) is None:
-                return
+            ),
+            lambda page: page.names,
+        )
 
     async def search(
         self,
@@ -179,71 +159,18 @@ class Sessions(Noun):
         *,
         limit: int = 20,
         cursor: str | None = None,
-        platform: str | None = None,
-        cwd: str | None = None,
-        project: str | None = None,
-        session: str | None = None,
-        role: Role | None = None,
-        since: int | None = None,
-        until: int | None = None,
-        typing: bool = False,
-        per_session: bool = False,
+        **filters: Unpack[MessageFilters],
     ) -> FoundMessages:
-        """A page of the messages in which it was said, best first; `typing` as in a search box.
-
-        `since` and `until` are times in milliseconds UTC, both inclusive.
-        """
-        params = SearchMessages(
-            q=q,
-            limit=limit,
-            cursor=cursor,
-            platform=platform,
-            cwd=cwd,
-            project=project,
-            session=session,
-            role=role,
-            since=since,
-            until=until,
-            typing=typing,
-            per_session=per_session,
-        )
+        """A page of the messages in which it was said, best first."""
+        params = SearchMessages(q=q, limit=limit, cursor=cursor, **filters)
         return await self._do(sessions.SEARCH, params)
 
-    async def iter_search(
-        self,
-        q: str,
-        *,
-        platform: str | None = None,
-        cwd: str | None = None,
-        project: str | None = None,
-        session: str | None = None,
-        role: Role | None = None,
-        since: int | None = None,
-        until: int | None = None,
-        typing: bool = False,
-        per_session: bool = False,
-    ) -> AsyncIterator[SearchHit]:
+    def iter_search(self, q: str, **filters: Unpack[MessageFilters]) -> AsyncIterator[SearchHit]:
         """Every hit of `search`, page by page."""
-        cursor: str | None = None
-        while True:
-            page = await self.search(
-                q,
-                limit=SESSION_PAGE,
-                cursor=cursor,
-                platform=platform,
-                cwd=cwd,
-                project=project,
-                session=session,
-                role=role,
-                since=since,
-                until=until,
-                typing=typing,
-                per_session=per_session,
-            )
-            for each in page.hits:
-                yield each
-            if (cursor := page.cursor) is None:
-                return
+        return iterate(
+            lambda cursor: self.search(q, limit=SESSION_PAGE, cursor=cursor, **filters),
+            lambda page: page.hits,
+        )
 
     async def get(
         self, session: str, *, messages: int = 200, render: Literal["html"] | None = None
@@ -271,7 +198,7 @@ class Sessions(Noun):
     async def iter_messages(
         self, session: str, *, after: int = 0, undone: bool = False
     ) -> AsyncIterator[Message]:
-        """Every message after a number, in order, and those that are added meanwhile."""
+        """Every message after a number, in order, also those added while it reads."""
         head = after + 1
         while after < head:
             before = after + MESSAGE_PAGE + 1
@@ -338,27 +265,27 @@ class Sessions(Noun):
         action: RetentionAction | None = None,
         dry_run: bool = False,
     ) -> Pruned:
-        """Put sessions away that were not used for so many milliseconds, or by the policy."""
+        """Put away sessions not used for `older_than` milliseconds, or as the policy says."""
         params = PruneSessions(older_than=older_than, action=action, dry_run=dry_run)
         return await self._do(sessions.PRUNE, params)
 
     async def link(self, key: str, session: str | None) -> Linked:
-        """Let a key lead to a session from now on; with None it leads nowhere."""
+        """Make a key lead to a session; with None, to no session."""
         return await self._do(sessions.LINK, LinkKey(key=key, session=session))
 
     async def import_transcript(
         self, content: bytes, *, as_new: bool = False, dry_run: bool = False
     ) -> Imported:
-        """Make a session of a transcript; one that is there already is never added to."""
+        """Make a new session from a transcript; nothing is ever added to an existing session."""
         params = ImportSession(content=content, as_new=as_new, dry_run=dry_run)
         return await self._do(sessions.IMPORT, params)
 
     async def fork(self, session: str, *, at: int | None = None) -> SessionView:
-        """Fork a session: a new one that shares its messages up to and with `at`."""
+        """Fork a session: a new one that shares its messages up to and including `at`."""
         return await self._do(sessions.FORK, ForkSession(id=session, at=at))
 
     async def compact(self, session: str, *, instructions: str | None = None) -> Compacted:
-        """Put a summary in the place of the older messages, for the model."""
+        """Replace the older messages by a summary, for the model only."""
         params = CompactSession(id=session, instructions=instructions)
         return await self._do(sessions.COMPACT, params)
 
@@ -371,7 +298,7 @@ class Sessions(Noun):
         message: str | None = None,
         anywhere: bool = True,
     ) -> Stopped:
-        """Abort the turn that runs, and take back what waits; without `queue` that comes next.
+        """Abort the running turn and take back waiting messages; without `queue` those run next.
 
         See `StopSession` for the rest.
         """
@@ -386,14 +313,14 @@ class Sessions(Noun):
         masked: bool | None = None,
         thinking: bool = False,
     ) -> Exported:
-        """The session as a file; `thinking`, with what the model thought."""
+        """The session as a file; with `thinking`, also what the model thought."""
         params = ExportSession(id=session, format=format, masked=masked, thinking=thinking)
         return await self._do(sessions.EXPORT, params)
 
     async def resolve(
         self, value: str, *, purpose: Purpose = "resume", trashed: bool = False
     ) -> SessionView:
-        """The session that a person means by what they typed; `trashed`, one in the trash.
+        """The session that a person means by what they typed; with `trashed`, one in the trash.
 
         `purpose` says how far to guess: a session to `change` is never found by a part of its
         title. `AmbiguousId` has the candidates.
@@ -409,7 +336,7 @@ class Sessions(Noun):
         return await self._do(sessions.PREVIEW, params)
 
     async def states(self, ids: Iterable[str]) -> dict[str, StateView]:
-        """What goes on in at most 200 sessions, by id; those that are not there are left out."""
+        """The state of at most 200 sessions, by id; sessions that do not exist are left out."""
         listed = ",".join(ids)
         return (await self._do(sessions.STATES, ListStates(ids=listed))).states if listed else {}
 

@@ -27,15 +27,15 @@ def find_bytes(path: Path) -> bytes | None:
         return None
 
 
-class Overtaken(Exception):
-    """The file was changed meanwhile."""
+class FileChanged(Exception):
+    """The file was changed by another program since it was read."""
 
 
 def put_bytes(path: Path, data: bytes, *, over: bytes | None = None) -> None:
     """Put a file in place in one step, on the disk when this returns.
 
     A link stays a link: its target is replaced. A file keeps its mode, a new one is 0600. With
-    `over`, raises `Overtaken` if the content is no longer that: editors take no lock.
+    `over`, raises `FileChanged` if the content is no longer that: editors take no lock.
     """
     target = path.resolve()
     make_directory(target.parent)
@@ -56,7 +56,7 @@ def put_bytes(path: Path, data: bytes, *, over: bytes | None = None) -> None:
 
 def _check(target: Path, over: bytes | None) -> None:
     if over is not None and (find_bytes(target) or b"") != over:
-        raise Overtaken
+        raise FileChanged
 
 
 def _write_draft(draft: Path, data: bytes, mode: int) -> None:

@@ -1,12 +1,12 @@
 """The application: an endpoint for each row of the operations table, and the few others.
 
-Requests are read in `request_parsing`; what an operation does is in `api.handlers`.
+Requests are read in `endpoints`; what an operation does is in `api.handlers`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 
 import msgspec
@@ -75,7 +75,7 @@ HEALTH: Final[Operation[Any, Any]] = Operation(
     scope="read",
     takes=NoParams,
     gives=Health,
-    help="Whether the gateway is there. Tells nothing else.",
+    help="Whether the gateway runs, and nothing else.",
 )
 DOCUMENT: Final[Operation[Any, Any]] = Operation(
     name="openapi",
@@ -111,7 +111,8 @@ def build_app(
         make_events_endpoint(feeds, guard, heartbeat=heartbeat),
         *endpoints,
     )
-    operations.document = to_wire(make_document(all_endpoints, gate.setup))
+    # Made when it is first asked for: few ask, and it takes longer than all else here.
+    operations.document = cache(lambda: to_wire(make_document(all_endpoints, gate.setup)))
     app = Starlette(
         routes=[*make_routes(gate, all_endpoints), *make_page_routes()],
         middleware=[
@@ -125,19 +126,19 @@ def build_app(
         ],
         exception_handlers=dict.fromkeys(EXPECTED, handle) | {Exception: _handle_bug},
     )
-    # With a slash behind it, an address is another address.
+    # An address with a slash at its end is another address.
     app.router.redirect_slashes = False
     app.router.default = _refuse_unknown
     return app
 
 
 class _Operations:
-    """Responds for the operations of the table. `document` is the OpenAPI document."""
+    """Responds for the operations of the table. `document` makes the OpenAPI document."""
 
     def __init__(
         self, calls: Calls, stream_chat: Callable[[SendChat, Credential], Response]
     ) -> None:
-        self.document = b""
+        self.document: Callable[[], bytes] = bytes
         self._calls = calls
         self._stream_chat = stream_chat
 
@@ -150,10 +151,12 @@ class _Operations:
         return Endpoint(operation=operation, respond=respond)
 
     async def call_by_name(self, request: Request, given: Credential) -> Response:
-        """`POST /v1/rpc`: the same, and the answer is JSON whatever the operation is."""
+        """`POST /v1/rpc`: any operation by its name; the answer is always JSON."""
         asked: Any = read_params(RPC, await read_json(request, MAX_UPLOAD))
         if read_query(request):
-            raise InvalidInput("The parameters of an operation go into `params`.")
+            raise InvalidInput(
+                "Put the parameters of the operation into `params`, not into the query."
+            )
         operation = get_operation(asked.method)
         given.caller.check(operation)
         plain = msgspec.structs.replace(
@@ -177,11 +180,11 @@ class _Operations:
     async def send_document(self, request: Request, _given: Credential) -> Response:
         """`GET /v1/openapi.json`."""
         await read_request(DOCUMENT, request)
-        return Response(self.document, media_type=JSON)
+        return Response(self.document(), media_type=JSON)
 
 
 def _send_file(name: str, media_type: str, content: str) -> Response:
-    # As a download, so that no browser shows as a page of ours what models and strangers wrote.
+    # As a download: no browser may show what models and strangers wrote as a page of ours.
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Type": media_type}
     return Response(content.encode("utf-8", "replace"), headers=headers)
 

@@ -31,7 +31,7 @@ BROWSER_MS: Final = 30 * 24 * 60 * MINUTE
 
 
 class Setup(msgspec.Struct, frozen=True, kw_only=True):
-    """How a gateway is reached. `instance` tells its cookie from those of others on this host.
+    """How a gateway is reached. `instance` makes its cookie differ from others on this host.
 
     `tls`: it speaks TLS itself. `behind_proxy`: a proxy in front of it does, and names the client.
     """
@@ -80,8 +80,8 @@ class Gate:
                 "This needs a token: `--token` of clew, or `Authorization: Bearer …`. "
                 "`clew token create` makes one."
             )
-        # What is looked up is a digest of 256 random bits: how long that takes tells nothing
-        # about the secret, so it needs no comparison of its own.
+        # The look-up is by a digest of 256 random bits, so its time tells nothing about the
+        # secret, and a comparison in constant time is not needed.
         digest = digest_of(secret)
         token = await self._tokens.find_token(digest)
         if token is None:
@@ -95,10 +95,12 @@ class Gate:
         return given
 
     async def check_again(self, given: Credential) -> None:
-        """`Unauthorized`, if an accepted credential has ended meanwhile. For long streams."""
+        """`Unauthorized` if an accepted credential has ended since. For long streams."""
         token = await self._tokens.find_token(given.digest)
         if token is None:
-            raise Unauthorized("This token is not known any more.")
+            raise Unauthorized(
+                "This token does not exist any more. `clew token create` makes another."
+            )
         self._check(token, given.digest, by_cookie=given.by_cookie)
 
     def _check(self, token: Token, digest: bytes, *, by_cookie: bool) -> Credential:
@@ -121,12 +123,12 @@ class Gate:
         address = address_of(connection.scope, behind_proxy=self.setup.behind_proxy)
         if self._tries.count(address, self._clock()) > MAX_TRIES:
             return TooManyRequests("Too many wrong tokens from this address. Wait a minute.")
-        return Unauthorized("This token is not known here. `clew token list` shows those that are.")
+        return Unauthorized("This token is not known here. `clew token list` shows the known ones.")
 
     # --- browsers -------------------------------------------------------------------------------
 
     def make_code(self) -> str:
-        """A code that a browser changes for a cookie, once and within a quarter of an hour."""
+        """A code that a browser exchanges for a cookie, once and within 15 minutes."""
         now = self._clock()
         self._codes = {each: end for each, end in self._codes.items() if now < end}
         code = secrets.token_urlsafe(32)
@@ -140,7 +142,7 @@ class Gate:
             error = self._count_try(connection)
             if isinstance(error, Unauthorized):
                 error = Unauthorized(
-                    "This link was used, or is too old. `clew gateway link` makes a new one."
+                    "This link was already used, or is too old. `clew gateway link` makes one."
                 )
             raise error
         token, secret = make_token("browser", "admin", now, expires_at=now + BROWSER_MS)
@@ -174,7 +176,7 @@ class WrongGuesses:
 
 
 def _network(address: str) -> str:
-    """One host of IPv6 has a whole network of addresses: that counts as one."""
+    """An IPv6 host has a whole network of addresses, which counts as one."""
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:

@@ -58,7 +58,7 @@ LOGIN: Final[Operation[Any, Any]] = Operation(
     scope="read",
     takes=Login,
     gives=LoggedIn,
-    help="Change the code of a one-time link for a cookie.",
+    help="Exchange the code of a one-time link for a cookie.",
 )
 LOGOUT: Final[Operation[Any, Any]] = Operation(
     name="logout",
@@ -83,7 +83,7 @@ MAKE_LINK: Final[Operation[Any, Any]] = Operation(
 
 
 def make_login_endpoints(gate: Gate) -> tuple[Endpoint, ...]:
-    """In, out, and a new link."""
+    """Log in, log out, and make a link."""
     setup = gate.setup
 
     def set_cookie(request: Request, response: Response, value: str, seconds: int) -> Response:

@@ -1,4 +1,4 @@
-"""What waits to be sent to one client: bounded, and putting something in never waits.
+"""Frames that wait to be sent to one client: bounded, and adding one never blocks.
 
 A client that is too slow falls behind: nothing more is put in for it until what waits has gone
 out; then it catches up from the store, by message number. So live hints can be lost, messages
@@ -20,7 +20,7 @@ from clew.core.text import to_wire
 
 MAX_FRAMES: Final = 512
 MAX_BYTES: Final = 1_000_000
-"""One frame may go beyond it, however long: a message has to fit."""
+"""The last frame may exceed it, since a message of any length has to fit."""
 
 TOGETHER: Final = 16_000
 """Bytes after which no more frames go out together."""
@@ -92,7 +92,7 @@ class ClientQueue:
         return count
 
     def put(self, item: Item) -> None:
-        """Put it in, full or not: for answers to a client, which is not read from then (`room`)."""
+        """Put it in, full or not: for answers to a client, whose frames then wait (`room`)."""
         self._waiting.append(item)
         self._bytes += len(item.wire)
         self._tell()
@@ -112,7 +112,7 @@ class ClientQueue:
         self._something.set()
 
     def forget(self, follower: Follower) -> None:
-        """Let a follower not catch up, or not any more."""
+        """Remove a follower from those that have to catch up."""
         self._behind.pop(follower, None)
 
     async def wait(self) -> None:

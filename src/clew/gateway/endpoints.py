@@ -2,11 +2,11 @@
 
 The rows of the operations table and the few other addresses (login, live events, webhooks) are all
 endpoints, so that every one of them goes through the same `Gate` and stands in the same OpenAPI
-document. An open endpoint asks for no credential, or for one of its own.
+document. An open endpoint asks for no credential, or for a kind of its own, like a signature.
 
 `read_request` turns a request into the parameters of an operation: path, query, header and body,
-each bounded. A path and a query are text, so numbers are read from it; a body is JSON, where a
-number is one. A parameter that the operation does not know is refused.
+each bounded. A path and a query are text, so numbers are parsed from them; in a JSON body a number
+must be a number. Unknown parameters are refused.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ServeSocket: TypeAlias = Callable[[WebSocket, Credential], Awaitable[None]]
 
 MAX_BODY: Final = 4_000_000
 MAX_UPLOAD: Final = 32_000_000
-"""Where files may come along: one of 20 MB in base64, and the message."""
+"""For operations that take files: one of 20 MB in base64, and the message."""
 PATIENCE: Final = 300.0
 """Seconds for a whole body to arrive."""
 MAX_FIELDS: Final = 100
@@ -117,7 +117,7 @@ async def _admit(gate: Gate, endpoint: Endpoint, connection: HTTPConnection) -> 
 
 
 async def read_request(operation: Operation[P, R], request: Request) -> P:
-    """The parameters of an operation; `InvalidInput` or `Refused` for what is none."""
+    """The parameters of an operation; `InvalidInput` or `Refused` for a wrong request."""
     values: dict[str, Any] = {}
     query = read_query(request)
     if operation.has_body:
@@ -146,12 +146,12 @@ def read_query(request: Request) -> dict[str, str]:
         raise InvalidInput("The query can't be read: it has to be URL-encoded UTF-8.") from error
     query = dict(pairs)
     if len(query) != len(pairs):
-        raise InvalidInput("A parameter stands twice in the query. Say it once.")
+        raise InvalidInput("A parameter is in the query twice. Give it once.")
     return query
 
 
 async def read_json(request: Request, limit: int) -> dict[str, Any]:
-    """A body that is a JSON object; none at all is an empty one."""
+    """A body that is a JSON object; a missing body is an empty object."""
     body = await read_body(request, limit)
     if not body:
         return {}
@@ -166,7 +166,7 @@ async def read_json(request: Request, limit: int) -> dict[str, Any]:
     try:
         value = msgspec.json.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise Refused(400, "malformed_json", f"The body is no JSON: {error}.") from error
+        raise Refused(400, "malformed_json", f"The body is not JSON: {error}.") from error
     except RecursionError as error:
         detail = "The JSON of the body is nested too deeply."
         raise Refused(400, "malformed_json", detail) from error
@@ -178,7 +178,7 @@ async def read_json(request: Request, limit: int) -> dict[str, Any]:
 async def read_body(request: Request, limit: int) -> bytes:
     """The whole body. One that is too long is refused as soon as that is known."""
     if request.headers.get("content-encoding", "identity") != "identity":
-        detail = "Bodies are taken as they are: send it without a Content-Encoding."
+        detail = "A compressed body is not accepted. Send it without a Content-Encoding."
         raise Refused(415, "unsupported_media_type", detail)
     told = request.headers.get("content-length", "")
     if told.isdecimal() and (len(told) > len(str(limit)) or int(told) > limit):
@@ -197,7 +197,7 @@ async def read_body(request: Request, limit: int) -> bytes:
 
 
 def _too_long(limit: int) -> Refused:
-    detail = f"The body is too long: {limit:,} bytes is the most. Nothing was changed."
+    detail = f"The body is too long: at most {limit:,} bytes are allowed. Nothing was changed."
     return Refused(413, "body_too_large", detail)
 
 
@@ -218,7 +218,7 @@ def _read_headers(operation: Operation[Any, Any], request: Request) -> dict[str,
     if not operation.header_fields:
         if request.method in ("GET", "HEAD"):
             return {}
-        raise InvalidInput(f"{operation.name} has no If-Match; nothing was changed.")
+        raise InvalidInput(f"{operation.name} does not take If-Match. Nothing was changed.")
     tag = _ETAG.fullmatch(given[0].strip())
     if len(given) > 1 or tag is None:
         raise InvalidInput('If-Match has to be one ETag in quotes, as in If-Match: "5".')

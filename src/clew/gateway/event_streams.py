@@ -1,7 +1,7 @@
 """Event streams (SSE): a session from a message on, or a message until it is answered.
 
 `id:` is the session's seq, so `Last-Event-ID` resumes exactly; hints have no id. A comment every
-15 seconds tells both ends that the other is there. What is streamed comes from `feeds` and from
+15 seconds tells both ends that the connection still works. The events come from `feeds` and from
 `api.handlers`.
 """
 
@@ -42,7 +42,7 @@ from clew.gateway.stream_guard import Listener, StreamGuard
 HEARTBEAT: Final = 15.0
 """Seconds without an event, after which a comment is sent."""
 GOODBYE: Final = 1.0
-"""Seconds in which a client has to take the end of the stream."""
+"""Seconds that a client has to read the end of the stream."""
 ALIVE: Final = b": alive\n\n"
 HEADERS: Final = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -54,9 +54,9 @@ Chunks: TypeAlias = AsyncGenerator[bytes]
 
 
 class FollowSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`after` is the last message that one has; left out, from now on.
+    """`after` is the number of the last message that the client has; left out, from now on.
 
-    The header `Last-Event-ID` says the same, and counts before it.
+    The header `Last-Event-ID` says the same, and wins over it.
     """
 
     id: SessionId
@@ -104,16 +104,14 @@ def stream_chat(
 
 
 def _read_last_id(request: Request) -> int | None:
-    given = request.headers.getlist("last-event-id")
-    if not given or given == [""]:
+    given = ",".join(request.headers.getlist("last-event-id"))
+    if not given:
         return None
-    try:
-        if len(given) > 1 or not given[0].isascii() or not given[0].isdecimal():
-            raise InvalidInput("Last-Event-ID has to be a message's number.")
-        number: int = msgspec.convert(given[0], Seq, strict=False)
-    except msgspec.ValidationError as error:
-        raise InvalidInput("Last-Event-ID has to be a message's number.") from error
-    return number
+    with contextlib.suppress(msgspec.ValidationError):
+        if given.isascii() and given.isdecimal():
+            number: int = msgspec.convert(given, Seq, strict=False)
+            return number
+    raise InvalidInput("Last-Event-ID has to be a message's number.")
 
 
 # --- what is streamed ---------------------------------------------------------------------------
@@ -126,7 +124,7 @@ async def _follow(
     queue = ClientQueue()
     follower = feeds.follow(session_id, session.head, queue, start)
     try:
-        # So that a client that is cut off before the first message resumes exactly, too.
+        # A client that is cut off before the first message can resume exactly, too.
         yield b"id: %d\nretry: 1000\n\n" % start
         while True:
             if not await _within(queue, heartbeat):
@@ -143,7 +141,7 @@ async def _follow(
 
 
 async def _answer(frames: AsyncGenerator[StreamFrame], heartbeat: float) -> Chunks:
-    """The events of a message until it is answered. Errors before it is kept are raised."""
+    """The events of a message until it is answered. Errors before it is stored are raised."""
     async with contextlib.aclosing(frames):
         yield to_sse(await anext(frames))
         queue = ClientQueue()
@@ -224,7 +222,7 @@ class EventStream(Response):
             if listener.ended.done() and listener.ended.result().code == UNAUTHORIZED:
                 error = Unauthorized(listener.ended.result().reason)
                 last = to_sse(ErrorFrame(problem_of(error)))
-            # A client that does not read does not get this either: the server drops it.
+            # A client that does not read does not get this either, and the server drops it.
             with contextlib.suppress(TimeoutError, OSError):
                 async with asyncio.timeout(GOODBYE):
                     await send({"type": "http.response.body", "body": last, "more_body": False})
@@ -237,19 +235,7 @@ async def _stream(chunks: Chunks, listener: Listener, receive: Receive, send: Se
         async for chunk in chunks:
             await _send(send, listener, chunk)
 
-    works: set[asyncio.Future[Any]] = {
-        asyncio.create_task(send_all(), name="events out"),
-        asyncio.create_task(_until_gone(receive), name="events in"),
-    }
-    try:
-        await asyncio.wait({*works, listener.ended}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for each in works:
-            each.cancel()
-        await asyncio.wait(works)
-    for each in works:
-        if not each.cancelled():
-            each.result()  # raises what went wrong
+    await listener.run(send_all(), _until_gone(receive))
 
 
 async def _send(send: Send, listener: Listener, chunk: bytes) -> None:

@@ -1,10 +1,10 @@
 """Feeds: one watch of a session, or of the list, for all clients that follow it.
 
 However many clients follow a session, the store is read once and every frame is made once. Deltas
-of a stream are put together, since each frame goes out once per client; and clients are served a
-few at a time, so that a turn never waits for all of them. `Feeds` starts a feed with its first
-follower and ends it with its last; what a person may see is decided before they follow.
-`client_queue` decides how slow a client may be.
+of a stream are joined, since each frame is sent to every client; and clients are served a few at a
+time, so that a turn never waits for all of them. `Feeds` starts a feed with its first follower and
+ends it with its last; what a person may see is checked before they follow. `client_queue` decides
+how slow a client may be.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from clew.gateway.client_queue import ClientQueue, Item, item_of
 BEAT: Final = 1 / 30
 """Seconds in which events are gathered to go out together; after a pause they go at once."""
 SHARE: Final = 0.001
-"""Seconds of that time per follower, if that is more: followers should not slow a turn."""
+"""The same per follower, if that is more: many followers should not slow down a turn."""
 SLICE: Final = 4
 """Followers that are served before the event loop does other work."""
 MAX_DELTA: Final = 32_000
@@ -125,7 +125,7 @@ class SessionFeed:
         self._pending: list[Event] = []
         self._items: list[Item] = []
         self._due: list[SessionFollower] = []
-        """Followers that have not got `_items` yet; events that come meanwhile are pending."""
+        """Followers that have not got `_items` yet; newer events are pending."""
         self._timer: asyncio.Handle | None = None
         self._last = 0.0
         self._task = asyncio.create_task(self._run(), name=f"feed {session_id}")
@@ -134,7 +134,7 @@ class SessionFeed:
     def _end(self, task: asyncio.Task[None]) -> None:
         """Report a bug that ended the feed, and end its followers: nothing more would come."""
         if not task.cancelled() and task.exception() is not None:
-            self.error = ClewError("Something in clew went wrong; its log tells what.")
+            self.error = ClewError("Something in clew went wrong. Its log says what.")
             for follower in tuple(self.followers):
                 follower.end(self.error)
             context = {"message": "a feed ended", "exception": task.exception(), "task": task}
@@ -146,7 +146,7 @@ class SessionFeed:
         await asyncio.wait({self._task})
 
     def list_open(self, *, with_turn: bool) -> list[Item]:
-        """Hints that still hold: questions without an answer, and the state of the turn."""
+        """Hints that are still true: questions without an answer, and the state of the turn."""
         turn = [self._turn] if with_turn and self._turn is not None else []
         return [*turn, *self._asked.values()]
 
@@ -190,12 +190,12 @@ class SessionFeed:
         self._serve_some()
 
     def _serve_some(self) -> None:
-        """Serve the next followers, until all are served; then go on with what came meanwhile."""
+        """Serve the next followers, until all are served; then publish newer events."""
         self._timer = None
         self._serve(SLICE)
         if self._due:
-            # Without a pause: a timer would wake the loop while other timers run, and what is left
-            # of theirs is then rounded up to whole milliseconds.
+            # Not by a timer: one that ends between others makes the loop round up the rest of
+            # their time to whole milliseconds.
             self._timer = asyncio.get_running_loop().call_soon(self._serve_some)
         elif self._pending:
             self._publish_later()
@@ -271,7 +271,7 @@ class SessionFollower:
         self._queue.put(item_of(ErrorFrame(problem_of(error), self.feed.session_id)))
 
     async def catch_up(self) -> Sequence[Item]:
-        """See `Follower`: a gap frame if there was one, then messages, then hints that hold."""
+        """See `Follower`: a gap frame if there was one, then messages, then hints still true."""
         feed = self.feed
         if self._has_gap:
             self._has_gap, self._had_gap = False, True
@@ -329,7 +329,7 @@ class ListFeed:
 
 
 class ListFollower:
-    """A client that follows the list; `shown` is the list as its hints have told it."""
+    """A client that follows the list; `shown` is the list as the client knows it."""
 
     def __init__(
         self, feed: ListFeed, queue: ClientQueue, shown: tuple[ListedSession, ...]

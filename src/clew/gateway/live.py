@@ -2,7 +2,7 @@
 
 The first frame is the state; then the client says what it follows, and gets that. The credential
 was checked before (`endpoints`); what a person may see is decided in `api.handlers`. A client that
-sends unreadable frames is told so a few times, and then the socket is closed.
+sends unreadable frames gets an error for each, and after a few the socket is closed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ BURST: Final = 500
 PER_SECOND: Final = 20.0
 """Frames that a client may send: at once, and per second in the long run."""
 GOODBYE: Final = 1.0
-"""Seconds in which a client has to take the closing frame."""
+"""Seconds that a client has to read the closing frame."""
 
 LIVE: Final[Operation[Any, Any]] = Operation(
     name="live",
@@ -95,21 +95,11 @@ class _Connection:
     async def serve(self) -> None:
         """Send and listen until the client leaves or the stream has to end."""
         self._queue.put(item_of(self._state))
-        works: set[asyncio.Future[Any]] = {
-            asyncio.create_task(self._send_all(), name="live out"),
-            asyncio.create_task(self._listen(), name="live in"),
-        }
         try:
-            await asyncio.wait({*works, self._listener.ended}, return_when=asyncio.FIRST_COMPLETED)
+            await self._listener.run(self._send_all(), self._listen())
         finally:
-            for each in works:
-                each.cancel()
-            await asyncio.wait(works)
             for follower in self._followed.values():
                 await self._feeds.leave(follower, self._queue)
-        for each in works:
-            if not each.cancelled():
-                each.result()  # raises what went wrong
         if self._listener.ended.done():
             await self._say_goodbye(self._listener.ended.result())
 
@@ -137,7 +127,7 @@ class _Connection:
             with self._listener.sending():
                 await send_together(self._socket, items)
         except RuntimeError as error:
-            # What the server says when it has closed the socket by itself.
+            # The server raises this when it has closed the socket by itself.
             raise WebSocketDisconnect(1006) from error
 
     # --- in -----------------------------------------------------------------------------------
@@ -186,7 +176,7 @@ class _Connection:
         await self._leave(session_id)
         if len(self._followed) >= MAX_FOLLOWED:
             raise TooManyRequests(
-                f"One connection follows {MAX_FOLLOWED} sessions at most. Leave some first."
+                f"One connection can follow {MAX_FOLLOWED} sessions. Unsubscribe from some first."
             )
         if session_id is None:
             self._queue.put(item_of(SubscribedFrame(None)))
@@ -216,7 +206,7 @@ def _read(text: str | None) -> ClientFrame:
 
 
 async def send_together(socket: WebSocket, items: Sequence[Item]) -> None:
-    """Send frames, in one go where the server can."""
+    """Send frames, in one write where the server can."""
     if WIRE in socket.scope.get("extensions", {}):
         wire = b"".join([each.wire for each in items])
         await socket.send({"type": "websocket.send", WIRE: wire})

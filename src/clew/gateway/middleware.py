@@ -1,9 +1,9 @@
 """ASGI middleware: foreign hosts and pages are refused before any credential is read.
 
-A browser sends requests for any page that asks it to. So a host name that is not ours (421) and a
-page that is not ours (403) end here, for HTTP and for sockets; and every answer carries headers
-that tell the browser how little it may do with it. `BodyDrain` lets a refused client read its
-answer. Credentials are `auth`'s work.
+A browser sends requests for any page that asks it to. So requests to a host name that is not ours
+(421) or from a page that is not ours (403) end here, for HTTP and for sockets; and every answer has
+headers that restrict what the browser may do with it. `BodyDrain` lets a refused client read its
+answer. Credentials are checked in `auth`.
 """
 
 from __future__ import annotations
@@ -93,15 +93,17 @@ class HostGuard:
             raise Refused(
                 421,
                 "wrong_host",
-                "This gateway does not answer to that name. "
-                "`clew serve --allow-host NAME` makes it.",
+                "This gateway does not answer to that host name. "
+                "`clew serve --allow-host NAME` allows it.",
             )
         origin = headers.get("origin")
         if origin is not None and not self._is_own(origin, host, scope, headers):
-            raise Refused(403, "foreign_origin", "Another site's page may not ask for this.")
+            raise Refused(
+                403, "foreign_origin", "A page of another site may not call this gateway."
+            )
         site = headers.get("sec-fetch-site", "none").lower()
         if site not in ("none", "same-origin") and not _is_navigation(scope, headers):
-            raise Refused(403, "cross_site", "Another site's page may not ask for this.")
+            raise Refused(403, "cross_site", "A page of another site may not call this gateway.")
 
     def _is_own(
         self, origin: str, host: tuple[str, int | None], scope: Scope, headers: Headers
@@ -135,7 +137,7 @@ def _is_navigation(scope: Scope, headers: Headers) -> bool:
 
 
 def split_host(text: str) -> tuple[str, int | None] | None:
-    """The name and port of a Host header; None for what is none."""
+    """The name and port of a Host header; None if it is not valid."""
     try:
         parts = urlsplit(f"//{text}")
         name, port = parts.hostname, parts.port
@@ -172,15 +174,15 @@ def is_encrypted(scope: Scope, *, tls: bool, behind_proxy: bool) -> bool:
 
 
 def _last(headers: Headers, name: str) -> str:
-    """The last value of a header, which our proxy added; those before it may be a client's."""
+    """The last value of a header: our proxy added it, a client may have sent the others."""
     return ",".join(headers.getlist(name)).rpartition(",")[2].strip().lower()
 
 
 class BodyDrain:
     """Reads the rest of a request's body after its answer, and throws it away.
 
-    A client that is refused in the middle of a long body still sends. If the connection ended
-    there, many clients would report that, and never read why. Plain ASGI, so streams flow.
+    A client that is refused in the middle of a long body still sends. If the connection ended then,
+    many clients would report only that, and never read the answer. Plain ASGI, so streams flow.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -23,10 +23,10 @@ ABOUT: Final = """Talk to clew's sessions. Every call needs a token (`clew token
 documents (RFC 9457): `code` is stable and for programs, `detail` is for people."""
 PROBLEMS: Final = {
     "400": "The request can't be understood. Nothing was changed.",
-    "401": "No token, or one that opens nothing.",
-    "403": "The token does not reach that far, or another site's page asked.",
-    "404": "There is no such thing.",
-    "421": "The gateway does not answer to that name.",
+    "401": "No token, or one that is not accepted.",
+    "403": "The scope of the token is too small, or a page of another site asked.",
+    "404": "Not found.",
+    "421": "The gateway does not answer to that host name.",
     "429": "Too many wrong tokens from this address.",
 }
 FOR_BODIES: Final = {
@@ -45,7 +45,7 @@ def make_document(endpoints: Sequence[Endpoint], setup: Setup) -> dict[str, Any]
         ]
     schemas, components = msgspec.json.schema_components(kinds, ref_template=REFS)
     known = {id(kind): schema for kind, schema in zip(kinds, schemas, strict=True)}
-    # What an operation takes is told where it is taken; as a whole it is nowhere on the wire.
+    # Parameters are described one by one with their operation; their struct is never sent whole.
     takes = {endpoint.operation.takes.__name__: endpoint.operation.takes for endpoint in endpoints}
     inner = {name: components.pop(name) for name in takes if name in components}
     paths: dict[str, dict[str, Any]] = {}
@@ -124,9 +124,9 @@ def _responses(endpoint: Endpoint, known: dict[int, Any]) -> dict[str, Any]:
     problem = {MEDIA_TYPE: {"schema": known[id(Problem)]}}
     words = PROBLEMS | (FOR_BODIES if operation.has_body else {})
     if operation.header_fields:
-        words |= {"412": "It was changed meanwhile: read it again."}
+        words |= {"412": "It was changed since you read it. Read it again."}
     told = {status: {"description": word, "content": problem} for status, word in words.items()}
-    rest = {"description": "What else went wrong.", "content": problem}
+    rest = {"description": "Any other error.", "content": problem}
     return answers | told | {"default": rest}
 
 

@@ -1,6 +1,6 @@
-"""The owner's own token: made by the first start, in a file that only the owner can read.
+"""The owner's own token: made at the first start, in a file that only the owner can read.
 
-Light to import, since a chat looks here before anything else is loaded.
+Quick to import, since a chat looks here before anything else is loaded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TOKEN: Final = "gateway.token"  # noqa: S105  # the name of a file
 
 
 def find_own_token(state_dir: Path) -> str | None:
-    """The owner's token, which the first start has made."""
+    """The owner's token; None before the first start of a gateway."""
     try:
         data = find_bytes(state_dir / TOKEN)
     except (OSError, ClewError):

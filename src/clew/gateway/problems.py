@@ -20,8 +20,14 @@ from clew.core.text import to_wire
 from clew.errors import ClewError
 
 WORDS: Final = {
-    404: ("no_such_route", "There is nothing at this address. /v1/openapi.json lists what is."),
-    405: ("method_not_allowed", "This address does not know that method."),
+    404: (
+        "no_such_route",
+        "There is nothing at this address. /v1/openapi.json lists all addresses.",
+    ),
+    405: (
+        "method_not_allowed",
+        "This address does not have that method. The header Allow lists those it has.",
+    ),
 }
 HEADERS: Final = {
     401: {"WWW-Authenticate": 'Bearer realm="clew"'},
@@ -53,7 +59,7 @@ def respond(error: ClewError | Refused) -> Response:
 
 def respond_to_bug() -> Response:
     """The answer after a bug in clew, without any detail of it."""
-    detail = "Something in clew went wrong; its log tells what. This is a bug."
+    detail = "Something in clew went wrong. This is a bug; the log of the gateway says more."
     return _response(_problem(500, "internal", detail))
 
 

@@ -1,7 +1,7 @@
-"""Which gateway runs for a state directory, as other processes can tell.
+"""Find the gateway that runs for a state directory, from another process.
 
-`gateway.lock` is locked for as long as the gateway runs, however it ends; only then does what
-`gateway.json` says count. Light to import, since a chat looks here before anything else is loaded.
+`gateway.lock` is locked for as long as the gateway runs, however it ends; `gateway.json` is valid
+only while it is. Quick to import, since a chat looks here before anything else is loaded.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PATIENCE: Final = 1.0
 
 
 class Running(msgspec.Struct, frozen=True):
-    """A gateway that runs. `store` is a digest of the address of what it serves."""
+    """A gateway that runs. `store` is a digest of the address of its store."""
 
     url: str
     pid: int
@@ -46,7 +46,7 @@ def find_running(state_dir: Path, store_url: str | None = None) -> Running | Non
         if lock.acquire(shared=True):
             return None
     except OSError:
-        return None  # the file is another user's
+        return None  # the file belongs to another user
     finally:
         lock.release()
     found = _read_facts(state_dir)

@@ -1,7 +1,7 @@
-"""The HTTP server (uvicorn) around the application: listening, running, stopping gently.
+"""The HTTP server (uvicorn) around the application: listen, run, and stop gracefully.
 
-It runs in its caller's loop, and the caller says when to stop. It neither logs requests nor
-believes the headers of proxies: `middleware` reads those where it was told to.
+It runs in its caller's loop, and the caller says when to stop. It does not log requests, and does
+not trust the headers of proxies: `middleware` reads those if `--behind-proxy` says so.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ PORT: Final = 7717
 GRACE: Final = 10.0
 """Seconds that turns and answers get to finish."""
 SILENCE: Final = 60.0
-"""Seconds in which a client has to take some of what was sent."""
+"""Seconds after which a client that reads nothing is dropped."""
 MAX_FRAME: Final = 1_000_000
 BACKLOG: Final = 512
 ANYWHERE: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # names only
-"""Addresses that stand for all of this machine's, and the one to use on it."""
+"""Addresses that mean all interfaces, and the address to use on this machine."""
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,12 +57,12 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     def check(self) -> None:
         """`InvalidInput` for an address where tokens would travel unencrypted."""
         if (self.cert is None) is not (self.key is None):
-            raise InvalidInput("--tls-cert and --tls-key go together: say both.")
+            raise InvalidInput("--tls-cert and --tls-key go together: give both.")
         if not (is_loopback(self.host) or self.tls or self.behind_proxy):
             raise InvalidInput(
-                f"{self.host} can be reached from other machines, so tokens would travel in plain "
-                "sight. Say --tls-cert and --tls-key, or --behind-proxy if something in front of "
-                "it speaks TLS."
+                f"{self.host} can be reached from other machines, so tokens would travel "
+                "unencrypted. Give --tls-cert and --tls-key, or --behind-proxy if a proxy in "
+                "front of it speaks TLS."
             )
 
     @property
@@ -104,7 +104,7 @@ def _read_host(text: str) -> tuple[str, int | None]:
     bare = text.count(":") > 1 and "[" not in text  # an address of IPv6, as people type it
     found = split_host(f"[{text}]" if bare else text)
     if found is None:
-        raise InvalidInput(f'"{text[:200]}" is no name of a host, like clew.example.org.')
+        raise InvalidInput(f'"{text[:200]}" is not a host name. Use one like clew.example.org.')
     return found
 
 
@@ -117,11 +117,11 @@ def listen(address: Address) -> Iterator[socket.socket]:
         )
         family, _, _, _, place = found[0]
         made = socket.create_server(place[:2], family=family, backlog=BACKLOG)
-        # Connections inherit it. asyncio sets it only where it knows that a socket is TCP's, and
-        # without it the second half of an answer waits 40 ms for a word from the other end.
+        # Connections inherit it. asyncio sets it only where it knows that a socket is TCP, and
+        # without it the second half of an answer waits 40 ms for an acknowledgement.
         made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if hasattr(socket, "TCP_USER_TIMEOUT"):
-            # Drops a client that takes nothing, with what waits for it in the kernel.
+            # Drops a client that reads nothing, with what waits for it in the kernel.
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(SILENCE * 1000))
     except (OSError, OverflowError, UnicodeError) as error:
         raise _explain(address, error) from error
@@ -138,7 +138,7 @@ def _explain(address: Address, error: Exception) -> ClewError:
             "or --port 0 for any that is free."
         )
     if number == errno.EACCES:
-        return ClewError(f"You may not listen on {place}. Choose a --port above 1023.")
+        return ClewError(f"You are not allowed to listen on {place}. Choose a --port above 1023.")
     if isinstance(error, socket.gaierror) or number == errno.EADDRNOTAVAIL:
         return InvalidInput(f"This machine has no address {address.host[:200]}.")
     return ClewError(f"clew can't listen on {place}: {error}.")
@@ -147,7 +147,7 @@ def _explain(address: Address, error: Exception) -> ClewError:
 class FrameSocket(WebSocketsSansIOProtocol):
     """uvicorn's WebSocket, which also takes frames that are encoded already, several at once.
 
-    An ASGI server encodes each frame anew for each client, and writes each by itself. With hundreds
+    An ASGI server encodes each frame for each client, and writes each by itself. With hundreds
     of clients that is most of what a frame costs. Any other server gets frames one by one (`live`).
     """
 
@@ -220,7 +220,7 @@ async def serving(
             await asyncio.sleep(0.01)
         if running.done():
             await running
-            raise ClewError("The server ended before it began.")
+            raise ClewError("The server ended while it was starting. Its log may say why.")
         yield address.url(listener.getsockname()[1])
     finally:
         gate.closed.set()

@@ -1,16 +1,16 @@
 """Ends streams whose credential has ended, whose client stopped reading, or whose gateway closes.
 
-It looks at all open streams several times a second. Each is told why it ends; how that goes out is
-the work of `live` and `event_streams`.
+It checks all open streams several times a second, and tells each why it ends. `live` and
+`event_streams` send that to the client.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from clew.api.frames import CLOSING, STALLED, UNAUTHORIZED, Ending
 from clew.errors import ClewError, TooManyRequests, Unauthorized
@@ -19,7 +19,7 @@ from clew.gateway.auth import Credential, Gate
 CHECK_EVERY: Final = 0.25
 """Seconds between two checks: an ended credential is noticed in well under a second."""
 STALL: Final = 30.0
-"""Seconds in which a client has to take what is sent to it."""
+"""Seconds that a client has to read what is sent to it."""
 MAX_LISTENERS: Final = 1_000
 MAX_OF_ONE: Final = 256
 """Streams that may be open in all, and with one credential."""
@@ -38,9 +38,27 @@ class Listener:
         if not self.ended.done():
             self.ended.set_result(ending)
 
+    async def run(
+        self, send: Coroutine[Any, Any, None], receive: Coroutine[Any, Any, None]
+    ) -> None:
+        """Send and receive until one of the two is done, or the stream has to end."""
+        works: set[asyncio.Future[Any]] = {
+            asyncio.create_task(send, name="stream out"),
+            asyncio.create_task(receive, name="stream in"),
+        }
+        try:
+            await asyncio.wait({*works, self.ended}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in works:
+                each.cancel()
+            await asyncio.wait(works)
+        for each in works:
+            if not each.cancelled():
+                each.result()  # raises what went wrong
+
     @contextmanager
     def sending(self) -> Iterator[None]:
-        """Measure how long the client takes for what is sent to it in this block."""
+        """Measure how long the client takes to read what this block sends."""
         self.sending_since = asyncio.get_running_loop().time()
         try:
             yield
@@ -75,7 +93,7 @@ class StreamGuard:
             self._listeners.discard(listener)
 
     def count_stuck(self, seconds: float) -> int:
-        """How many clients have not taken what was sent to them for so long."""
+        """How many clients have not read what was sent to them for so many seconds."""
         now = asyncio.get_running_loop().time()
         begun = (each.sending_since for each in self._listeners)
         return sum(since is not None and now - since > seconds for since in begun)
@@ -107,5 +125,5 @@ class StreamGuard:
                     if listener.given.digest == given.digest:
                         listener.end(Ending(UNAUTHORIZED, str(error)[:100]))
             except ClewError:
-                # The store can't be reached: that ends no credential.
+                # The store can't be reached; the credential may still be good.
                 return

@@ -1,7 +1,7 @@
 """`POST /v1/hooks/{name}`: webhooks, each signed with its own secret.
 
-What a request says is read in `channels.webhook`; `receive` takes it in. A caller that can't sign
-for a webhook is not told whether there is one of that name.
+`channels.webhook` reads a request, `receive` stores its message. A caller with a wrong signature
+does not learn whether a webhook of that name exists.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class CallHook(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class HookReceived(msgspec.Struct, frozen=True):
-    """The message is kept. `is_new` is false if it had come before."""
+    """The message is stored. `is_new` is false if it was sent before."""
 
     session_id: str | None
     inbound_id: str
@@ -45,7 +45,7 @@ WEBHOOK: Final[Operation[Any, Any]] = Operation(
     scope="chat",
     takes=CallHook,
     gives=HookReceived,
-    help="Say something as a webhook, signed with its secret. Answers when it is kept.",
+    help="Send a message as a webhook, signed with its secret. Answers when it is stored.",
     status=202,
 )
 
@@ -55,12 +55,12 @@ def make_webhook_endpoint(
 ) -> Endpoint:
     """The endpoint of these hooks."""
     known = {each.name: each for each in hooks}
-    nobody = Hook(name="", secret=secrets.token_hex(32))
+    unknown = Hook(name="", secret=secrets.token_hex(32))
     tries = WrongGuesses()
 
     async def call(request: Request, _: None) -> Response:
         body = await read_body(request, MAX_BODY)
-        hook = known.get(request.path_params["name"].lower(), nobody)
+        hook = known.get(request.path_params["name"].lower(), unknown)
         headers = {name.lower(): value for name, value in request.headers.items()}
         try:
             incoming = read_hook(hook, headers, body, now=clock())
@@ -70,10 +70,10 @@ def make_webhook_endpoint(
                 raise TooManyRequests("Too many wrong signatures. Wait a minute.") from None
             raise
         if read_query(request):
-            raise InvalidInput("A hook takes nothing from the query: it is not signed.")
+            raise InvalidInput("A webhook takes nothing from the query, since that is not signed.")
         receipt: Any = await receive(incoming)
         if receipt.inbound_id is None:
-            raise Forbidden(receipt.note or "Nobody here answers this hook.")
+            raise Forbidden(receipt.note or "The message was not stored.")
         answer = HookReceived(receipt.session_id, receipt.inbound_id, receipt.is_new)
         return Response(to_wire(answer), status_code=202, media_type="application/json")
 

@@ -51,7 +51,7 @@ _NAME: Final = re.compile(r"(?P<serial>[0-9]{8,}|next)\.(?P<at>-?[0-9]{1,18})\.(
 _WHO: Final = 60
 
 
-class Place(NamedTuple):
+class MemoryPaths(NamedTuple):
     """Where one memory file and what belongs to it are."""
 
     name: MemoryName
@@ -70,8 +70,8 @@ class MarkdownMemory:
 
     async def read(self, name: MemoryName, personality: Personality | None = None) -> MemoryFile:
         """The file as it is now; a missing one is empty."""
-        place = self._place(name, personality)
-        return await asyncio.to_thread(_read, place)
+        paths = self._paths(name, personality)
+        return await asyncio.to_thread(_read, paths)
 
     async def write(
         self,
@@ -86,17 +86,17 @@ class MarkdownMemory:
 
         The oldest lines of a text that is too long go to the archive; what is left is returned.
         """
-        place = self._place(name, personality)
+        paths = self._paths(name, personality)
 
         def change(present: MemoryFile) -> str:
             if etag is not None and etag != present.etag:
                 raise StaleMemory(
-                    f"{place.file.name} was changed since you read it. "
+                    f"{paths.file.name} was changed since you read it. "
                     "Read it again and repeat the change. Nothing was written."
                 )
             return text
 
-        return await asyncio.to_thread(self._change, place, change, by)
+        return await asyncio.to_thread(self._change, paths, change, by)
 
     async def edit(
         self,
@@ -106,21 +106,21 @@ class MarkdownMemory:
         *,
         by: str,
     ) -> MemoryFile:
-        """Edit the file as it is now, also if it was changed meanwhile."""
-        place = self._place(name, personality)
+        """Edit the file as it is now, even if it was changed since it was read."""
+        paths = self._paths(name, personality)
         return await asyncio.to_thread(
-            self._change, place, lambda present: apply_edit(present.text, edit), by
+            self._change, paths, lambda present: apply_edit(present.text, edit), by
         )
 
     async def list_versions(
         self, name: MemoryName, personality: Personality | None = None
     ) -> tuple[MemoryVersion, ...]:
         """The versions, newest first, the current text included if clew wrote it."""
-        place = self._place(name, personality)
+        paths = self._paths(name, personality)
 
         def list_them() -> tuple[MemoryVersion, ...]:
-            with self._reading_history(place):
-                return place.history.list_versions()
+            with self._reading_history(paths):
+                return paths.history.list_versions()
 
         return await asyncio.to_thread(list_them)
 
@@ -128,18 +128,18 @@ class MarkdownMemory:
         self, name: MemoryName, number: int, personality: Personality | None = None
     ) -> str:
         """The text of a version, or `RecordNotFound`."""
-        place = self._place(name, personality)
+        paths = self._paths(name, personality)
 
         def get() -> bytes | None:
-            with self._reading_history(place):
-                return place.history.find_version(number)
+            with self._reading_history(paths):
+                return paths.history.find_version(number)
 
         data = await asyncio.to_thread(get)
         if data is None:
-            raise RecordNotFound(f"version of {place.file.name}", str(number))
+            raise RecordNotFound(f"version of {paths.file.name}", str(number))
         return data.decode()
 
-    def _place(self, name: MemoryName, personality: Personality | None) -> Place:
+    def _paths(self, name: MemoryName, personality: Personality | None) -> MemoryPaths:
         """The paths for a scope; known only here."""
         directory = self._data_dir
         if personality is not None and personality.memory_scope == "per-personality":
@@ -148,53 +148,59 @@ class MarkdownMemory:
             directory = directory / "personalities" / personality.id
         file = directory / FILE_NAMES[name]
         history = History(directory / HISTORY / file.name)
-        return Place(name, file, directory / ARCHIVE, history)
+        return MemoryPaths(name, file, directory / ARCHIVE, history)
 
-    def _change(self, place: Place, change: Callable[[MemoryFile], str], by: str) -> MemoryFile:
-        with _telling(place.file, "can't be written: {}. Nothing was changed."):
+    def _change(
+        self, paths: MemoryPaths, change: Callable[[MemoryFile], str], by: str
+    ) -> MemoryFile:
+        with _explain_errors(paths.file, "can't be written: {}. Nothing was changed."):
             durable.make_directory(self._data_dir)
             with writing_alone(self._data_dir):
                 for _ in range(ATTEMPTS):
-                    present = _read(place)
+                    present = _read(paths)
                     moved, kept = split_overflow(_storable(change(present)))
                     if not moved and kept == present.text:
                         return present
-                    with suppress(durable.Overtaken):
-                        self._replace(place, present, moved, kept, by)
-                        return _read(place)
-        raise StaleMemory(f"{place.file} is being changed all the time. Nothing was written.")
+                    with suppress(durable.FileChanged):
+                        self._replace(paths, present, moved, kept, by)
+                        return _read(paths)
+        raise StaleMemory(
+            f"{paths.file} is changed again and again by another program. Nothing was written."
+        )
 
-    def _replace(self, place: Place, present: MemoryFile, moved: str, kept: str, by: str) -> None:
+    def _replace(
+        self, paths: MemoryPaths, present: MemoryFile, moved: str, kept: str, by: str
+    ) -> None:
         """Replace the file. Each step is on the disk before the next: no crash loses anything."""
-        durable.make_directory(place.file.parent)
-        history, before = place.history, present.text.encode()
+        durable.make_directory(paths.file.parent)
+        history, before = paths.history, present.text.encode()
         history.settle(before)
         if before and history.newest() != before:
-            edited_at = place.file.stat().st_mtime_ns // 1_000_000
+            edited_at = paths.file.stat().st_mtime_ns // 1_000_000
             history.keep(before, at=edited_at, by=BY_HAND)
         now = self._clock()
         if moved:
-            durable.append_lines(place.archive, _archived(place, moved, now))
+            durable.append_lines(paths.archive, _archived(paths, moved, now))
         history.announce(kept.encode(), at=now, by=by)
         try:
-            durable.put_bytes(place.file, kept.encode(), over=before)
-        except durable.Overtaken:
+            durable.put_bytes(paths.file, kept.encode(), over=before)
+        except durable.FileChanged:
             history.withdraw()
             raise
         finally:
             # Not worth an error: the next reader or writer settles what is left open.
             with suppress(OSError):
-                history.settle(durable.find_bytes(place.file))
+                history.settle(durable.find_bytes(paths.file))
 
     @contextmanager
-    def _reading_history(self, place: Place) -> Iterator[None]:
+    def _reading_history(self, paths: MemoryPaths) -> Iterator[None]:
         """The history, with what a crash left settled."""
-        with _telling(place.file, "can't be read: {}."):
-            if not place.history.directory.is_dir():
+        with _explain_errors(paths.file, "can't be read: {}."):
+            if not paths.history.directory.is_dir():
                 yield
                 return
             with writing_alone(self._data_dir):
-                place.history.settle(durable.find_bytes(place.file))
+                paths.history.settle(durable.find_bytes(paths.file))
                 yield
 
 
@@ -207,17 +213,17 @@ def writing_alone(data_dir: Path, patience: float = PATIENCE) -> AbstractContext
     return held(data_dir / LOCK, patience=patience, told=told)
 
 
-def _read(place: Place) -> MemoryFile:
-    with _telling(place.file, "can't be read: {}."):
-        data = durable.find_bytes(place.file) or b""
+def _read(paths: MemoryPaths) -> MemoryFile:
+    with _explain_errors(paths.file, "can't be read: {}."):
+        data = durable.find_bytes(paths.file) or b""
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
         raise ClewError(
-            f"{place.file} is not UTF-8 text, so clew leaves it alone. "
+            f"{paths.file} is not UTF-8 text, so clew leaves it alone. "
             "Save it as UTF-8 in your editor, then try again."
         ) from error
-    return MemoryFile(place.name, text, hashlib.sha256(data).hexdigest(), str(place.file))
+    return MemoryFile(paths.name, text, hashlib.sha256(data).hexdigest(), str(paths.file))
 
 
 def _storable(text: str) -> str:
@@ -231,14 +237,14 @@ def _storable(text: str) -> str:
     return text
 
 
-def _archived(place: Place, moved: str, now: int) -> bytes:
-    """The lines that go, under a line that says where they come from."""
+def _archived(paths: MemoryPaths, moved: str, now: int) -> bytes:
+    """The lines for the archive, under a line that says where they come from."""
     when = datetime.fromtimestamp(now / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return f"<!-- from {place.file.name}, {when} -->\n{moved}".encode()
+    return f"<!-- from {paths.file.name}, {when} -->\n{moved}".encode()
 
 
 @contextmanager
-def _telling(file: Path, sentence: str) -> Iterator[None]:
+def _explain_errors(file: Path, sentence: str) -> Iterator[None]:
     """Turn disk errors into a message: the file, and a sentence with a gap for the reason."""
     try:
         yield

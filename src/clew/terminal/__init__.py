@@ -1,1 +1,1 @@
-"""The terminal: what a person sees and types there. Rules live in the runtime and in core."""
+"""The terminal: the chat, in lines or on a full screen, and the picker. It decides no rules."""

@@ -1,4 +1,4 @@
-"""Asking a person outside the full screen: a question ends with a line that they type."""
+"""Questions to a person outside the full screen, answered by a line that they type."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from clew.api.sessions import SessionView
 from clew.core.keys import here_filter, home_of
 from clew.core.names import counted, recent_name, time_ago
 from clew.terminal.lines import Lines
-from clew.terminal.picker import Picked, run_picker
-from clew.terminal.plain_output import Paper
+from clew.terminal.picker import Picked, PickerSetup, run_picker
+from clew.terminal.plain_output import TextOutput
 from clew.terminal.seat import Seat
 
 CHOICES: Final = 10
 
 
 class LineAsker:
-    """Asks on the lines, tells on the paper beside the answer."""
+    """Reads answers from `lines`, and writes to the output beside the conversation."""
 
-    def __init__(self, seat: Seat, lines: Lines, aside: Paper) -> None:
+    def __init__(self, seat: Seat, lines: Lines, aside: TextOutput) -> None:
         self._seat = seat
         self._lines = lines
         self._aside = aside
@@ -34,7 +34,7 @@ class LineAsker:
         self._aside.line(text, style)
 
     async def ask(self, question: str) -> str:
-        """A line from the person; the terminal has ended it then."""
+        """A line from the person."""
         self._aside.write(question)
         typed = await self._lines.get()
         if typed is None:
@@ -44,7 +44,7 @@ class LineAsker:
         return (typed or "").strip()
 
     async def choose(self, sessions: tuple[SessionView, ...]) -> Picked | None:
-        """Let the person choose one by its number; anything else is none."""
+        """Let the person choose one by its number; None for any other answer."""
         shown = sessions[:CHOICES] or await self._list_recent()
         if not shown:
             self.note("No sessions found")
@@ -63,7 +63,7 @@ class LineAsker:
         return None
 
     async def _list_recent(self) -> tuple[SessionView, ...]:
-        """This directory's newest sessions, or everybody's if it has none."""
+        """The newest sessions of this directory, or of all if it has none."""
         sessions = self._seat.client.sessions
         page = await sessions.list(limit=CHOICES, **here_filter(self._seat.place))
         if not page.sessions:
@@ -72,12 +72,12 @@ class LineAsker:
 
 
 class StartAsker(LineAsker):
-    """Asks before there is a full screen: choices in the picker, notes kept for the screen.
+    """Asks before there is a full screen, with the picker for choices.
 
-    What it is told is not shown yet: `notes` is how the conversation begins.
+    Notes are not shown at once: the screen begins with `notes`.
     """
 
-    def __init__(self, seat: Seat, lines: Lines, aside: Paper, *, dark: bool = True) -> None:
+    def __init__(self, seat: Seat, lines: Lines, aside: TextOutput, *, dark: bool = True) -> None:
         super().__init__(seat, lines, aside)
         self._dark = dark
         self.notes: list[tuple[str, str | None]] = []
@@ -88,12 +88,17 @@ class StartAsker(LineAsker):
 
     async def choose(self, sessions: tuple[SessionView, ...]) -> Picked | None:
         """The picker, before the chat."""
-        seat = self._seat
-        return await run_picker(
-            seat.client,
-            place=seat.place,
-            now=seat.now,
-            zone=seat.zone,
-            only=sessions,
-            dark=self._dark,
-        )
+        return await run_picker(set_up_picker(self._seat, sessions), dark=self._dark)
+
+
+def set_up_picker(seat: Seat, sessions: tuple[SessionView, ...]) -> PickerSetup:
+    """A picker of these sessions, or of all if there are none, for the person at this seat."""
+    current = None if seat.session is None else seat.session.id
+    return PickerSetup(
+        client=seat.client,
+        place=seat.place,
+        now=seat.now,
+        zone=seat.zone,
+        only=sessions,
+        current=current,
+    )

@@ -1,11 +1,11 @@
-"""Slash commands that a terminal does itself: to another session, to this disk, or away.
+"""Slash commands that a terminal runs itself: switch the session, write to this disk, or leave.
 
-Which these are is a column of `core.commands`; everything else is run where the session is.
+A column of `core.commands` says which; all others run where the session is.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from clew.terminal.conversation import Conversation
 
 ISSUER: Final = Issuer(role="owner", surface="terminal")
-"""Who types here: only the owner has a terminal."""
+"""Only the owner has a terminal."""
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """What a command says, and what else there is to do about it.
+    """The answer of a command, and what to do next.
 
-    `sent`: follow this turn. `seated`: draw the session anew. `says`: send this message then.
-    `pick`: let the person choose one of these, or of all if it is empty. `open`: this session was
-    found; ask, if it is another project's, and switch. `leaves`: say goodbye.
+    `sent`: follow this turn. `seated`: draw the session again. `says`: then send this message.
+    `pick`: let the person choose one of these, or of all if it is empty. `open`: switch to this
+    session; ask first if it is another project's. `leaves`: end the chat.
     """
 
     text: str = ""
@@ -46,7 +46,7 @@ Run = Callable[["Conversation", str], Awaitable[Reply]]
 
 
 async def run_command(chat: Conversation, name: str, rest: str) -> Reply:
-    """Run a command. What it refuses is a reply too; nothing was changed then."""
+    """Run a command. An error is a reply too; then nothing was changed."""
     command = find_command(name)
     if command is None:
         return Reply(text=describe_unknown(name), is_error=True)
@@ -66,7 +66,7 @@ async def _new(chat: Conversation, rest: str) -> Reply:
 
 
 async def _resume(chat: Conversation, rest: str) -> Reply:
-    """`/resume [SESSION]`: the same steps as `clew --resume`, but for files."""
+    """`/resume [SESSION]`: the same steps as `clew --resume`, without files."""
     if not rest:
         if not (await chat.seat.client.sessions.names(limit=1)).names:
             return Reply(text="No sessions found")
@@ -84,17 +84,13 @@ async def _fork(chat: Conversation, rest: str) -> Reply:
 
 
 async def _export(chat: Conversation, rest: str) -> Reply:
-    """`/export [FILE]`: the name's ending says how, Markdown without one."""
-    from clew.transfer import guess_format, write_file  # noqa: PLC0415  # seldom
+    """`/export [FILE]`: the format by the file's suffix, Markdown without one."""
+    from clew.transfer import guess_format, write_file  # noqa: PLC0415  # rarely needed
 
     session = _get_session(chat)
     path = expand(rest or f"session-{session.id}.md")
     exported = await chat.seat.client.sessions.export(session.id, format=guess_format(path.name))
-
-    async def pieces() -> AsyncIterator[str]:
-        yield exported.content
-
-    await write_file(chat.seat.place.cwd / path, pieces(), force=False)
+    write_file(chat.seat.place.cwd / path, exported.content)
     return Reply(text=f"The session is now in {path}.")
 
 
@@ -123,4 +119,4 @@ FUNCTIONS: Final[Mapping[str, Run]] = {
     "exit": _exit,
 }
 if FUNCTIONS.keys() != {name for name, each in COMMANDS.items() if each.runs_in == "client"}:
-    raise TypeError("core.commands and terminal.commands differ in what a terminal does itself.")
+    raise TypeError("core.commands and terminal.commands differ in what a terminal runs itself.")

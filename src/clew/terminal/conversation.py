@@ -1,8 +1,8 @@
-"""The conversation: what a chat does with what a person types, whatever the screen looks like.
+"""The conversation: what a chat does with what a person types, for any display.
 
-Line mode and the full screen are displays of it. Commands that go to another session, to this disk
-or away are in `terminal.commands`, all others are run where the session is; what a turn does is the
-runtime's business, how events look the display's.
+Line mode and the full screen are displays of it, and decide how events look. Commands that switch
+the session, write to this disk or leave are in `terminal.commands`; all others run where the
+session is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final, Protocol
 
-from clew.api.commands import CommandReply
 from clew.api.seats import Seated
 from clew.api.sessions import SessionView
 from clew.core.commands import parse
@@ -39,10 +38,10 @@ from clew.terminal.seat import Seat
 from clew.terminal.startup import Asker, Startup
 
 ON_ITS_WAY: Final = 1.0
-"""Seconds that Ctrl+C waits for a message that is just being sent."""
+"""Seconds that Ctrl+C waits for a message that is being sent."""
 
 AT_ITS_END: Final = 0.2
-"""Seconds in which a turn that Ctrl+C was meant for may turn out to have ended by itself."""
+"""Seconds that Ctrl+C waits to see whether the turn had already ended by itself."""
 
 
 def read_command(text: str) -> tuple[str, str] | None:
@@ -51,46 +50,46 @@ def read_command(text: str) -> tuple[str, str] | None:
 
 
 class Display(Asker, Protocol):
-    """Where a conversation is seen. Nothing here is a decision: a display draws, and asks."""
+    """Where a conversation is shown. A display draws and asks, and decides nothing."""
 
     def tell(self, text: str) -> None:
-        """What a command answers."""
+        """Show the answer of a command."""
         ...
 
     def show(self, event: Event) -> None:
-        """Something happens in the session."""
+        """Show an event of the session."""
         ...
 
     def sent(self, text: str) -> None:
-        """The person's message is on its way, and its turn comes at once."""
+        """Show a message of the person whose turn begins at once."""
         ...
 
     def queued(self, text: str) -> None:
-        """The person's message waits until the turn that runs is done."""
+        """Show that a message of the person waits for the running turn."""
         ...
 
     def unsent(self, text: str) -> None:
-        """The person's message could not be sent, and should not be lost."""
+        """A message could not be sent; give it back to the person."""
         ...
 
     def taken_back(self, texts: tuple[str, ...]) -> None:
-        """The person's messages that waited need no turn any more, and should not be lost."""
+        """Waiting messages were taken back; give them back to the person."""
         ...
 
     async def redraw(self, session: SessionView | None) -> None:
-        """Clear what was shown of the last session, and show what was said in this one."""
+        """Show the messages of this session instead of the last one's."""
         ...
 
     def put_question(self, approval: Approval) -> None:
-        """A tool wants something; the answer goes to `Conversation.answer`."""
+        """Ask for an approval; the answer goes to `Conversation.answer`."""
         ...
 
     def withdraw_question(self, approval: Approval) -> None:
-        """Somebody else has answered, the time is over, or the turn has ended."""
+        """A question needs no answer any more."""
         ...
 
     def ready(self) -> None:
-        """Nothing runs: it is the person's turn."""
+        """Nothing runs: the person can type."""
         ...
 
 
@@ -106,15 +105,15 @@ class Conversation:
         self._context = contextvars.copy_context()
         self._warned = False
         self._saying = asyncio.Lock()
-        """Held while a message is on its way to where it waits or runs."""
+        """Held while a message is being sent."""
         self._last: asyncio.Future[Turn] | None = None
-        """How the message that was sent last ends."""
+        """The turn of the message that was sent last."""
         self._waiting: dict[str | None, str] = {}
-        """What Ctrl+C is just taking back."""
+        """Messages that Ctrl+C is taking back."""
         seat.live.show = self._show
 
     def close(self) -> None:
-        """Show nothing any more."""
+        """Stop showing events."""
         self.seat.live.show = lambda _event: None
         self.seat.live.changed = lambda: None
 
@@ -124,10 +123,10 @@ class Conversation:
         return self.seat.live.is_running
 
     async def interrupt(self, *, afresh: bool = False) -> bool:
-        """Ctrl+C: stops what runs; where nothing does, the second one in a row leaves (True).
+        """Ctrl+C: stop the running turn. If none runs, the second one in a row leaves (True).
 
-        What waits behind it would begin at once, and nobody wants that: it is taken back.
-        `afresh`: something was typed since the last one, so it is a first one again.
+        Waiting messages are taken back, since the next one would begin at once. `afresh`:
+        something was typed since the last Ctrl+C, so this counts as a first one.
         """
         last = self._last if self._last is not None and not self._last.done() else None
         if await self._stop() and not await _is_done(last):
@@ -143,7 +142,7 @@ class Conversation:
     async def _stop(self) -> bool:
         if self.seat.session is None:
             return False
-        with contextlib.suppress(TimeoutError):  # a gateway that does not answer keeps nobody
+        with contextlib.suppress(TimeoutError):  # do not wait for a gateway that does not answer
             async with asyncio.timeout(ON_ITS_WAY), self._saying:
                 pass
         self._waiting = {each.id: each.text for each in self.seat.live.list_waiting()}
@@ -153,7 +152,7 @@ class Conversation:
         return stopped
 
     def _take_back(self, ids: Iterable[str | None]) -> None:
-        """Give messages that waited back to the person: once each, and before the turn's end."""
+        """Give waiting messages back to the person: each once, and before the turn's end."""
         texts = tuple(self._waiting.pop(each) for each in ids if each in self._waiting)
         if texts:
             self._display.taken_back(texts)
@@ -161,7 +160,7 @@ class Conversation:
     # --- messages -------------------------------------------------------------------------------
 
     async def take(self, text: str) -> None:
-        """What the person typed: a message, or a command."""
+        """Handle what the person typed: a message, or a command."""
         self._warned = False
         command = read_command(text)
         if command is None:
@@ -176,12 +175,14 @@ class Conversation:
             cwd = self.seat.place.cwd
             pictures = await asyncio.to_thread(find_pictures, text, cwd) if "@" in text else ()
             busy = self.seat.live.is_busy
-            if not busy:  # a queued one is shown where its turn begins
+            if not busy:  # a queued one is shown when its turn begins
                 self._display.sent(text)
             async with self._saying:
                 sent = await self.seat.say(text, files=pictures)
         except ClewError as error:
-            why = "" if isinstance(error, Unauthorized) else f"{error} "  # that ends the chat
+            why = (
+                "" if isinstance(error, Unauthorized) else f"{error} "
+            )  # then the chat ends, and says why
             self._display.note(f"{why}Your message was not sent.", "error")
             self._display.unsent(text)
             return
@@ -200,14 +201,14 @@ class Conversation:
             self._display.note(f"Session {ready.session.id}")
 
     async def _follow(self, sent: Sent) -> None:
-        """Where nobody types, one message is answered before the next is read."""
+        """Watch how a message ends; without a person, wait for it before the next is read."""
         self._last = sent.turn
         sent.turn.add_done_callback(self._ended_badly)
         if not self._display.is_attended:
             await asyncio.wait({sent.turn})
 
     def _ended_badly(self, done: asyncio.Future[Turn]) -> None:
-        """A turn that could not begin, or could not write its end, as on a full disk."""
+        """Report a turn that could not begin, or could not record its end (a full disk)."""
         if done.cancelled():
             return
         error = done.exception() or done.result().error
@@ -221,7 +222,13 @@ class Conversation:
     async def run_there(self, line: str) -> Reply:
         """Run a command where the session is."""
         answer, sent = await self.seat.run_command(line)
-        return _read_reply(answer, sent)
+        return Reply(
+            text=answer.text,
+            is_error=answer.is_error,
+            sent=sent,
+            pick=answer.pick,
+            open=answer.open,
+        )
 
     async def _show_reply(self, reply: Reply) -> None:
         if reply.text and reply.is_error:
@@ -241,13 +248,13 @@ class Conversation:
         self.is_leaving = reply.leaves
 
     async def pick(self, sessions: tuple[SessionView, ...] = ()) -> None:
-        """Let the person choose one of these, or any if there are none, and go there."""
+        """Let the person choose one of these, or of all if it is empty, and switch to it."""
         picked = await self._display.choose(sessions)
         if picked is not None:
             await self.open(picked.session, forks=picked.forks)
 
     async def open(self, session: Session, *, forks: bool = False) -> None:
-        """Switch to a session or a branch of it, after the question that another project needs."""
+        """Switch to a session or a fork of it; asks first if it is another project's."""
         try:
             seated = await self.startup.sit_at(session, "resume", forks=forks)
         except ClewError as error:
@@ -258,9 +265,8 @@ class Conversation:
         self._display.note("Resumed session" if resumed else "Now in a branch")
 
     async def sit_down(self, seated: Seated) -> None:
-        """Show the session that the seat is at now, and what is to be said about it."""
-        # Events come from a task that knows nothing of the display: what it draws is drawn in the
-        # display's own context, which Textual needs.
+        """Show the session that the seat is at now, with its notices and unanswered messages."""
+        # Events come from a task outside of Textual, which needs its own context to draw.
         self._context = contextvars.copy_context()
         self.questions.clear()
         await self._display.redraw(seated.session)
@@ -276,7 +282,7 @@ class Conversation:
         await self._offer_unanswered(seated)
 
     async def _offer_unanswered(self, seated: Seated) -> None:
-        """Messages that a crash left without a turn: nothing runs unless the person says so."""
+        """Ask about messages that a crash left without a turn; none runs without a yes."""
         for inbound in seated.unanswered:
             text = str(inbound.payload.get("text", ""))
             if not self._display.is_attended:
@@ -299,7 +305,7 @@ class Conversation:
         self._display.show(event)
         match event:
             case ApprovalAsked(approval):
-                # It may be another process's: a pipe, or who only looks, does not answer it.
+                # A pipe, or a read-only session, does not answer the questions of other processes.
                 if self._display.is_attended and not self.seat.read_only:
                     self.questions.append(approval)
                     self._display.put_question(approval)
@@ -313,12 +319,12 @@ class Conversation:
                 self._take_back(ids)
                 self._tell_ready()
             case Notice():
-                self._tell_ready()  # it may have been said in the middle of the person's line
+                self._tell_ready()  # it may have interrupted the prompt
             case _:
                 pass
 
     def _tell_ready(self) -> None:
-        """It is the person's turn, unless something runs; known when the event is dealt with."""
+        """Tell the display if nothing runs, after the current event is handled."""
         asyncio.get_running_loop().call_soon(self._ready_if_idle)
 
     def _ready_if_idle(self) -> None:
@@ -328,7 +334,7 @@ class Conversation:
     # --- questions ------------------------------------------------------------------------------
 
     async def answer(self, decision: Decision, scope: ApprovalScope = "once") -> None:
-        """The person's answer to the oldest question."""
+        """Answer the oldest question."""
         if not self.questions:
             return
         approval = self.questions.popleft()
@@ -337,7 +343,7 @@ class Conversation:
             self._display.note(f"It was already answered: {before.decision}.")
 
     def _forget(self, approval: Approval) -> None:
-        """Somebody else has answered, or the time is over."""
+        """Withdraw a question that another process has answered, or that has expired."""
         if any(each.id == approval.id for each in self.questions):
             self.questions = deque(each for each in self.questions if each.id != approval.id)
             self._display.withdraw_question(approval)
@@ -350,18 +356,8 @@ class Conversation:
                     self._display.note(f"Answered {approval.decision} by {by}.")
 
 
-def _read_reply(answer: CommandReply, sent: Sent | None) -> Reply:
-    return Reply(
-        text=answer.text,
-        is_error=answer.is_error,
-        sent=sent,
-        pick=answer.pick,
-        open=answer.open,
-    )
-
-
 async def _is_done(turn: asyncio.Future[Turn] | None) -> bool:
-    """Whether the turn came to its own end, although it was to be stopped: that was too late."""
+    """Whether the turn ended by itself before it could be stopped."""
     if turn is None:
         return False
     await asyncio.wait({turn}, timeout=AT_ITS_END)

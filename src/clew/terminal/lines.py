@@ -1,4 +1,4 @@
-"""Lines that somebody types or pipes in, as they come.
+"""Lines of a terminal, a pipe or a file, as they arrive.
 
 One reader for the whole run, so that no line is lost between a question and the chat. The bytes
 are read in a thread of their own: a terminal, a pipe and a file then behave alike.

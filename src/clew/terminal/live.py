@@ -1,9 +1,9 @@
 """The live events of a terminal: one reader for the session that it shows, here or at a gateway.
 
-Each event is handed on once. Beside that the reader knows which turn runs in the session, and which
-of the terminal's own messages no turn has answered yet: a message is known by its id in the inbox,
-which the beginning and the end of its turn name. A connection that breaks comes back by itself;
-what became of the messages meanwhile is asked for then. How events look is not known here.
+Each event is passed on once. The reader also knows which turn runs in the session, and which of the
+terminal's own messages are not answered yet: the start and the end of a turn name the inbox ids
+that it answers. A broken connection comes back by itself; then the reader asks what became of the
+messages. Displays decide how events look.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ from clew.core.session import Session
 from clew.core.turn import Turn
 from clew.errors import ClewError, GatewayUnavailable, Unauthorized
 
-LOST: Final = "The connection to the gateway is lost. Trying to come back …"
+LOST: Final = "The connection to the gateway is lost. Connecting again …"
 BACK: Final = "The gateway is there again."
 GONE: Final = "The gateway has not come back."
 GRACE: Final = 2.0
-"""Seconds in which missed messages come, before the end of their turn is shown without them."""
+"""Seconds to wait for missed messages before the end of their turn is shown."""
 SUBSCRIBING: Final = 5.0
-"""Seconds that a subscription is waited for."""
+"""Seconds to wait for a subscription."""
 PATIENCE: Final = 60.0
-"""Seconds without a connection, after which nobody can tell what becomes of a message."""
+"""Seconds without a connection after which unanswered messages are given up."""
 
 
 Mark = TurnStarted | TurnJoined | TurnEnded | NotAnswered
-"""What tells which messages a turn answers."""
+"""Events that say which messages a turn answers."""
 
 
 class Sent:
     """A message of this terminal that waits for its answer, or another attempt at a turn.
 
-    `id` is its row in the inbox; an attempt (`/retry`) has none. `turn` is the turn that answers
-    it, once that is over: cancelled if the message is taken back, an error if that is not known.
+    `id` is its row in the inbox; an attempt (`/retry`) has none. `turn` gives the turn that
+    answered it: cancelled if the message was taken back, an error if the outcome is unknown.
     """
 
     def __init__(self, session_id: str, inbound_id: str | None, text: str = "") -> None:
@@ -72,18 +72,18 @@ class Sent:
         self.turn.add_done_callback(_read_error)
 
     def settle(self, turn: Turn) -> None:
-        """It is answered."""
+        """Set the turn that has answered it."""
         if not self.turn.done():
             self.turn.set_result(turn)
 
     def fail(self, error: ClewError) -> None:
-        """What becomes of it is not known."""
+        """Set an error: its outcome is unknown."""
         if not self.turn.done():
             self.turn.set_exception(error)
 
 
 def _read_error(turn: asyncio.Future[Turn]) -> None:
-    """If nobody looks at an error, that is no accident."""
+    """Read the error, so that asyncio does not report it as forgotten."""
     if not turn.cancelled():
         turn.exception()
 
@@ -106,16 +106,16 @@ async def open_live(client: Client) -> AsyncIterator[LiveEvents]:
 
 
 class LiveEvents:
-    """What happens in the session that is followed, what runs there, and what is not answered."""
+    """The events of the followed session, its running turn, and messages not answered yet."""
 
     def __init__(self, client: Client, live: Live | None = None) -> None:
-        """Without live events, nothing is followed: for who reads one answer only."""
+        """Without `live`, nothing is followed: for a command that reads one answer only."""
         self.show: Callable[[Event], None] = lambda _event: None
         """Called with each event of the session, once and in order."""
         self.changed: Callable[[], None] = lambda: None
-        """Called when what is shown beside the conversation may be different."""
+        """Called when the state of the session may have changed."""
         self.refused: asyncio.Future[Unauthorized] = asyncio.get_running_loop().create_future()
-        """Done when the gateway accepts the token no longer: nothing will succeed any more."""
+        """Done when the gateway does not accept the token any more."""
         self._client = client
         self._live = live
         self._session_id: str | None = None
@@ -124,13 +124,13 @@ class LiveEvents:
         self._is_subscribed = asyncio.Event()
         self._turn_id: str | None = None
         self._turns = 0
-        """How often a turn has begun or ended here: what was asked before that is out of date."""
+        """How often a turn has begun or ended; an answer from before a change is out of date."""
         self._over: set[str] = set()
         """Turns whose end was shown."""
         self._sent: list[Sent] = []
         self._sending = 0
         self._early: list[Mark] = []
-        """What was heard while a message was on its way, whose id is not known yet."""
+        """Events that came while a message was being sent, before its id was known."""
         self._is_lost = False
         self._timer: asyncio.TimerHandle | None = None
         self._leaving: asyncio.Task[None] | None = None
@@ -142,7 +142,7 @@ class LiveEvents:
     async def follow(self, session: Session, *, is_new: bool = False) -> None:
         """Follow a session from its last message on, in place of the one before.
 
-        Returns when nothing of it can be missed any more. `is_new`: nothing can run there yet.
+        Returns when no event can be missed any more. `is_new`: no turn can run there yet.
         """
         if self._session_id != session.id:
             self.unfollow()
@@ -162,7 +162,7 @@ class LiveEvents:
             self._run(self._catch_up() if self._sent else self._look())
 
     def unfollow(self) -> None:
-        """Follow nothing. What was sent to the session is answered without anybody here."""
+        """Follow no session. Messages sent to the last one are still answered there."""
         before, self._session_id = self._session_id, None
         self._turn_id = None
         self._over.clear()
@@ -179,14 +179,14 @@ class LiveEvents:
 
     @property
     def is_busy(self) -> bool:
-        """Whether something of this terminal is not answered yet."""
+        """Whether a message of this terminal is not answered yet."""
         return bool(self._sent)
 
     def list_waiting(self) -> tuple[Sent, ...]:
         """The messages of this terminal that wait behind the turn that runs, oldest first."""
         waiting = tuple(each for each in self._sent if each.turn_id is None)
         if self._turn_id is None and len(waiting) == len(self._sent):
-            waiting = waiting[1:]  # the first one's turn is just about to begin
+            waiting = waiting[1:]  # the turn of the first one is about to begin
         return waiting
 
     @property
@@ -198,7 +198,7 @@ class LiveEvents:
 
     @contextmanager
     def sending(self) -> Iterator[None]:
-        """While a message is on its way, its turn may be heard of before its id is known."""
+        """Keep events while a message is sent: its turn may begin before its id is known."""
         self._sending += 1
         try:
             yield
@@ -217,7 +217,7 @@ class LiveEvents:
         return sent
 
     def forget(self, sent: Sent) -> None:
-        """Nothing comes of it."""
+        """Stop waiting for an answer."""
         self._sent = [each for each in self._sent if each is not sent]
         sent.turn.cancel()
         self.changed()
@@ -225,7 +225,7 @@ class LiveEvents:
     # --- reading --------------------------------------------------------------------------------
 
     async def read(self, live: Live) -> None:
-        """Hand on what comes, until the gateway refuses the token."""
+        """Handle frames until the gateway refuses the token."""
         try:
             async for frame in live:
                 self._take(frame)
@@ -235,7 +235,7 @@ class LiveEvents:
             self._show(Notice(f"{error} Nothing new is shown here any more."))
 
     def end(self, reader: asyncio.Task[None]) -> None:
-        """A bug ends the reader, and then the chat: without events it would wait for ever."""
+        """End the chat if a bug ends the reader: without events it would wait for ever."""
         if not reader.cancelled() and (error := reader.exception()) and not self.refused.done():
             self.refused.set_exception(error)
 
@@ -245,10 +245,10 @@ class LiveEvents:
             self.refused.set_result(error)
 
     def lose(self) -> None:
-        """The connection is broken."""
+        """The connection is lost."""
         if not self._is_lost:
             self._is_lost = True
-            self._is_subscribed.set()  # nobody waits for what is sent again later
+            self._is_subscribed.set()  # it is sent again after the reconnection
             self._show(Notice(LOST))
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(PATIENCE, self._give_up)
@@ -256,7 +256,7 @@ class LiveEvents:
     def _take(self, frame: LiveFrame) -> None:
         match frame:
             case EventFrame(session=session_id, event=event) if session_id == self._session_id:
-                if self._is_subscribed.is_set():  # else of an earlier visit to the session
+                if self._is_subscribed.is_set():  # else from an earlier subscription
                     self._hear(event)
             case SubscribedFrame(session=str(session_id)) if session_id == self._session_id:
                 self._is_subscribed.set()
@@ -274,7 +274,7 @@ class LiveEvents:
                 pass
 
     def _hear(self, event: Event) -> None:
-        """Take an event in, and show it; who waits for the end of a turn hears it after that."""
+        """Handle an event and show it; futures of messages are settled after that."""
         match event:
             case TurnEnded(turn) if turn.id in self._over:
                 return
@@ -300,7 +300,7 @@ class LiveEvents:
             sent.settle(turn)
 
     def _note(self, event: Mark) -> list[tuple[Sent, Turn]]:
-        """Which of the terminal's messages it is about; those that are answered now."""
+        """Update the terminal's messages. Returns those that are answered now, with their turns."""
         settled: list[tuple[Sent, Turn]] = []
         match event:
             case TurnStarted(turn_id=turn_id, answers=answers) | TurnJoined(turn_id, answers):
@@ -317,7 +317,7 @@ class LiveEvents:
         return settled
 
     def _list_answered(self, turn_id: str, answers: Collection[str]) -> list[Sent]:
-        """The messages that a turn answers; an attempt is the first turn that answers none."""
+        """The messages that a turn answers; a turn that answers none belongs to an attempt."""
         found = [each for each in self._sent if each.turn_id == turn_id or each.id in answers]
         if not found and not answers:
             attempts = (each for each in self._sent if each.id is None and each.turn_id is None)
@@ -338,13 +338,13 @@ class LiveEvents:
             self._run(self._return())
 
     async def _return(self) -> None:
-        """Say that we are back when it is known what runs: it may be the person's turn by now."""
+        """Show that the connection is back, once it is known what runs."""
         await self._catch_up()
         if not self._is_lost:
             self._show(Notice(BACK))
 
     def _give_up(self) -> None:
-        """After a while without a gateway, nobody waits for an answer any more."""
+        """Stop waiting for answers, after a while without a gateway."""
         for each in tuple(self._sent):
             each.fail(GatewayUnavailable(GONE))
             self.forget(each)
@@ -365,7 +365,7 @@ class LiveEvents:
                     await self._ask_about(sent, sent.id, head)
 
     async def _look(self, *, again: bool = False) -> int:
-        """Ask whether a turn runs: it may have begun before we came, or ended while we were away.
+        """Ask whether a turn runs: it may have begun or ended while nothing was followed.
 
         Returns the number of the session's last message.
         """
@@ -374,7 +374,7 @@ class LiveEvents:
             return 0
         detail = await self._client.sessions.get(session_id, messages=0)
         if (session_id, turns) != (self._session_id, self._turns):
-            return detail.session.head  # something has begun or ended meanwhile
+            return detail.session.head  # a turn has begun or ended since
         if detail.state.running and self._turn_id is None:
             self._turn_id = ""
         elif not detail.state.running:
@@ -416,7 +416,7 @@ class LiveEvents:
         return task
 
     async def close(self) -> None:
-        """Ask nothing any more."""
+        """Cancel all requests."""
         self._stop_timer()
         tasks = set(self._tasks)
         for task in tasks:

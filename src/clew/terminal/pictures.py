@@ -1,7 +1,6 @@
-"""Pictures that a message names with `@`: they go along with it, wherever the session is kept.
+"""Pictures that a message names with `@`: they are sent with it, also to a gateway.
 
-Other files are only named: the agent reads them with its tools. What a picture is to a model is not
-known here.
+Other files are only named: the agent reads them with its tools.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from typing import Final
 from clew.core.channels.incoming import Attached
 
 MOST: Final = 10
-"""Pictures that go along with one message."""
+"""Pictures that are sent with one message."""
 LARGEST: Final = 5_000_000
-"""Bytes of a picture; a larger one is only named."""
+"""Bytes of a picture; a larger one is not sent."""
 TOTAL: Final = 10_000_000
 
 KINDS: Final = {
@@ -43,7 +42,7 @@ def find_pictures(text: str, cwd: str) -> tuple[Attached, ...]:
 
 
 def _list_named(text: str, cwd: Path) -> Iterator[Path]:
-    """Paths in the text; none that leads out of the directory: it may have been pasted."""
+    """Paths in the text. None outside of the directory, since the text may be pasted."""
     for quoted, bare in _NAMED.findall(text):
         names = [quoted] if quoted else dict.fromkeys([bare, bare.rstrip(".,;:!?)]}'")])
         for name in names:

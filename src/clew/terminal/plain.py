@@ -1,6 +1,6 @@
 """The plain chat: lines in, text out. Works in any terminal, and without one.
 
-A surface of the talk, which decides; how events look is the scribe's.
+A display of the conversation; `plain_output` decides how events look.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from clew.terminal.asker import LineAsker
 from clew.terminal.conversation import Conversation, read_command
 from clew.terminal.lines import Lines
 from clew.terminal.picker import Picked
-from clew.terminal.plain_output import Scribe, one_line, question_lines
+from clew.terminal.plain_output import EventWriter, one_line, question_lines
 from clew.terminal.seat import Seat
 from clew.terminal.startup import Startup
 
@@ -35,15 +35,15 @@ ASKED: Final = "  [y]es once, for this [s]ession, [a]lways, [n]o: "
 class PlainChat:
     """One conversation in line mode."""
 
-    def __init__(self, seat: Seat, lines: Lines, scribe: Scribe, startup: Startup) -> None:
+    def __init__(self, seat: Seat, lines: Lines, writer: EventWriter, startup: Startup) -> None:
         self._seat = seat
         self._lines = lines
-        self._scribe = scribe
-        self._asker = LineAsker(seat, lines, scribe.aside)
+        self._writer = writer
+        self._asker = LineAsker(seat, lines, writer.aside)
         startup.asker = self
         self.chat = Conversation(seat, self, startup)
         if lines.is_terminal:
-            lines.heard = scribe.take_line
+            lines.heard = writer.take_line
 
     async def run(self, opening: Seated) -> None:
         """Talk until the person leaves."""
@@ -63,7 +63,7 @@ class PlainChat:
 
     async def interrupt(self) -> bool:
         """Ctrl+C: True if it leaves."""
-        self._scribe.break_off()
+        self._writer.break_off()
         return await self.chat.interrupt()
 
     async def _answer(self, text: str) -> None:
@@ -73,11 +73,11 @@ class PlainChat:
             return
         if answer is None:
             self.note("Please answer y, s, a or n.", None)
-            self._scribe.prompt(ASKED)
+            self._writer.prompt(ASKED)
             return
         await self.chat.answer(*answer)
 
-    # --- the surface ----------------------------------------------------------------------------
+    # --- the display ----------------------------------------------------------------------------
 
     @property
     def is_attended(self) -> bool:
@@ -87,20 +87,20 @@ class PlainChat:
     def note(self, text: str, style: str | None = "dim") -> None:
         """A line beside the conversation."""
         if style == "error":
-            self._scribe.said.clear()  # it was not sent, or its turn has no end
-        self._scribe.note(text, style)
+            self._writer.said.clear()  # it was not sent, or its turn did not end
+        self._writer.note(text, style)
 
     def tell(self, text: str) -> None:
         """What a command answers."""
-        self._scribe.line(text)
+        self._writer.line(text)
 
     def show(self, event: Event) -> None:
         """Write it down."""
-        self._scribe.write(event)
+        self._writer.write(event)
 
     def sent(self, text: str) -> None:
         """The terminal has shown it while it was typed."""
-        self._scribe.said.append(text)
+        self._writer.said.append(text)
 
     def queued(self, text: str) -> None:
         """Say so; the message itself is shown where its turn begins."""
@@ -108,7 +108,7 @@ class PlainChat:
         self.note(QUEUED[self._seat.queue_mode])
 
     def unsent(self, text: str) -> None:
-        """What was typed stands above."""
+        """Nothing to do: it is visible above."""
 
     def taken_back(self, texts: tuple[str, ...]) -> None:
         """Say which; each stands above as it was typed."""
@@ -118,38 +118,38 @@ class PlainChat:
 
     async def ask(self, question: str) -> str:
         """A line from the person."""
-        self._scribe.prompt(question)
+        self._writer.prompt(question)
         return (await self._lines.get() or "").strip()
 
     async def choose(self, sessions: tuple[SessionView, ...]) -> Picked | None:
         """One of them, by its number."""
-        self._scribe.make_room()
+        self._writer.make_room()
         return await self._asker.choose(sessions)
 
     async def redraw(self, session: SessionView | None) -> None:
         """The last messages of a session that has some, below what is there."""
-        self._scribe.said.clear()
+        self._writer.said.clear()
         if session is None:
             return
         page = await self._seat.client.sessions.messages(session.id, limit=RECALLED)
         messages, stopped = page.messages, place_unfinished(page.unfinished, page.messages)
         if session.message_count > len(messages):
-            self._scribe.line(f"… {session.message_count - len(messages)} earlier messages", "dim")
+            self._writer.line(f"… {session.message_count - len(messages)} earlier messages", "dim")
         for message in messages:
-            self._scribe.write_message(message)
+            self._writer.write_message(message)
             if message.seq in stopped:
-                self._scribe.write_unfinished(stopped[message.seq])
+                self._writer.write_unfinished(stopped[message.seq])
 
     def put_question(self, approval: Approval) -> None:
         """What a tool wants, and how to answer."""
         for line, style in question_lines(approval):
-            self._scribe.line(line, style)
-        self._scribe.prompt(ASKED)
+            self._writer.line(line, style)
+        self._writer.prompt(ASKED)
 
     def withdraw_question(self, approval: Approval) -> None:
-        """What stands on paper stays; the next prompt tells."""
+        """Nothing to do: what was written stays, and a prompt follows."""
 
     def ready(self) -> None:
         """Show the prompt, if it is the person's turn."""
         if self.is_attended and not self.chat.questions and not self.chat.is_running:
-            self._scribe.prompt()
+            self._writer.prompt()

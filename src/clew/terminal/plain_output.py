@@ -39,7 +39,7 @@ _UNFINISHED: Final = re.compile(
       | [\x90\x98\x9d-\x9f] [^\x07\x1b\x90-\x9f\r\n]{0,4096} \x1b?
       | \x1b [\ -/]*
       | \r
-      # what a joiner may follow, so that an emoji of several parts stays one
+      # characters that a joiner may follow: they make one emoji
       | (?: [^\0-\x9f] [\u200c\u200d] )* [^\0-\x9f] [\u200c\u200d]?
     ) \Z
     """,
@@ -47,10 +47,10 @@ _UNFINISHED: Final = re.compile(
 )
 
 HELD: Final = 30
-"""Columns of a word that is waited for; a longer one, or a language without spaces, is not."""
+"""Columns of an unfinished word that is held back; longer text is written at once."""
 
 DEEPEST: Final = 20
-"""Columns of indentation that the lines of a broken line keep."""
+"""Columns of indentation that the rest of a broken line keeps."""
 
 _PIECES: Final = re.compile(r"\n|[ \t]+|[^ \t\n]+")
 _FENCES: Final = ("```", "~~~")
@@ -59,19 +59,19 @@ LINE = 100
 """Columns of a one-line summary."""
 
 RESULT_LINES = 20
-"""Lines of a tool's result that are shown when somebody wants to see results."""
+"""Lines of a tool's result that are shown in verbose mode."""
 
 
-class Scribe:
-    """What has been written down of the session, and where the cursor stands."""
+class EventWriter:
+    """Writes the messages and events of a session, and knows what is on the line now."""
 
-    def __init__(self, out: Paper, aside: Paper, *, verbose: Callable[[], bool]) -> None:
+    def __init__(self, out: TextOutput, aside: TextOutput, *, verbose: Callable[[], bool]) -> None:
         self.out = out
         self.aside = aside
         self.said: deque[str] = deque()
         """Messages that the person sees already, because they typed them."""
         self._verbose = verbose
-        self._cleaner = Cleaner()
+        self._filter = ControlFilter()
         self._streamed = False
         self._thought = False
         self._prompted = False
@@ -85,32 +85,32 @@ class Scribe:
         self.out.line(text, style)
 
     def note(self, text: str, style: str | None = "dim") -> None:
-        """A line beside it."""
+        """A line beside the conversation."""
         self.make_room()
         self.aside.line(text, style)
 
     def prompt(self, text: str = PROMPT) -> None:
-        """Show that it is the person's turn, once."""
+        """Show the prompt, once."""
         if not self._prompted:
             self.make_room()
             self.out.write(self.out.paint(text, "user"))
             self._prompted = True
 
     def take_line(self) -> None:
-        """The person has typed a line, and the terminal has ended it."""
+        """The person has typed a line: the cursor is on a new one."""
         self._prompted = False
         self.out.moved()
 
     def break_off(self) -> None:
-        """Ctrl+C was pressed: the terminal shows that, and stays in the line."""
-        self._cleaner = Cleaner()
+        """After Ctrl+C: forget what was streaming, and begin a new line."""
+        self._filter = ControlFilter()
         self._streamed = self._thought = self._prompted = False
         self.out.break_flow()
 
     def make_room(self) -> None:
-        """End what streams, and leave a prompt that stands there alone."""
+        """End what streams, and go to a new line."""
         if self._streamed or self._thought:
-            self.out.flow(self._cleaner.end())
+            self.out.flow(self._filter.end())
             self.out.end_flow()
         self._streamed = self._thought = self._prompted = False
         self.out.fresh()
@@ -118,7 +118,7 @@ class Scribe:
     # --- events ---------------------------------------------------------------------------------
 
     def write(self, event: Event) -> None:
-        """Write an event down; those that are not for reading are passed over."""
+        """Write an event; events that are not for reading are ignored."""
         match event:
             case TextDelta(text):
                 self._stream(text)
@@ -155,12 +155,12 @@ class Scribe:
             self.make_room()
             self._streamed = True
             if self.out.is_terminal and not text.startswith("  "):
-                text = text.removeprefix(" ")  # the line before was broken here
-        self.out.flow(self._cleaner.feed(text))
+                text = text.removeprefix(" ")  # it only parted two lines
+        self.out.flow(self._filter.feed(text))
 
     def _think(self, text: str) -> None:
         if self._verbose():
-            self.out.write(self.out.paint(self._cleaner.feed(text), "dim"))
+            self.out.write(self.out.paint(self._filter.feed(text), "dim"))
         elif not self._thought:
             self.out.passing("thinking …")
         self._thought = True
@@ -171,7 +171,7 @@ class Scribe:
         elif message.role == "assistant" and self._streamed:
             self.make_room()
         elif message.role == "assistant":
-            # Its tool calls have their own events while they run here.
+            # Tool calls have events of their own.
             for line, style in message_lines(message, verbose=False):
                 if style is None:
                     self.line(line)
@@ -179,10 +179,7 @@ class Scribe:
             self.write_message(message)
 
     def _write_retry(self, event: Retrying) -> None:
-        text = (
-            f"{event.reason} Trying again in {max(1, round(event.seconds))} s "
-            f"({event.attempt} of {event.attempts})"
-        )
+        text = describe_retry(event)
         if self.out.is_terminal:
             self.make_room()
             self.out.passing(one_line(text, 78))
@@ -192,17 +189,30 @@ class Scribe:
 
     def _write_end(self, turn: Turn) -> None:
         self.make_room()
-        if turn.status == "failed":
-            error = turn.error or "The turn failed."
-            self.note(error, "error")
-            again = "" if "/retry" in error else " /retry tries again."
-            self.note(f"Your message is kept.{again}")
-        elif turn.status in ("aborted", "interrupted"):
-            self.note("Stopped. /retry goes on, /undo takes it back.")
+        for text, style in describe_end(turn):
+            self.note(text, style)
 
 
-class Cleaner:
-    """Takes the escape sequences out of a stream, also those that come in two pieces."""
+def describe_retry(event: Retrying) -> str:
+    """Why a model is asked again, and when."""
+    return (
+        f"{event.reason} Trying again in {max(1, round(event.seconds))} s "
+        f"({event.attempt} of {event.attempts})"
+    )
+
+
+def describe_end(turn: Turn) -> Iterator[tuple[str, str]]:
+    """What to say about a turn that did not end well: lines, each with its style."""
+    if turn.status == "failed":
+        error = turn.error or "The turn failed."
+        yield error, "error"
+        yield "Your message is kept." + ("" if "/retry" in error else " /retry tries again."), "dim"
+    elif turn.status in ("aborted", "interrupted"):
+        yield "Stopped. /retry goes on, /undo takes it back.", "dim"
+
+
+class ControlFilter:
+    """Removes escape sequences from a stream, also those that arrive in two pieces."""
 
     def __init__(self) -> None:
         self._held = ""
@@ -222,28 +232,28 @@ class Cleaner:
 
 
 class Cursor:
-    """Where a screen's cursor stands; two streams to the same screen share it."""
+    """Where the cursor of a terminal is; two streams to the same terminal share it."""
 
     def __init__(self) -> None:
         self.at_start = True
         self.passing = 0
 
 
-class Paper:
-    """A stream that knows whether its cursor stands at the beginning of a line.
+class TextOutput:
+    """A stream that knows whether its cursor is at the beginning of a line.
 
-    `beside` is another one, whose screen may be the same.
+    `beside` is another one, which may go to the same terminal.
     """
 
     def __init__(
-        self, paint: Paint, stream: TextIO | None = None, *, beside: Paper | None = None
+        self, paint: Paint, stream: TextIO | None = None, *, beside: TextOutput | None = None
     ) -> None:
         self.paint = paint
         self._stream = stream or sys.stdout
         self.is_terminal = self._stream.isatty()
         shared = beside is not None and beside.is_terminal and self.is_terminal
         self._cursor: Cursor = beside._cursor if beside is not None and shared else Cursor()
-        self._wrapper = Wrapper()
+        self._wrapper = LineWrapper()
 
     @property
     def width(self) -> int:
@@ -263,26 +273,26 @@ class Paper:
         self._cursor.at_start = text.endswith("\n")
 
     def flow(self, text: str) -> None:
-        """Text that streams; on a terminal it is broken between words."""
+        """Text that streams; on a terminal, lines end between words."""
         self.write(self._wrapper.feed(text, self.width) if self.is_terminal else text)
 
     def end_flow(self) -> None:
-        """The text is over: show what was held back, and go to a new line."""
+        """End of the text: write what was held back, and go to a new line."""
         self.write(self._wrapper.end(self.width))
         self.fresh()
 
     def break_flow(self) -> None:
-        """The text is broken off, by a ^C on the screen: what was held back is not wanted."""
-        self._wrapper = Wrapper()
+        """After Ctrl+C: drop what was held back, and go to a new line."""
+        self._wrapper = LineWrapper()
         self.write("\n" if self.is_terminal else "")
         self.fresh()
 
     def line(self, text: str = "", style: str | None = None) -> None:
-        """A whole line, on a line of its own, without anything that drives a terminal."""
+        """A whole line, without control characters."""
         self.fresh()
         text = strip_controls(text)
         if self.is_terminal:
-            wrapper, width = Wrapper(), self.width
+            wrapper, width = LineWrapper(), self.width
             text = wrapper.feed(text, width) + wrapper.end(width)
         self.write((self.paint(text, style) if style else text) + "\n")
 
@@ -292,13 +302,13 @@ class Paper:
             self.write("\n")
 
     def moved(self) -> None:
-        """Somebody else has gone to the next line: the terminal, when Enter was pressed."""
+        """The terminal has gone to the next line, because Enter was pressed."""
         self._cursor.at_start = True
         self._cursor.passing = 0
         self._wrapper.moved()
 
     def passing(self, text: str) -> None:
-        """A line that the next one overwrites; where nothing can be overwritten, not at all."""
+        """A line that the next one overwrites; not written where that is impossible."""
         if self.is_terminal:
             self.fresh()
             self._wipe()
@@ -313,8 +323,8 @@ class Paper:
             self._cursor.passing = 0
 
 
-class Wrapper:
-    """One stream of text. The word that is being said is held until it is whole."""
+class LineWrapper:
+    """Breaks a stream of text between words. An unfinished word is held back."""
 
     def __init__(self) -> None:
         self._fenced = False
@@ -330,7 +340,7 @@ class Wrapper:
         self._overlong = False
 
     def moved(self) -> None:
-        """Somebody else has ended the line, in the middle of what was being said."""
+        """The line was ended from outside, in the middle of the text."""
         self._column = 0
         self._space = ""
 
@@ -353,13 +363,13 @@ class Wrapper:
         return "".join(shown)
 
     def _is_due(self) -> bool:
-        """Whether what is there of a word need not wait for its rest."""
+        """Whether an unfinished word can be written already."""
         if self._verbatim and self._column == 0:
             return not any(fence.startswith(self._word) for fence in _FENCES)
         return self._verbatim or self._overlong or columns(self._word) > HELD
 
     def end(self, width: int) -> str:
-        """What was held back; the text is over."""
+        """What was held back, at the end of the text."""
         shown = self._flush(width)
         self._fenced = False
         self.restart()
@@ -399,7 +409,7 @@ def one_line(text: str, columns: int = LINE) -> str:
 
 
 def call_line(name: str, arguments: dict[str, Any]) -> str:
-    """A tool call: its name and what matters most of its arguments."""
+    """A tool call: its name and its most important argument."""
     if not arguments:
         return strip_controls(name)
     shown = next(
@@ -464,12 +474,12 @@ def question_lines(approval: Approval) -> Iterator[tuple[str, str | None]]:
 
 
 def says_all(summary: str, detail: str) -> bool:
-    """Whether a summary has all of a detail: never of several lines, for where one ends matters."""
+    """Whether a summary contains a whole detail; never if that has several lines."""
     return len(detail.strip().splitlines()) <= 1 and one_line(detail) in one_line(summary)
 
 
 def read_arguments(text: str) -> dict[str, Any]:
-    """A call's arguments; what is no JSON object is one argument."""
+    """A call's arguments; anything but a JSON object is one argument."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

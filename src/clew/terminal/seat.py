@@ -18,7 +18,7 @@ import msgspec
 
 from clew.api.chat import Upload
 from clew.api.commands import CommandReply
-from clew.api.seats import Crumb, Located, Reason, Seated, Wanted
+from clew.api.seats import Located, Reason, Seated, TerminalBreadcrumb, Wanted
 from clew.api.sessions import SessionView
 from clew.client.chat import Sending
 from clew.client.client import Client
@@ -42,7 +42,7 @@ from clew.errors import (
 from clew.terminal.live import LiveEvents, Sent
 
 GOODBYE: Final = 5.0
-"""Seconds in which a gateway has to hear that somebody leaves."""
+"""Seconds to tell a gateway that the terminal leaves."""
 
 KEPT: Final = ("model", "personality", "thinking", "service_tier")
 """What a new session takes over from the one that the person comes from."""
@@ -323,7 +323,7 @@ class Seat:
         """What `--continue` goes on with here."""
         crumb = None
         if breadcrumb is not None:
-            crumb = Crumb(
+            crumb = TerminalBreadcrumb(
                 cwd=breadcrumb.cwd,
                 session=breadcrumb.session_id,
                 fresh=breadcrumb.fresh,
@@ -394,9 +394,9 @@ class Seat:
         return {"stops": self.live.has_turn, "waiting": waiting}
 
     async def leave(self) -> None:
-        """Get up, once: abort what runs here, and let the session go.
+        """Leave the session, once: abort what runs here, and release it.
 
-        A gateway that can't be reached is left all the same.
+        Works also if the gateway can't be reached.
         """
         if self.session is None or self._has_left:
             return

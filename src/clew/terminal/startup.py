@@ -1,7 +1,7 @@
-"""Where a chat begins: from the start-up flags to the session that the seat is at.
+"""The start of a chat: from the flags to the session that the seat is at.
 
-What a value means is decided by `sessions.find` and `seats.locate`; here the person is asked where
-that leaves a choice, and told what was decided. Files are this machine's own.
+`sessions.find` and `seats.locate` decide what a value means; here the person is asked if there is a
+choice, and told what was decided. Transcript files are those of this machine.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Flags(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NothingChosen(ClewError):
-    """`--resume` alone, and nothing came of it: `No sessions found`, `No session selected`."""
+    """`--resume` without a value, and no session was chosen."""
 
     code = "nothing_chosen"
     exit_code = 0
@@ -63,7 +63,7 @@ class Opening(msgspec.Struct, frozen=True):
 
 
 class Asker(Protocol):
-    """Where a person is asked. `is_attended`: somebody is there to answer."""
+    """Asks a person."""
 
     @property
     def is_attended(self) -> bool:
@@ -87,12 +87,12 @@ class Transcripts(Protocol):
     """Opens transcript files of this machine."""
 
     async def open(self, path: Path) -> TranscriptOpening:
-        """Import a transcript, or say that a new one begins."""
+        """Import a transcript; one that does not exist yet begins a new session."""
         ...
 
 
 class Startup:
-    """The way to a session. Who asks may change: line mode at first, then the screen."""
+    """Finds the session to open. `asker` may change: line mode at first, then the screen."""
 
     def __init__(self, seat: Seat, asker: Asker, transcripts: Transcripts) -> None:
         self._seat = seat
@@ -145,7 +145,7 @@ class Startup:
         if not self.asker.is_attended:
             candidates = [candidate_of(each, each.short_id) for each in found]
             raise AmbiguousId(shown_value(value), candidates)
-        self.asker.note(f'"{value}" fits several sessions.', None)
+        self.asker.note(f'"{value}" matches several sessions.', None)
         return await self._insist(tuple(found))
 
     async def find(self, value: str) -> Sequence[SessionView]:
@@ -164,7 +164,9 @@ class Startup:
         if not (await self._seat.client.sessions.names(limit=1)).names:
             raise NothingChosen("No sessions found")
         if not self.asker.is_attended:
-            raise InvalidInput("Nobody is here to choose: name a session, as in `clew -r ID`.")
+            raise InvalidInput(
+                "There is no terminal to choose in. Name a session, as in `clew -r ID`."
+            )
         return await self._insist(())
 
     async def _insist(self, sessions: tuple[SessionView, ...]) -> Opening:
@@ -182,11 +184,10 @@ class Startup:
         asks: bool = True,
         returns: bool = False,
     ) -> Seated:
-        """Sit down at a session, or at a branch of it; one of another project asks first.
+        """Switch to a session, or to a fork of it; asks first if it is another project's.
 
-        `returns`: the person has named it.
-
-        Whatever is refused, the seat is where it was, and nothing new is left behind.
+        `returns`: the person has named it. After an error the seat is where it was, and nothing
+        new was made.
         """
         seat = self._seat
         place, key = seat.place, seat.key
@@ -205,7 +206,7 @@ class Startup:
     async def _ask_about(self, session: Session) -> Answer | None:
         """What to do with a session of another project, None for one of this.
 
-        Without a terminal, and on a no, it is refused.
+        `NotFound` if the answer is no, or if there is no terminal.
         """
         place = self._seat.place
         question = find_question(session, place)

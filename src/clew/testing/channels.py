@@ -1,7 +1,7 @@
 """A platform for tests: a peer on a local port, and the channel that speaks to it.
 
-As it is told, the peer accepts messages, refuses them, asks to wait, hangs up while sending, or
-says nothing. It delivers messages as often as a test wants, until each is acknowledged. One JSON
+A test tells the peer what to do with each message: accept it, refuse it, ask to wait, hang up, or
+say nothing. It delivers messages as often as a test wants, until each is acknowledged. One JSON
 document per line.
 """
 
@@ -22,7 +22,7 @@ from clew.core.delivery import Outbound
 from clew.errors import ReplyDelayed, ReplyRefused
 from clew.ports import Receive
 
-Mood = Literal["take", "refuse", "later", "vanish", "silence"]
+Reaction = Literal["take", "refuse", "later", "vanish", "silence"]
 """What the peer does with a message. It has read it in any case; `vanish` hangs up then."""
 
 HOST: Final = "127.0.0.1"
@@ -37,7 +37,7 @@ class Delivered(msgspec.Struct, frozen=True):
     text: str
     address: dict[str, Any]
     key: str
-    mood: Mood
+    reaction: Reaction
 
 
 class Peer:
@@ -45,7 +45,7 @@ class Peer:
 
     def __init__(self) -> None:
         self.received: list[Delivered] = []
-        self.moods: deque[Mood] = deque()
+        self.reactions: deque[Reaction] = deque()
         self.wait_seconds = 0.01
         self.port = 0
         self.arrived = asyncio.Event()
@@ -57,7 +57,7 @@ class Peer:
     @property
     def taken(self) -> list[str]:
         """The texts that it has accepted."""
-        return [each.text for each in self.received if each.mood == "take"]
+        return [each.text for each in self.received if each.reaction == "take"]
 
     async def open(self, port: int = 0) -> None:
         """Listen at a local port."""
@@ -104,17 +104,17 @@ class Peer:
         writer.close()
 
     async def _take(self, document: dict[str, Any], writer: asyncio.StreamWriter) -> bool:
-        mood: Mood = self.moods.popleft() if self.moods else "take"
-        self.received.append(Delivered(**document, mood=mood))
+        reaction: Reaction = self.reactions.popleft() if self.reactions else "take"
+        self.received.append(Delivered(**document, reaction=reaction))
         self.arrived.set()
-        answers: dict[Mood, dict[str, Any]] = {
+        answers: dict[Reaction, dict[str, Any]] = {
             "take": {"receipt": {"number": len(self.received)}},
             "refuse": {"refused": "The chat is closed."},
             "later": {"later": self.wait_seconds},
         }
-        if mood in answers:
-            await _write(writer, answers[mood])
-        return mood != "vanish"
+        if reaction in answers:
+            await _write(writer, answers[reaction])
+        return reaction != "vanish"
 
 
 @asynccontextmanager
@@ -171,7 +171,7 @@ class PeerChannel:
         try:
             reader, writer = await asyncio.open_connection(HOST, self._port, limit=LONGEST_LINE)
         except OSError as error:
-            raise ReplyDelayed("The peer is not there.") from error
+            raise ReplyDelayed("The peer can't be reached.") from error
         try:
             outbound = parcel.outbound
             await _write(
@@ -187,12 +187,12 @@ class PeerChannel:
         finally:
             writer.close()
         if not line:
-            raise ConnectionError("the peer hung up without a word")
+            raise ConnectionError("the peer closed the connection without an answer")
         answer = msgspec.json.decode(line)
         if "refused" in answer:
             raise ReplyRefused(answer["refused"])
         if "later" in answer:
-            raise ReplyDelayed("The peer asks for patience.", after=answer["later"])
+            raise ReplyDelayed("The peer asks to wait.", after=answer["later"])
         receipt: dict[str, Any] = answer["receipt"]
         return receipt
 

@@ -113,15 +113,17 @@ class Corpus:
         self._speeches: list[Speech] = []
         if blend != "cjk":
             words = phrases["english"]
-            self._speeches = [english(self._rng, words, topic) for topic in words["topics"]]
+            self._speeches = [make_english(self._rng, words, topic) for topic in words["topics"]]
         if blend != "english":
             tongues = SPACELESS if blend == "cjk" else tuple(phrases["languages"])
             # Seven conversations in English for one in another language.
             self._speeches *= 6
-            self._speeches += [foreign(self._rng, phrases["languages"][name]) for name in tongues]
+            self._speeches += [
+                make_foreign(self._rng, phrases["languages"][name]) for name in tongues
+            ]
 
     def conversations(self, sessions: int, messages: int | None = None) -> Iterator[Conversation]:
-        """So many sessions, oldest first, that together have exactly so many messages.
+        """That many sessions, oldest first, which together have exactly that many messages.
 
         A fork is one of the sessions, and comes with the conversation that it leaves.
         """
@@ -152,8 +154,8 @@ class Corpus:
         rng = self._rng
         speech = rng.choice(self._speeches)
         model = rng.choices(_MODELS, (50, 25, 20, 5))[0]
-        teller = _Teller(rng, speech, model)
-        turns = tuple(teller.turns(span.messages, clock=span.began_at, until=span.ended_at))
+        maker = _TurnMaker(rng, speech, model)
+        turns = tuple(maker.turns(span.messages, clock=span.began_at, until=span.ended_at))
         old = self._now - span.ended_at > 60 * DAY
         return Conversation(
             new=self._new_session(speech, model, span.began_at),
@@ -161,18 +163,18 @@ class Corpus:
             messages=span.messages,
             pinned=rng.random() < 0.03,
             archived=old and rng.random() < 0.5,
-            fork=None if fork is None else self._fork(turns, teller, span, fork),
+            fork=None if fork is None else self._fork(turns, maker, span, fork),
         )
 
-    def _fork(self, turns: Turns, teller: _Teller, parent: Span, span: Span) -> Fork:
-        """A fork after one of the turns, told by the same teller."""
+    def _fork(self, turns: Turns, maker: _TurnMaker, parent: Span, span: Span) -> Fork:
+        """A fork after one of the turns, in the same voice."""
         lengths = (sum(isinstance(each, AddMessage) for each in turn) for turn in turns)
         made_at = max(parent.ended_at, span.began_at)
         return Fork(
             id=self._id(),
             at=self._rng.choice(list(accumulate(lengths))),
             made_at=made_at,
-            turns=tuple(teller.turns(span.messages, clock=made_at, until=span.ended_at)),
+            turns=tuple(maker.turns(span.messages, clock=made_at, until=span.ended_at)),
             messages=span.messages,
         )
 
@@ -225,8 +227,8 @@ class Corpus:
                 return "group", f"agent:main:{platform}:group:{number}", f"#{speech.topic}"
 
 
-class _Teller:
-    """Tells one conversation, turn by turn, while its clock moves on."""
+class _TurnMaker:
+    """Makes the turns of one conversation, with a clock of its own."""
 
     def __init__(self, rng: random.Random, speech: Speech, model: _Model) -> None:
         self._rng = rng
@@ -400,7 +402,7 @@ class Speech:
         return int(self._random() * below)
 
 
-def english(rng: random.Random, phrases: dict[str, Any], topic: dict[str, Any]) -> Speech:
+def make_english(rng: random.Random, phrases: dict[str, Any], topic: dict[str, Any]) -> Speech:
     """A speech about one of the English topics."""
     things, acts = _common(rng, topic["things"]), _common(rng, topic["acts"])
     adjectives, reasons = _common(rng, phrases["adjectives"]), _common(rng, phrases["reasons"])
@@ -444,7 +446,7 @@ def english(rng: random.Random, phrases: dict[str, Any], topic: dict[str, Any]) 
     )
 
 
-def foreign(rng: random.Random, words: dict[str, Any]) -> Speech:
+def make_foreign(rng: random.Random, words: dict[str, Any]) -> Speech:
     """A speech in another language than English."""
     space: str = words["space"]
     thing = _common(rng, words["things"])

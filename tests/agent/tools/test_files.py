@@ -267,7 +267,7 @@ async def test_what_is_no_text_is_not_changed(bench: Bench) -> None:
 async def test_a_directory_that_is_gone_is_said(bench: Bench) -> None:
     await bench.begin(cwd=str(bench.root / "gone"))
     outcome = await bench.call("read_file", path="a")
-    assert "is not there (any more)" in outcome.content
+    assert "does not exist (any more)" in outcome.content
 
 
 async def test_the_workspace_is_the_project_and_paths_begin_at_the_directory(bench: Bench) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from clew.agent.tools.rules import QUIET, judge, matches_path, parse_rule, rule_for
+from clew.agent.tools.rules import UNASKED, judge, matches_path, parse_rule, rule_for
 from clew.errors import InvalidInput
 
 META = ";&|`$<>(){}\\\n\r\0\x0b\x1b\u2028"
@@ -23,7 +23,7 @@ def test_what_changes_things_asks(tool: str) -> None:
     assert judge(tool, {}, None, (), ()) == "ask"
 
 
-@pytest.mark.parametrize("tool", sorted(QUIET))
+@pytest.mark.parametrize("tool", sorted(UNASKED))
 def test_looking_inside_the_workspace_does_not_ask_and_outside_does(tool: str) -> None:
     assert judge(tool, at("src/a.py"), None, (), ()) == "allow"
     assert judge(tool, at("/etc/passwd"), None, (), ()) == "ask"

@@ -110,7 +110,7 @@ async def test_a_thread_over_eighty_percent_is_compacted_between_turns(
 async def test_too_long_for_the_provider_is_compacted_and_tried_again(tmp_path: Path) -> None:
     # A model that can read less than the configuration says.
     diary = (
-        '[providers.diary]\nkind = "python"\nfactory = "clew.testing.long_chat:open_model"\n'
+        '[providers.diary]\nkind = "python"\nfactory = "benchmarks.long_chat:open_model"\n'
         f"context_window = 200000\n{QUIET}"
     )
     async with room(tmp_path, {}, diary, model="diary/x") as here:

@@ -346,7 +346,7 @@ async def test_a_question_that_has_not_arrived_yet_is_not_answered_by_a_word(
     room: Room, actor: Actor
 ) -> None:
     room.peer.wait_seconds = 3600
-    room.peer.moods.append("later")
+    room.peer.reactions.append("later")
     actor.scenes.append(Asking())
     receipt = await room.hear("do it")
 

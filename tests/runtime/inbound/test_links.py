@@ -70,7 +70,7 @@ async def test_a_terminals_session_goes_on_in_a_chat_and_never_resets_there(
         assert await front.thread(session) == ["user: from the train", "assistant: ok"]
 
 
-async def test_a_code_counts_once(store: Store) -> None:
+async def test_a_code_is_valid_once(store: Store) -> None:
     session = await store.create_session(NewSession(key="k"))
     code = await offer_link(store, session, NOON)
 

@@ -255,7 +255,7 @@ async def test_replies_under_one_key_arrive_in_order_whatever_happens(
 ) -> None:
     texts = [f"{number:02}" for number in range(12)]
     await put(store, session, *((KEY, text) for text in texts))
-    peer.moods.extend(["take", "later", "later", "take", "later"])
+    peer.reactions.extend(["take", "later", "later", "take", "later"])
 
     async with delivering(store, PeerChannel(peer.port)):
         await wait_for(store, "sent", len(texts))
@@ -273,7 +273,7 @@ async def test_a_reply_is_tried_again_when_nobody_was_there(
 
         async def has_failed() -> bool:
             (row,) = await store.list_outbound()
-            return row.status == "pending" and row.error == "The peer is not there."
+            return row.status == "pending" and row.error == "The peer can't be reached."
 
         await until(has_failed)
         await peer.open(peer.port)
@@ -285,7 +285,7 @@ async def test_a_reply_is_tried_again_when_nobody_was_there(
 async def test_what_the_other_side_refuses_has_failed(
     store: Store, session: Session, peer: Peer
 ) -> None:
-    peer.moods.append("refuse")
+    peer.reactions.append("refuse")
     await put(store, session, (KEY, "one"), (KEY, "two"))
 
     async with delivering(store, PeerChannel(peer.port)):
@@ -298,13 +298,13 @@ async def test_what_the_other_side_refuses_has_failed(
 async def test_what_may_have_arrived_is_uncertain_and_not_sent_again(
     runtime: Runtime, store: Store, session: Session, peer: Peer
 ) -> None:
-    peer.moods.append("vanish")
+    peer.reactions.append("vanish")
     await put(store, session, (KEY, "one"), (KEY, "two"))
 
     async with delivering(store, PeerChannel(peer.port)):
         await wait_for(store, "sent")
         (doubtful,) = await store.list_outbound(status="uncertain")
-        assert doubtful.error == "ConnectionError: the peer hung up without a word"
+        assert doubtful.error == "ConnectionError: the peer closed the connection without an answer"
         assert [each.text for each in peer.received] == ["one", "two"]
 
         await store.settle_outbound(doubtful.id, "pending", due_at=host_clock())  # a person's word
@@ -316,7 +316,7 @@ async def test_what_may_have_arrived_is_uncertain_and_not_sent_again(
 async def test_a_peer_that_says_nothing_leaves_a_doubt(
     store: Store, session: Session, peer: Peer
 ) -> None:
-    peer.moods.append("silence")
+    peer.reactions.append("silence")
     await put(store, session, (KEY, "one"))
 
     async with delivering(store, PeerChannel(peer.port), patience=0.05):
@@ -328,7 +328,7 @@ async def test_a_peer_that_says_nothing_leaves_a_doubt(
 async def test_a_channel_that_knows_repetitions_is_sent_doubtful_replies_again(
     store: Store, session: Session, peer: Peer
 ) -> None:
-    peer.moods.append("vanish")
+    peer.reactions.append("vanish")
     await put(store, session, (KEY, "one"))
 
     async with delivering(store, PeerChannel(peer.port, repeats=True)):
@@ -338,7 +338,7 @@ async def test_a_channel_that_knows_repetitions_is_sent_doubtful_replies_again(
 
 
 async def test_a_key_that_hangs_holds_nobody_up(store: Store, session: Session, peer: Peer) -> None:
-    peer.moods.append("silence")
+    peer.reactions.append("silence")
     await put(store, session, (KEY, "stuck"), (KEY, "behind"), ("another", "free"))
 
     async with delivering(store, PeerChannel(peer.port)):
@@ -354,7 +354,7 @@ async def test_a_long_reply_arrives_in_parts_and_none_is_sent_twice(
     store: Store, session: Session, peer: Peer
 ) -> None:
     text = "First part.\n\nSecond part.\n\nThird part."
-    peer.moods.extend(["take", "vanish"])
+    peer.reactions.extend(["take", "vanish"])
     await put(store, session, (KEY, text))
 
     async with delivering(store, PeerChannel(peer.port, limit=14)):
@@ -406,7 +406,7 @@ async def test_a_channel_that_can_not_cut_a_text_fails_that_reply_and_no_other(
 async def test_a_reply_whose_session_is_gone_for_good_troubles_nobody(
     store: Store, session: Session, peer: Peer
 ) -> None:
-    peer.moods.append("silence")
+    peer.reactions.append("silence")
     await put(store, session, (KEY, "gone"))
     other = await store.create_session(NewSession(key="cli:other"))
 
@@ -423,7 +423,7 @@ async def test_a_reply_whose_session_is_gone_for_good_troubles_nobody(
 async def test_a_store_whose_clock_is_late_is_asked_again(
     url: str, session: Session, peer: Peer
 ) -> None:
-    peer.moods.append("later")
+    peer.reactions.append("later")
     async with await open_store(url, clock=lambda: host_clock() - 400) as late:
         await put(late, session, (KEY, "hello"))
         async with delivering(late, PeerChannel(peer.port), inspect=600):
@@ -471,7 +471,7 @@ asyncio.run(main(*sys.argv[1:]))
 async def test_what_a_killed_process_was_sending_is_uncertain_and_never_silently_resent(
     url: str, store: Store, session: Session, peer: Peer
 ) -> None:
-    peer.moods.append("silence")
+    peer.reactions.append("silence")
     await put(store, session, (KEY, "one"), (KEY, "two"))
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-c", CLAIMANT, url, str(peer.port)
@@ -516,7 +516,7 @@ class Buggy(PeerChannel):
 async def test_a_bug_is_raised_and_leaves_its_reply_uncertain_and_the_others_go_out(
     store: Store, session: Session, peer: Peer
 ) -> None:
-    peer.moods.extend(["vanish", "take"])
+    peer.reactions.extend(["vanish", "take"])
     await put(store, session, (KEY, "first"))
     deliverer = Deliverer(
         store, [Buggy(peer.port)], clock=host_clock, bell=asyncio.Event(), settings=QUICK

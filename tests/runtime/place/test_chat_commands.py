@@ -19,7 +19,7 @@ from clew.terminal.commands import FUNCTIONS, Reply, run_command
 from clew.terminal.conversation import Conversation
 from clew.terminal.lines import Lines
 from clew.terminal.plain import PlainChat
-from clew.terminal.plain_output import Paper, Scribe
+from clew.terminal.plain_output import EventWriter, TextOutput
 from clew.terminal.startup import Startup
 from clew.transfer.resume_file import TranscriptOpening
 from tests.runtime.conftest import read, soon
@@ -37,18 +37,18 @@ class Chat:
     """A conversation line by line, whose lines nobody types."""
 
     def __init__(self, talk: Conversation, out: io.StringIO) -> None:
-        self.talk = talk
+        self.conversation = talk
         self.out = out
 
     async def run(self, line: str) -> Reply:
         name, _, rest = line.removeprefix("/").partition(" ")
-        return await soon(run_command(self.talk, name, rest))
+        return await soon(run_command(self.conversation, name, rest))
 
     async def take(self, text: str) -> str:
         """What is written when this is typed."""
         self.out.seek(0)
         self.out.truncate()
-        await soon(self.talk.take(text))
+        await soon(self.conversation.take(text))
         return self.out.getvalue()
 
 
@@ -56,9 +56,9 @@ class Chat:
 async def chat(seat: Seat) -> AsyncIterator[Chat]:
     out = io.StringIO()
     reading, writing = os.pipe()
-    paper, lines = Paper(lambda text, _style: text, out), Lines(reading)
-    startup = Startup(seat, LineAsker(seat, lines, paper), NoFiles())
-    plain = PlainChat(seat, lines, Scribe(paper, paper, verbose=lambda: False), startup)
+    output, lines = TextOutput(lambda text, _style: text, out), Lines(reading)
+    startup = Startup(seat, LineAsker(seat, lines, output), NoFiles())
+    plain = PlainChat(seat, lines, EventWriter(output, output, verbose=lambda: False), startup)
     await plain.chat.sit_down(await seat.switch(None, "startup"))
     yield Chat(plain.chat, out)
     plain.chat.close()
@@ -167,7 +167,7 @@ async def test_export_writes_a_file_here_and_names_it(
 async def test_exit_leaves(chat: Chat, name: str) -> None:
     assert (await chat.run(f"/{name}")).leaves
     await chat.take(f"/{name}")
-    assert chat.talk.is_leaving
+    assert chat.conversation.is_leaving
 
 
 async def test_help_is_that_of_a_terminal(chat: Chat) -> None:

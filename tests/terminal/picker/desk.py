@@ -23,8 +23,8 @@ from clew.core.keys import Place
 from clew.core.message import Draft
 from clew.core.session import OWNER, NewSession, Session
 from clew.ports import Store
-from clew.terminal.picker import Picked
-from clew.terminal.picker.app import PickerApp
+from clew.terminal.picker import Picked, PickerSetup
+from clew.terminal.picker.screen import PickerApp
 from clew.wiring import House
 from tests.patience import PATIENCE
 
@@ -140,8 +140,8 @@ async def picker(
     viewer: str = OWNER,
 ) -> AsyncIterator[Hands]:
     """A picker that runs, opened in this directory."""
-    app = PickerApp(
-        store if isinstance(store, Client) else client_of(store, viewer),
+    setup = PickerSetup(
+        client=store if isinstance(store, Client) else client_of(store, viewer),
         place=here if isinstance(here, Place) else locate(here),
         now=lambda: time.time_ns() // 1_000_000,
         zone=lambda _at: UTC,
@@ -149,6 +149,7 @@ async def picker(
         everywhere=everywhere,
         current=current,
     )
+    app = PickerApp(setup)
     async with app.run_test(size=size) as pilot:
         hands = Hands(pilot, app)
         await hands.until(lambda: app.screen is app.picker)

@@ -151,7 +151,7 @@ async def test_ctrl_p_says_so_where_there_is_one_platform(store: Store, here: Pa
     await three(store, here)
     async with picker(store, here) as hands:
         await hands.press("ctrl+p")
-        await hands.see("All of them are cli sessions.")
+        await hands.see("All are cli sessions.")
 
 
 async def test_ctrl_r_renames(store: Store, here: Path) -> None:
@@ -257,7 +257,7 @@ async def test_several_deletes_are_undone_one_by_one(store: Store, here: Path) -
             await hands.press("ctrl+z")
             await hands.until(lambda back=back: len(hands.titles) == back)  # type: ignore[misc]
         await hands.press("ctrl+z")
-        await hands.see("Nothing was trashed here.")
+        await hands.see("Nothing was put in the trash here.")
     assert await store.count_sessions(EVERYTHING) == 3
 
 
@@ -303,9 +303,9 @@ async def test_with_some_sessions_given_there_are_just_those(
     two = await add(store, "Two of two", "pears", cwd=here)
     async with picker(store, here, only=(two, one)) as hands:
         await hands.list("Two of two", "One of two")
-        assert "The sessions that fit" in hands.text
+        assert "The sessions that match" in hands.text
         await hands.press("tab")
-        await hands.see("Only these sessions fit.")
+        await hands.see("Only these sessions match.")
         await hands.type("apples")
         await hands.until(lambda: hands.selected == "One of two")
         await hands.press("enter")

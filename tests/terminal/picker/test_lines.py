@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from clew.core.message import Message, Role
 from clew.core.search.hits import Snippet
 from clew.core.text import columns
-from clew.terminal.picker.lines import BADGES, Look, Piece, cut_front, draw_row, mark_words
+from clew.terminal.picker.lines import BADGES, Piece, RowDetails, cut_front, draw_row, mark_words
 from clew.terminal.picker.preview import draw_end, draw_hit, find_words, wrap
 from clew.terminal.picker.rows import make_row
 from tests.terminal.picker.test_name_match import name
@@ -51,7 +51,7 @@ def test_a_row_fills_its_line_exactly(
 ) -> None:
     row = make_row(name(title, cwd=directory, message_count=1_234_567))
     snippet = Snippet("some words around a match in a message", 20, 25) if has_hit else None
-    pieces = draw_row(row, Look("2026-11-16", badge, ("a",), snippet), width)
+    pieces = draw_row(row, RowDetails("2026-11-16", badge, ("a",), snippet), width)
     assert width_of(pieces) == width
 
 

@@ -135,7 +135,7 @@ async def test_what_fits_nothing_says_so_and_where_to_look(store: Store, here: P
     await add(store, "Alpha", "hello", cwd=here)
     async with picker(store, here) as hands:
         await hands.type("xyzzy")
-        await hands.see('No session fits "xyzzy". Press Tab to look everywhere.')
+        await hands.see('No session matches "xyzzy". Press Tab to search everywhere.')
         await hands.press("enter", "delete")
         assert not hands.app._exit
         await hands.press(*["backspace"] * 5)

@@ -17,7 +17,7 @@ from clew import config as configuration
 from clew.api.handlers.parts import Caller
 from clew.api.local import Calls, LocalTransport
 from clew.api.sessions import SessionView
-from clew.cli.connection import LocalTranscripts
+from clew.cli.conversation import LocalTranscripts
 from clew.client.client import Client
 from clew.client.place import locate
 from clew.ports import Store
@@ -157,7 +157,9 @@ class Chat:
 
     async def is_idle(self) -> None:
         """Wait until nothing runs, and the status line says so."""
-        await self.until(lambda: not self.app.talk.is_running and "working" not in self.status)
+        await self.until(
+            lambda: not self.app.conversation.is_running and "working" not in self.status
+        )
 
 
 async def type_letters(pilot: Pilot[Any], text: str) -> None:
@@ -244,6 +246,6 @@ async def open_chat(
                 yield chat
         finally:
             with contextlib.suppress(asyncio.CancelledError):
-                await app.wind_up()
+                await app.close_chat()
         if app.failure is not None:
             raise app.failure

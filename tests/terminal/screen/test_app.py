@@ -154,7 +154,7 @@ async def test_ctrl_c_puts_what_waits_back_into_the_draft(stage: Stage) -> None:
         await chat.sees("queued: first", "queued: second")
         await chat.type("third")
         await chat.press("ctrl+c")
-        await chat.sees("What waited is in your message again.", "Stopped.")
+        await chat.sees("Your waiting messages are in the editor again.", "Stopped.")
         await chat.is_idle()
         await chat.misses("queued:")
         assert chat.draft == "first\nsecond\nthird"
@@ -383,7 +383,7 @@ async def test_who_only_looks_is_told_so_and_keeps_what_could_not_be_sent(stage:
         await chat.is_idle()
         session = chat.session.id
     async with open_chat(stage, session=session, read_only=True) as chat:
-        await chat.sees("You only look here; /fork")
+        await chat.sees("This session is read-only here; /fork")
         await chat.say("may I?")
         await chat.sees("Your message was not sent.")
         assert chat.draft == "may I?"
@@ -526,7 +526,7 @@ async def test_it_can_be_used_in_any_size_and_resized(stage: Stage, size: tuple[
     stage.script(stage.hold("A long answer " * 20), ECHO)
     async with open_chat(stage, size=size) as chat:
         await chat.say("go")
-        await chat.until(lambda: chat.app.talk.is_running, "a turn")
+        await chat.until(lambda: chat.app.conversation.is_running, "a turn")
         for width, height in ((80, 24), (40, 10), (120, 40), (80, 24)):
             await chat.pilot.resize_terminal(width, height)
         await chat.sees("A long", "working")
@@ -575,7 +575,7 @@ async def test_what_others_named_drives_no_terminal(stage: Stage) -> None:
         await chat.sees("Todos, 0 of 1")
         await chat.store.edit_session(chat.session.id, SessionEdit(title=evil))
         await chat.until(lambda: chat.status.startswith(" title"), "the title")
-        chat.app._do(chat.app.talk.pick)
+        chat.app._do(chat.app.conversation.pick)
         await chat.sees("Esc")
         for line in chat.lines:
             assert line == strip_controls(line)

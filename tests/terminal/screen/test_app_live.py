@@ -14,7 +14,7 @@ from clew.core.commands import ALIASES, COMMANDS
 from clew.terminal.asker import LineAsker
 from clew.terminal.lines import Lines
 from clew.terminal.plain import PlainChat
-from clew.terminal.plain_output import Paper, Scribe
+from clew.terminal.plain_output import EventWriter, TextOutput
 from tests.patience import PATIENCE
 from tests.terminal.screen.chats import Stage, open_chat, open_terminal
 
@@ -90,12 +90,14 @@ async def walk_full(stage: Stage) -> dict[str, str]:
         await chat.sees("You said: hello")
         await chat.is_idle()
         for name in WALK:
-            pile = chat.app.chat.transcript._pile
-            before = [id(block) for block in pile.blocks]
-            await asyncio.wait_for(chat.app.talk.take(f"/{LINES.get(name, name)}"), PATIENCE)
+            shown = chat.app.chat.transcript._blocks
+            before = [id(block) for block in shown.blocks]
+            await asyncio.wait_for(
+                chat.app.conversation.take(f"/{LINES.get(name, name)}"), PATIENCE
+            )
             if chat.seat.session is not None:
                 await asyncio.wait_for(chat.house.runtime.join(chat.session.id), PATIENCE)
-            blocks = chat.app.chat.transcript._pile.blocks
+            blocks = chat.app.chat.transcript._blocks.blocks
             found[name] = "\n".join(each.text for each in blocks if id(each) not in before)
             if chat.seat.session is None:
                 await chat.say("hello")
@@ -111,10 +113,10 @@ async def walk_plain(stage: Stage) -> dict[str, str]:
         seat, house = terminal.seat, terminal.house
         out = io.StringIO()
         reading, writing = os.pipe()
-        paper = Paper(lambda text, _style: text, out)
+        output = TextOutput(lambda text, _style: text, out)
         lines = Lines(reading)
-        startup = terminal.start_up(LineAsker(seat, lines, paper))
-        chat = PlainChat(seat, lines, Scribe(paper, paper, verbose=lambda: False), startup)
+        startup = terminal.start_up(LineAsker(seat, lines, output))
+        chat = PlainChat(seat, lines, EventWriter(output, output, verbose=lambda: False), startup)
         await chat.chat.sit_down(await seat.switch(None, "startup"))
         await asyncio.wait_for(chat.chat.take("hello"), PATIENCE)
         for name in WALK:

@@ -13,16 +13,17 @@ from textual.strip import Strip
 
 from clew.core.message import ToolCall
 from clew.core.text import strip_controls
-from clew.terminal.screen.block_list import Pile
+from clew.terminal.screen.block_list import BlockList
 from clew.terminal.screen.blocks import Block
 from clew.terminal.screen.event_blocks import list_blocks
 from clew.terminal.screen.find import find_spans
-from clew.terminal.screen.markdown import Piece, Prose, Stream, chunk, split
-from clew.terminal.screen.styles import Ink, get_styles
+from clew.terminal.screen.markdown import MarkdownText, Piece, Stream, chunk, split
+from clew.terminal.screen.styles import Palette, get_styles
 from clew.terminal.screen.tool_blocks import ToolBlock, compare, find_difference
+from tests.sizes import pick
 from tests.terminal.screen.stage import say
 
-INK = Ink(get_styles(Style.parse("white on black"), lambda _: Style.parse("red on blue")))
+PALETTE = Palette(get_styles(Style.parse("white on black"), lambda _: Style.parse("red on blue")))
 
 MARKDOWN = st.lists(
     st.sampled_from(
@@ -50,13 +51,13 @@ def check(strips: list[Strip], width: int) -> None:
         assert not any(segment.style and segment.style.link for segment in strip)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=pick(60, 300), deadline=None)
 @given(TEXTS, st.integers(1, 60))
 def test_any_answer_keeps_to_the_width_and_drives_no_terminal(text: str, width: int) -> None:
-    check(Prose(text).draw(INK, width), width)
+    check(MarkdownText(text).draw(PALETTE, width), width)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=pick(40, 200), deadline=None)
 @given(TEXTS, TEXTS, st.booleans(), st.integers(1, 60))
 def test_any_message_keeps_to_the_width_and_drives_no_terminal(
     text: str, other: str, verbose: bool, width: int
@@ -74,29 +75,29 @@ def test_any_message_keeps_to_the_width_and_drives_no_terminal(
     blocks = list_blocks(messages)
     blocks.append(ToolBlock("d", "edit_file", {"path": text, "old": text, "new": other}))
     for block in blocks:
-        check(block.lines(INK, width, verbose=verbose), width)
+        check(block.lines(PALETTE, width, verbose=verbose), width)
         block.folded = False
-        check(block.lines(INK, width, verbose=verbose), width)
+        check(block.lines(PALETTE, width, verbose=verbose), width)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=pick(40, 200), deadline=None)
 @given(MARKDOWN, st.data())
 def test_a_streamed_answer_ends_as_the_picture_of_the_whole_one(
     text: str, data: st.DataObject
 ) -> None:
-    streamed, at = Prose(), 0
+    streamed, at = MarkdownText(), 0
     while at < len(text):
         size = data.draw(st.integers(1, 12))
         streamed.feed(text[at : at + size])
-        streamed.draw(INK, 30)
+        streamed.draw(PALETTE, 30)
         at += size
     streamed.finish()
-    assert words(streamed.draw(INK, 30)) == words(Prose(text).draw(INK, 30))
+    assert words(streamed.draw(PALETTE, 30)) == words(MarkdownText(text).draw(PALETTE, 30))
     streamed.finish(text)
-    assert streamed.draw(INK, 30) == Prose(text).draw(INK, 30)
+    assert streamed.draw(PALETTE, 30) == MarkdownText(text).draw(PALETTE, 30)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=pick(60, 300), deadline=None)
 @given(MARKDOWN.map(strip_controls))
 def test_pieces_that_were_final_stay_as_they_are(text: str) -> None:
     stream = Stream()
@@ -113,15 +114,15 @@ def test_pieces_that_were_final_stay_as_they_are(text: str) -> None:
 def test_a_long_listing_streams_in_chunks_and_ends_as_one(chunks: int) -> None:
     code = "".join(f"x{at} = '''{at}\n'''\n" for at in range(200))
     text = f"Look:\n\n```python\n{code}```\n\nDone."
-    streamed = Prose()
+    streamed = MarkdownText()
     for at in range(0, len(text), len(text) // chunks):
         streamed.feed(text[at : at + len(text) // chunks])
-        drawn = words(streamed.draw(INK, 40))
+        drawn = words(streamed.draw(PALETTE, 40))
         assert [line.strip() for line in drawn] == [
-            line.strip() for line in words(Prose(streamed.text).draw(INK, 40))
+            line.strip() for line in words(MarkdownText(streamed.text).draw(PALETTE, 40))
         ]
     streamed.finish(text)
-    assert streamed.draw(INK, 40) == Prose(text).draw(INK, 40)
+    assert streamed.draw(PALETTE, 40) == MarkdownText(text).draw(PALETTE, 40)
 
 
 @pytest.mark.parametrize("fence", ["```", "~~~~", "  ```"])
@@ -132,22 +133,28 @@ def test_chunks_of_a_listing_have_all_its_lines(fence: str, end: str) -> None:
     (piece,) = split(source)
     parts = chunk(piece)
     assert len(parts) > 5
-    drawn = [line.strip() for part in parts for line in words(Prose(part.source).draw(INK, 40))]
+    drawn = [
+        line.strip()
+        for part in parts
+        for line in words(MarkdownText(part.source).draw(PALETTE, 40))
+    ]
     assert drawn == code
     assert [part.joined for part in parts] == [False] + [True] * (len(parts) - 1)
 
 
 @pytest.mark.parametrize("mark", ["-", "##", "```", "3.", "|"])
 def test_a_line_that_is_only_marks_waits_for_its_words(mark: str) -> None:
-    prose = Prose()
-    prose.feed(f"text\n{mark}")
-    assert [line.strip() for line in words(prose.draw(INK, 40))] == ["text"]
-    prose.feed(" words")
-    assert "words" in "".join(words(prose.draw(INK, 40))) or mark == "```"
-    ended = Prose()
+    markdown = MarkdownText()
+    markdown.feed(f"text\n{mark}")
+    assert [line.strip() for line in words(markdown.draw(PALETTE, 40))] == ["text"]
+    markdown.feed(" words")
+    assert "words" in "".join(words(markdown.draw(PALETTE, 40))) or mark == "```"
+    ended = MarkdownText()
     ended.feed(f"text\n\n{mark}")
     ended.finish()
-    assert words(ended.draw(INK, 40)) == words(Prose(f"text\n\n{mark}").draw(INK, 40))
+    assert words(ended.draw(PALETTE, 40)) == words(
+        MarkdownText(f"text\n\n{mark}").draw(PALETTE, 40)
+    )
 
 
 @pytest.mark.parametrize(
@@ -164,18 +171,18 @@ def test_a_line_that_is_only_marks_waits_for_its_words(mark: str) -> None:
     ],
 )
 def test_marks_that_are_still_open_are_not_seen_while_a_text_streams(text: str, shown: str) -> None:
-    prose = Prose()
-    prose.feed(text)
-    assert [line.rstrip() for line in words(prose.draw(INK, 40))] == [shown]
+    markdown = MarkdownText()
+    markdown.feed(text)
+    assert [line.rstrip() for line in words(markdown.draw(PALETTE, 40))] == [shown]
 
 
 def test_items_of_a_list_are_counted_on_however_they_come() -> None:
     text = "1. one\n1. two\n\n   more\n1. three\n\nend"
-    stream = Prose()
+    stream = MarkdownText()
     for line in text.splitlines(keepends=True):
         stream.feed(line)
-        stream.draw(INK, 40)
-    assert [line.rstrip() for line in words(stream.draw(INK, 40))] == [
+        stream.draw(PALETTE, 40)
+    assert [line.rstrip() for line in words(stream.draw(PALETTE, 40))] == [
         " 1. one", " 2. two", "    more", " 3. three", "", "end",
     ]  # fmt: skip
 
@@ -198,21 +205,21 @@ def test_items_of_a_list_are_counted_on_however_they_come() -> None:
     ],
 )
 def test_markdown_is_shown_without_losing_anything(text: str, shown: str) -> None:
-    drawn = "|".join(line.rstrip() for line in words(Prose(text).draw(INK, 40)))
+    drawn = "|".join(line.rstrip() for line in words(MarkdownText(text).draw(PALETTE, 40)))
     assert drawn == shown
 
 
 def test_a_table_is_drawn_in_columns_that_fit() -> None:
     text = "| name | size |\n|:--|--:|\n| 漢字 | 1 |\n| a very long cell that is broken | 23 |"
-    drawn = words(Prose(text).draw(INK, 24))
-    check(Prose(text).draw(INK, 24), 24)
+    drawn = words(MarkdownText(text).draw(PALETTE, 24))
+    check(MarkdownText(text).draw(PALETTE, 24), 24)
     assert "name" in drawn[0]
     assert "漢字" in "".join(drawn)
     assert "broken" in "".join(drawn)
 
 
 def test_a_huge_text_is_shown_as_it_is() -> None:
-    drawn = words(Prose("**word** \n" * 30_000).draw(INK, 40))
+    drawn = words(MarkdownText("**word** \n" * 30_000).draw(PALETTE, 40))
     assert drawn[0].startswith("**word**")
     assert len(drawn) > 30_000
 
@@ -255,42 +262,42 @@ def test_hits_are_found_as_the_search_compares(
     assert list(find_spans(line, needle)) == spans
 
 
-# --- the pile -----------------------------------------------------------------------------------
+# --- the blocks -----------------------------------------------------------------------------------
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=pick(30, 150), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 50)), max_size=30))
 def test_every_line_of_the_pile_belongs_to_what_was_laid_out_there(
     steps: list[tuple[int, int]],
 ) -> None:
-    pile, numbers = Pile(), itertools.count()
+    blocks, numbers = BlockList(), itertools.count()
 
     def make() -> Block:
         return list_blocks([say(next(numbers) + 1, "user", "\n".join("abc"))])[0]
 
     for kind, number in steps:
-        known = pile.list_all()
+        known = blocks.list_all()
         match kind:
             case 0 | 1:
-                pile.add(make())
+                blocks.add(make())
             case 2:
-                pile.put_earlier([make() for _ in range(number % 4)])
+                blocks.put_earlier([make() for _ in range(number % 4)])
             case 3:
-                pile.pull(number % 5 + 1)
+                blocks.pull(number % 5 + 1)
             case 4:
-                pile.pull_later(number % 5 + 1)
+                blocks.pull_later(number % 5 + 1)
             case 5 if known:
-                pile.open_at(known[number % len(known)], number % 7 + 1)
+                blocks.open_at(known[number % len(known)], number % 7 + 1)
             case 6 if known:
-                pile.drop(known[number % len(known)])
-        pile.count_gap(0)
-        pile.settle(INK, 20, verbose=False)
+                blocks.drop(known[number % len(known)])
+        blocks.count_gap(0)
+        blocks.settle(PALETTE, 20, verbose=False)
         if kind != 6:
-            assert len(pile.list_all()) >= len(known)
-        owners = [spot.block for y in range(pile.height) if (spot := pile.find(y)) is not None]
-        assert list(dict.fromkeys(owners)) == pile.blocks
-        assert [spot.block for spot in map(pile.find, range(pile.height)) if spot] == [
-            block for block in pile.blocks for _ in range(3)
+            assert len(blocks.list_all()) >= len(known)
+        owners = [spot.block for y in range(blocks.height) if (spot := blocks.find(y)) is not None]
+        assert list(dict.fromkeys(owners)) == blocks.blocks
+        assert [spot.block for spot in map(blocks.find, range(blocks.height)) if spot] == [
+            block for block in blocks.blocks for _ in range(3)
         ]
-        seqs = [block.seq for block in pile.list_all() if block.seq is not None]
+        seqs = [block.seq for block in blocks.list_all() if block.seq is not None]
         assert len(seqs) == len(set(seqs))

@@ -90,7 +90,7 @@ async def test_a_new_line_goes_into_the_message(key: str) -> None:
 
 
 def read_keys(sequence: str) -> list[str]:
-    driver.teach()
+    driver.add_key_sequences()
     read = [event for event in XTermParser().feed(sequence) if isinstance(event, events.Key)]
     return [event.key for event in read]
 

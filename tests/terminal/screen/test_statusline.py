@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.text import columns, strip_controls
-from clew.terminal.screen.statusline import PARTED, Facts, fit
+from clew.terminal.screen.statusline import SEPARATOR, Facts, fit
 
 WORK = Facts(
     title="Mend the login",
@@ -20,7 +20,7 @@ WORK = Facts(
 
 def line(facts: Facts, width: int = 200) -> str:
     title, parts = fit(facts, width)
-    return PARTED.join([title, *(part.text for part in parts)])
+    return SEPARATOR.join([title, *(part.text for part in parts)])
 
 
 def change(**facts: object) -> Facts:
@@ -82,6 +82,6 @@ def test_it_never_gets_wider_than_the_screen_nor_drives_it(
     facts = change(title=title, queued=queued, working=working, elsewhere="runs elsewhere")
     shown, parts = fit(facts, width)
     used = columns(shown) + sum(columns(part.text) for part in parts)
-    used += len(PARTED) * max(0, len(parts) - 1)
+    used += len(SEPARATOR) * max(0, len(parts) - 1)
     assert used <= width
     assert shown == strip_controls(shown, keep_newlines=False)

@@ -496,9 +496,9 @@ async def test_finding_goes_to_the_newest_hit_and_round() -> None:
             assert transcript._search.current is not None
             seen.append(transcript._search.current.seq)
             assert f"question {seen[-1]}" in app.picture
-            transcript.find_previous()
+            transcript.action_find(-1)
         assert seen == [19, 17, 15, 13, 11, 1, 19]
-        transcript.find_next()
+        transcript.action_find(1)
         assert transcript._search is not None
         assert transcript._search.current is not None
         assert transcript._search.current.seq == 19

@@ -68,7 +68,7 @@ class Catalogue:
     def __init__(self, setup: ModelsSetup) -> None:
         self._setup = setup
         self._providers = {each.name: each for each in setup.providers}
-        self._facts = FactBook(setup.cache_dir / "models.json")
+        self._facts = FactCache(setup.cache_dir / "models.json")
         self._open: dict[str, Opened] = {}
         self._opening: dict[str, asyncio.Lock] = {}
         self._engine: Engine | None = None
@@ -259,7 +259,7 @@ class Catalogue:
     ) -> dict[str, Any]:
         """Settings for every request: the session's, else the configured default.
 
-        Both are reduced to what the model can do. The tier `none` is no tier.
+        Both are reduced to what the model can do. The tier `none` means no tier.
         """
         settings: dict[str, Any] = {}
         wanted = thinking or self._setup.thinking
@@ -293,7 +293,7 @@ class _Known(msgspec.Struct):
     facts: dict[str, Facts]
 
 
-class FactBook:
+class FactCache:
     """Facts by kind of provider and model id, kept in a file of the cache directory."""
 
     def __init__(self, file: Path) -> None:

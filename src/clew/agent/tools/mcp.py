@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 START_SECONDS = 20.0
 REST_SECONDS = 60.0
-"""How long a server that failed to start is left in peace: each try may cost `START_SECONDS`."""
+"""Pause before a server that failed to start is tried again: each try may cost `START_SECONDS`."""
 
 MAX_NAME = 64
 MAX_DESCRIPTION = 4_000
@@ -175,7 +175,7 @@ class _Link:
 
 def _make_toolset(server: MCPServer, environment: dict[str, str]) -> MCPToolset[Any]:
     try:
-        # The agent library costs a second and is needed only once there is a server.
+        # Imported late: it takes a second, and only a server needs it.
         from fastmcp.client.transports import StdioTransport  # noqa: PLC0415
         from pydantic_ai.mcp import MCPToolset  # noqa: PLC0415
     except ImportError:

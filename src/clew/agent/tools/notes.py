@@ -119,7 +119,7 @@ async def scratchpad_delete(job: Job, given: DeleteEntry) -> ToolOutcome:
 
 
 async def todo_write(job: Job, given: WriteTodoList) -> ToolOutcome:  # noqa: ARG001  # no port needed
-    """Write the whole todo list anew: for work of several steps, and whenever a step is done.
+    """Replace the whole todo list: for work of several steps, and whenever a step is done.
 
     The person sees it. Keep exactly one line in_progress while you work.
     """
@@ -198,7 +198,7 @@ def read_edit(given: WriteMemory) -> MemoryEdit:
             return AddLine(given.text)
         case "replace":
             if not given.text.strip():
-                raise ToolFailure("There is no text to put in its place; remove takes it out.")
+                raise ToolFailure("`text` is empty. To delete the old text, use remove.")
             return ReplaceText(given.old, given.text)
         case _:
             return RemoveText(given.old)

@@ -33,7 +33,7 @@ class Workspace(msgspec.Struct, frozen=True):
     sealed: tuple[Path, ...] = ()
 
 
-class Place(msgspec.Struct, frozen=True):
+class ResolvedPath(msgspec.Struct, frozen=True):
     """A resolved path. `shown` is relative to the workspace inside it, absolute outside."""
 
     real: Path
@@ -49,23 +49,23 @@ def get_workspace(job: Job) -> Workspace:
         raise ToolFailure("This session has no directory, so there are no files to work on.")
     cwd = Path(named).resolve()
     if not cwd.is_dir():
-        raise ToolFailure(f"The session's directory {cwd} is not there (any more).")
+        raise ToolFailure(f"The session's directory {cwd} does not exist (any more).")
     root = Path(session.project).resolve() if session.project else cwd
     sealed = tuple(Path(each).resolve() for each in job.policy.sealed)
     return Workspace(root if cwd.is_relative_to(root) else cwd, cwd, sealed)
 
 
-def locate(workspace: Workspace, path: str) -> Place:
+def locate(workspace: Workspace, path: str) -> ResolvedPath:
     """Where a path that the model gave really leads. `ToolFailure` for one that can't be used."""
     try:
         real = (workspace.cwd / Path(path).expanduser()).resolve()
     except (OSError, RuntimeError, ValueError) as error:
-        raise ToolFailure(f"{path!r} is no usable path: {error}.") from None
+        raise ToolFailure(f"{path!r} is not a usable path: {error}.") from None
     if is_sealed(workspace, real):
         raise ToolFailure(f"{path} belongs to clew itself; no tool opens it.")
     inside = real.is_relative_to(workspace.root)
     shown = real.relative_to(workspace.root).as_posix() if inside else real.as_posix()
-    return Place(real, shown, inside)
+    return ResolvedPath(real, shown, inside)
 
 
 def is_sealed(workspace: Workspace, real: Path) -> bool:
@@ -94,7 +94,7 @@ def open_regular(real: Path) -> int:
         descriptor = os.open(name, _READING, dir_fd=parent)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise OSError(f"{real} is no regular file")
+        raise OSError(f"{real} is not a regular file")
     return descriptor
 
 
@@ -134,7 +134,7 @@ def _mode_of(name: str, parent: int | None) -> int | None:
     except FileNotFoundError:
         return None
     if not stat.S_ISREG(found.st_mode):
-        raise OSError(f"{name} is no regular file")
+        raise OSError(f"{name} is not a regular file")
     return stat.S_IMODE(found.st_mode)
 
 

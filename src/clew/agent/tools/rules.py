@@ -27,16 +27,16 @@ from clew.errors import InvalidInput
 
 Verdict = Literal["allow", "ask", "deny"]
 
-LOOKING: Final = frozenset({
+READING: Final = frozenset({
     "read_file", "list_files", "search_files", "session_search", "sessions_list", "session_read",
     "memory_read", "scratchpad_read", "scratchpad_list", "todo_read",
 })  # fmt: skip
 """Tools that change nothing."""
 
-NOTING: Final = frozenset({"scratchpad_write", "scratchpad_delete", "todo_write", "propose_plan"})
+NOTES: Final = frozenset({"scratchpad_write", "scratchpad_delete", "todo_write", "propose_plan"})
 """Tools that change nothing but the session's own notes."""
 
-QUIET: Final = LOOKING | NOTING | {"memory_write", "spawn"}
+UNASKED: Final = READING | NOTES | {"memory_write", "spawn"}
 """Tools that don't ask, unless they reach outside the workspace."""
 
 MAX_RULE: Final = 500
@@ -96,11 +96,11 @@ def judge(
     """
     if any(_denies(parse_rule(rule), tool, arguments) for rule in deny):
         return "deny"
-    if mode == "plan" and tool not in LOOKING | NOTING:
+    if mode == "plan" and tool not in READING | NOTES:
         return "deny"
     if any(_allows(parse_rule(rule), tool, arguments) for rule in allow):
         return "allow"
-    if tool in QUIET and not is_guarded(tool, arguments):
+    if tool in UNASKED and not is_guarded(tool, arguments):
         return "allow"
     return "ask"
 
@@ -131,7 +131,7 @@ def is_guarded(tool: str, arguments: Mapping[str, Any]) -> bool:
         return False
     if _is_absolute(path):
         return True
-    return tool not in LOOKING and ".git" in path.casefold().split("/")
+    return tool not in READING and ".git" in path.casefold().split("/")
 
 
 def matches_path(pattern: str, path: str) -> bool:

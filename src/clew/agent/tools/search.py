@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from clew.agent.tools import search_process
 from clew.agent.tools.files import PathArgument, reach
-from clew.agent.tools.paths import Place, get_workspace
+from clew.agent.tools.paths import ResolvedPath, get_workspace
 from clew.agent.tools.processes import clean_environment, run_process
 from clew.agent.tools.tool import Arguments, Job, Tool, ToolFailure
 
@@ -76,10 +76,10 @@ async def search_files(job: Job, given: SearchFiles) -> str:
 
 
 async def _seek(
-    job: Job, place: Place, given: ListFiles | SearchFiles, **what: Any
+    job: Job, place: ResolvedPath, given: ListFiles | SearchFiles, **what: Any
 ) -> tuple[list[Any], bool]:
     if not place.real.exists():
-        raise ToolFailure(f"{place.shown} is not there.")
+        raise ToolFailure(f"{place.shown} does not exist.")
     order = what | {
         "root": str(place.real),
         "glob": given.glob,
@@ -112,13 +112,13 @@ async def _seek(
 
 
 def _name(asked: str, found: str) -> str:
-    """A path as the other tools take it."""
+    """A path that the other tools accept."""
     if not found:
         return asked
     return found if asked in (".", "./") else f"{asked.rstrip('/')}/{found}"
 
 
-def _list_above(job: Job, place: Place) -> list[str]:
+def _list_above(job: Job, place: ResolvedPath) -> list[str]:
     """The directories of the workspace above a place: what they ignore is ignored below."""
     root = get_workspace(job).root
     return [str(each) for each in reversed(place.real.parents) if each.is_relative_to(root)]

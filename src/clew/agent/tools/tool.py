@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from clew.agent.tool_interface import ToolOutcome, ToolSpec
-from clew.agent.tools.rules import LOOKING, judge, parse_rule, rule_for
+from clew.agent.tools.rules import READING, judge, parse_rule, rule_for
 from clew.core.message import ToolCall
 from clew.core.models import Personality
 from clew.core.session import OWNER
@@ -114,7 +114,7 @@ class Job:
                 **more,
             }
             approval = await self.turn.ask(self.call, request)
-            await self._heed(approval, rule)
+            await self._apply_answer(approval, rule)
         return True
 
     def _judge(self, arguments: dict[str, Any]) -> str:
@@ -126,7 +126,7 @@ class Job:
             raise ToolFailure(f"{why}: {name} was not run. Tell the person if it is needed.")
         return verdict
 
-    async def _heed(self, approval: Approval, rule: str | None) -> None:
+    async def _apply_answer(self, approval: Approval, rule: str | None) -> None:
         if approval.decision != "yes":
             if approval.decided_by == "expired":
                 raise ToolFailure("The owner did not answer in time, so it was not done.")
@@ -165,7 +165,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
             name=self.name,
             description=inspect.cleandoc(self.function.__doc__ or ""),
             schema=make_schema(self.arguments),
-            parallel=self.name in LOOKING,
+            parallel=self.name in READING,
         )
 
 

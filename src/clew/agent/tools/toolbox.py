@@ -16,7 +16,7 @@ from clew.agent.tool_interface import ToolOutcome, ToolSpec
 from clew.agent.tools import files, notes, search, sessions, shell
 from clew.agent.tools.mcp import MCPConnection, MCPServer
 from clew.agent.tools.output import finish
-from clew.agent.tools.rules import LOOKING, NOTING, parse_rule
+from clew.agent.tools.rules import NOTES, READING, parse_rule
 from clew.agent.tools.tool import (
     Job,
     Policy,
@@ -129,7 +129,7 @@ class Tools:
                 wanted = mode == "plan" and owner
             else:
                 wanted = _is_named(tool.name, personality, special=tool.special)
-            if not wanted or (mode == "plan" and tool.name not in LOOKING | NOTING):
+            if not wanted or (mode == "plan" and tool.name not in READING | NOTES):
                 continue
             if tool.name == "spawn" and turn.session.kind == "subagent":
                 continue  # one level of sub-agents is enough

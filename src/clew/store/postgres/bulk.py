@@ -115,7 +115,7 @@ async def place_turns(
     if len(placed) < len(rows):
         new = {name for (name,) in placed}
         known = next(turn_id for turn_id, row in zip(turns, rows, strict=True) if row[0] not in new)
-        raise Conflict(f"There already is a turn {known}.")
+        raise Conflict(f"There is already a turn {known}.")
     return _without(requested, turns)
 
 

@@ -125,7 +125,7 @@ _DEFAULTS: dict[str, Any] = {
 }
 
 # Every wait is bounded: for a lock, for an answer, and for a process that stopped in the middle of
-# a transaction. (Hence no pipelines: in one, the server does not take such a process for idle.) A
+# a transaction. (So no pipelines: in one, the server does not see such a process as idle.) A
 # process that was only slow repeats its transaction: see `Database.write`.
 _SETTINGS = """
 SET lock_timeout = '20s'; SET idle_in_transaction_session_timeout = '2s';
@@ -140,12 +140,12 @@ def conninfo_of(url: str) -> str:
     except psycopg.Error as error:
         # libpq quotes what it can't read, and that may be the password; so would the traceback.
         raise InvalidInput(
-            f"That is no URL of a PostgreSQL database ({_unquoted(error)}). "
+            f"That is not a URL of a PostgreSQL database ({_unquoted(error)}). "
             "Use postgresql://user@host/database."
         ) from None
     if "@" in str(given.get("host", "")):
         # Otherwise the end of a password would be looked up as a host, and shown.
-        raise InvalidInput("An @ in the user or password of a URL has to be written %40.")
+        raise InvalidInput("An @ in the user or password of a URL must be written as %40.")
     return make_conninfo(**{**_DEFAULTS, **given, "client_encoding": "utf8"})
 
 
@@ -204,10 +204,6 @@ class Pool:
         else:
             await connection.close()
 
-    async def add(self, connection: Connection) -> None:
-        """Add an idle connection."""
-        self._idle.append(connection)
-
     async def close(self) -> None:
         """Close the idle connections."""
         while self._idle:
@@ -224,7 +220,7 @@ def is_usable(connection: Connection) -> bool:
 
 
 async def keep_trying(attempt: Callable[[], Awaitable[T]], deadline: float) -> T:
-    """Try to connect until it works or the time is over, with short jittered naps."""
+    """Try to connect until it works or the time is over, with short random pauses."""
     while True:
         try:
             return await attempt()
@@ -241,7 +237,7 @@ def _unquoted(error: Exception) -> str:
 async def connect_first(
     connect: Callable[[], Awaitable[Connection]], patience: float
 ) -> Connection:
-    """Connect; a server that is starting is waited for, one that is not there fails at once."""
+    """Connect. Waits for a server that is starting; a server that is down fails immediately."""
     deadline = time.monotonic() + patience
     while True:
         try:

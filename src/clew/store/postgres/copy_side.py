@@ -200,7 +200,7 @@ class PostgresTarget(CopySide):
         if origin != source:
             raise Conflict(
                 f"{self.place} is an unfinished copy of another store. It was not touched. "
-                "Finish that copy, or make the database anew (dropdb, createdb)."
+                "Finish that copy, or make the database again (dropdb, createdb)."
             )
         return {name: Mark(count, value) for kind, name, count, value in rows if kind == "mark"}
 

@@ -227,7 +227,7 @@ class Database:
         return self.presence.info
 
     async def keep_living_leases(self, tx: Transaction, leases: Sequence[Lease]) -> list[Lease]:
-        """See `work.Engine`. A holder that is no process counts as alive."""
+        """See `work.Engine`. A holder that is not a process counts as alive."""
         known = {each.holder: process_of(each.holder) for each in leases}
         alive = await list_processes(tx) if any(known.values()) else set()
         return [

@@ -2,7 +2,7 @@
 
 First the server and the connection to it, then which processes have the store open, then the rows:
 what the server promises (references) is asked of it, what clew promises (counters, the search
-index) is counted anew. `repair` does what can be repaired.
+index) is counted again. `repair` does what can be repaired.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import AsyncIterator, Callable
-from typing import NamedTuple
 
 import psycopg
 
@@ -28,7 +27,7 @@ from clew.store.postgres.connection import (
 from clew.store.postgres.errors import DRIVER_ERRORS, translate
 from clew.store.postgres.words import vector_of
 from clew.store.presence import ProcessInfo
-from clew.store.work.thread import hidden_messages
+from clew.store.work.counters import check_counters
 
 OLDEST = 14
 """The oldest version of PostgreSQL that clew is written for."""
@@ -164,7 +163,7 @@ async def _check_server(connection: Connection, place: str) -> AsyncIterator[Fin
     assert row is not None
     version, number, fsync, whole_pages, encrypted, is_socket, size, most, standby = row
     if number < OLDEST * 10_000:
-        what = f"{version} is older than what clew is made for ({OLDEST})"
+        what = f"{version} is older than clew supports ({OLDEST})"
         yield Finding("PostgreSQL", "warning", what, "Update the server.")
     else:
         yield Finding("PostgreSQL", "ok", str(version))
@@ -244,63 +243,21 @@ async def _check_references(connection: Connection, *, full: bool) -> AsyncItera
                 AND NOT EXISTS (SELECT 1 FROM {other} b WHERE b.{key} = a.{column})""",
         )
         if count:
-            broken.append(f"{format_count(count)} in {table} belong to nothing")
+            broken.append(f"{format_count(count)} in {table} refer to rows that are missing")
     if broken:
-        advice = "Somebody changed it by hand: restore it with pg_restore from a pg_dump."
+        advice = "Another program changed it: restore it with pg_restore from a pg_dump."
         yield Finding("references", "problem", ", ".join(broken), advice)
     else:
-        what = "every row belongs somewhere" if full else f"the server keeps all {len(rows)}"
+        what = (
+            "every row that is referred to exists" if full else f"the server keeps all {len(rows)}"
+        )
         yield Finding("references", "ok", what)
 
 
 async def _check_counters(connection: Connection, *, full: bool) -> AsyncIterator[Finding]:
-    """`head` and gaps are the thread itself and can't be recomputed; the counters can."""
-    wrong, torn = [], []
-    sessions = await connection.fetch(
-        "SELECT id FROM sessions WHERE purged_at IS NULL ORDER BY updated_at DESC LIMIT $1",
-        (None if full else SAMPLE,),
-    )
-    for (session_id,) in sessions:
-        counters = await count_session(connection, session_id)
-        if not counters.whole:
-            torn.append(session_id)
-        elif counters.stored != counters.actual:
-            wrong.append(session_id)
-    if torn:
-        what = f"messages are missing from {some(torn)}"
-        yield Finding("threads", "problem", what, "Restore it with pg_restore from a pg_dump.")
-    if wrong:
-        yield Finding("counters", "problem", f"wrong for {some(wrong)}", FIX, "counters")
-    if not torn and not wrong:
-        yield Finding("counters", "ok", f"right for {counted(len(sessions), 'session')}")
-
-
-class Counters(NamedTuple):
-    """(message_count, content_bytes) as stored and as counted; `whole`: no message is missing."""
-
-    stored: tuple[int, int]
-    actual: tuple[int, int]
-    whole: bool
-
-
-async def count_session(connection: Connection, session_id: str) -> Counters:
-    """Count a session's thread anew."""
-    row = await connection.one(
-        """SELECT message_count, content_bytes, head, coalesce(forked_at_seq, 0),
-                  (SELECT count(*) FROM messages WHERE session_id = s.id),
-                  (SELECT coalesce(max(seq), 0) FROM messages WHERE session_id = s.id),
-                  (SELECT coalesce(sum(size), 0)::bigint FROM scratchpad WHERE session_id = s.id),
-                  (SELECT coalesce(sum(octet_length(content) + coalesce(octet_length(parts), 0)
-                          + coalesce(octet_length(tool_calls), 0)), 0)::bigint
-                   FROM messages WHERE session_id = s.id)
-           FROM sessions s WHERE id = $1""",
-        (session_id,),
-    )
-    assert row is not None
-    count, size, head, knot, own, last, scratch, said = row
-    shown = head - await hidden_messages(connection, session_id, head)
-    whole = own == head - knot and (last == head or own == 0)
-    return Counters((count, size), (shown, said + scratch), whole)
+    restore = "Restore it with pg_restore from a pg_dump."
+    for finding in await check_counters(connection, full=full, restore=restore):
+        yield finding
 
 
 async def _check_index(connection: Connection, *, full: bool) -> AsyncIterator[Finding]:

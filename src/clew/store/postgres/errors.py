@@ -9,13 +9,8 @@ import psycopg
 
 from clew import errors
 
-_POOLED = (
-    "{place} does not remember what was prepared ({why}). "
-    "A PgBouncer in between has to be in session mode."
-)
-
 # By SQLSTATE, the longest beginning first: https://www.postgresql.org/docs/current/errcodes-appendix
-_STATES: tuple[tuple[str, type[errors.ClewError], str], ...] = (
+_STATES: tuple[tuple[str | tuple[str, ...], type[errors.ClewError], str], ...] = (
     (
         "53100",
         errors.StoreFull,
@@ -29,7 +24,7 @@ _STATES: tuple[tuple[str, type[errors.ClewError], str], ...] = (
     (
         "42501",
         errors.StoreReadOnly,
-        "{place} does not let this user write ({why}). Grant what the guide on PostgreSQL names.",
+        "{place} does not let this user write ({why}). Grant what the guide on PostgreSQL lists.",
     ),
     (
         "25006",
@@ -41,8 +36,12 @@ _STATES: tuple[tuple[str, type[errors.ClewError], str], ...] = (
         errors.StoreBusy,
         "{place} took too long to answer ({why}). Try again in a moment.",
     ),
-    ("55P03", errors.StoreBusy, "Others kept {place} busy for too long ({why}). Try again."),
-    ("40", errors.StoreBusy, "Others kept {place} busy for too long ({why}). Try again."),
+    (
+        "55P03",
+        errors.StoreBusy,
+        "Other processes kept {place} busy for too long ({why}). Try again.",
+    ),
+    ("40", errors.StoreBusy, "Other processes kept {place} busy for too long ({why}). Try again."),
     ("25P03", errors.StoreUnavailable, "{place} gave up waiting for this process: {why}."),
     ("XX001", errors.StoreDamaged, "{place} is damaged ({why}). Restore it from a backup."),
     ("XX002", errors.StoreDamaged, "{place} is damaged ({why}). REINDEX may help."),
@@ -52,26 +51,24 @@ _STATES: tuple[tuple[str, type[errors.ClewError], str], ...] = (
         "A value that is too large for the store: {why}. Nothing was changed.",
     ),
     (
-        "22",
+        ("22", "23"),
         errors.InvalidInput,
-        "A value that the store does not take: {why}. Nothing was changed.",
-    ),
-    (
-        "23",
-        errors.InvalidInput,
-        "A value that the store does not take: {why}. Nothing was changed.",
+        "A value that the store does not accept: {why}. Nothing was changed.",
     ),
     (
         "28",
         errors.StoreUnavailable,
         "{place} does not let this user in ({why}). Check the user and password of the URL.",
     ),
-    ("26000", errors.StoreUnavailable, _POOLED),
-    ("42P05", errors.StoreUnavailable, _POOLED),
+    (
+        ("26000", "42P05"),
+        errors.StoreUnavailable,
+        "{place} has lost a prepared statement ({why}). Set PgBouncer to session mode.",
+    ),
     (
         "3D000",
         errors.StoreUnavailable,
-        "{place} is not there ({why}). Make the database first: createdb NAME.",
+        "{place} does not exist ({why}). Make the database first: createdb NAME.",
     ),
 )
 
@@ -87,18 +84,18 @@ _REFUSED: tuple[tuple[str, str], ...] = (
     ),
     (
         "certificate verify failed",
-        "{place} has a certificate that nothing in sslrootcert vouches for ({why}). Check both.",
+        "{place} has a certificate that sslrootcert does not confirm ({why}). Check both.",
     ),
     (
         "does not match host name",
         "{place} has the certificate of another host ({why}). Check the host in the URL.",
     ),
-    ('database "', "{place} is not there ({why}). Make the database first: createdb NAME."),
+    ('database "', "{place} does not exist ({why}). Make the database first: createdb NAME."),
 )
 
 _UNKNOWN_FATE = (
-    "The connection to {place} was lost ({why}) while something was being committed: whether it "
-    "was written is not known. Look before you try again."
+    "The connection to {place} was lost ({why}) while something was being committed: it is not "
+    "known whether it was written. Check before you try again."
 )
 
 DRIVER_ERRORS = (psycopg.Error, OverflowError)
@@ -113,7 +110,7 @@ def translate(error: Exception, place: str, *, fate_unknown: bool = False) -> er
             if state.startswith(beginning):
                 return ours(sentence.format(place=place, why=why))
         if isinstance(error, psycopg.DataError | OverflowError) and not state:
-            return errors.InvalidInput(f"A value that the store does not take: {why}.")
+            return errors.InvalidInput(f"A value that the store does not accept: {why}.")
         if isinstance(error, psycopg.OperationalError) and not state:
             _, _, reason = why.rpartition(" failed: ")
             for known, sentence in _REFUSED:

@@ -116,7 +116,7 @@ class Presence:
             ),
         )
         self._connection = connection
-        self._count += 1  # for notifications that were missed meanwhile
+        self._count += 1  # for notifications that were missed before
         connection.add_notify_handler(self._hear)
         self._watch()
 
@@ -178,7 +178,7 @@ class Presence:
             self._watched = -1
 
     def _on_readable(self) -> None:
-        """Receive what came meanwhile: notifications, or the end of the connection."""
+        """Receive what the server sent: notifications, or the end of the connection."""
         assert self._connection is not None
         try:
             self._connection.pgconn.consume_input()

@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 from clew.core.search.hits import DAY_MS, HALF_LIFE_DAYS, K1, LEAST_IDF, RECENCY, B
 from clew.core.search.query import MAX_INDEXED
-from clew.store.postgres.scope import Bindings, Scope
-from clew.store.postgres.words import Asked, rarest
+from clew.store.postgres.scope import Scope
+from clew.store.postgres.words import IndexQuery, rarest
 from clew.store.rows import Row
+from clew.store.work.search import Bindings
 
 CANDIDATES = 1000
 """Most matches that are ranked."""
@@ -95,7 +96,7 @@ _BEST = "SELECT DISTINCT ON (opened) * FROM scored ORDER BY opened, score DESC, 
 class Question(NamedTuple):
     """The parameters of one page of a search."""
 
-    asked: Asked
+    asked: IndexQuery
     newest: int
     now: int
     limit: int

@@ -8,9 +8,10 @@ from clew.core.names import counted
 from clew.core.text import decode_text
 from clew.store.diagnosis import Diagnosis, Repaired
 from clew.store.postgres.connection import Connection, connect, conninfo_of, place_of
-from clew.store.postgres.doctor import count_session, list_unindexed
+from clew.store.postgres.doctor import list_unindexed
 from clew.store.postgres.errors import DRIVER_ERRORS, translate
 from clew.store.postgres.words import vector_of
+from clew.store.work.counters import correct_counters
 
 
 async def repair_database(url: str, diagnosis: Diagnosis) -> tuple[Repaired, ...]:
@@ -50,16 +51,7 @@ async def _count_again(connection: Connection) -> str:
     corrected = 0
     for (session_id,) in await connection.fetch("SELECT id FROM sessions WHERE purged_at IS NULL"):
         async with connection.transaction():
-            await connection.execute(
-                "SELECT 1 FROM sessions WHERE id = $1 FOR NO KEY UPDATE", (session_id,)
-            )
-            counters = await count_session(connection, session_id)
-            if counters.whole and counters.stored != counters.actual:
-                await connection.execute(
-                    "UPDATE sessions SET message_count = $2, content_bytes = $3 WHERE id = $1",
-                    (session_id, *counters.actual),
-                )
-                corrected += 1
+            corrected += await correct_counters(connection, session_id)
     return f"the counters of {counted(corrected, 'session')} corrected"
 
 
@@ -78,4 +70,4 @@ async def _index_again(connection: Connection) -> str:
                          size = excluded.size, partial = excluded.partial""",
                     (row_id, *vector_of(decode_text(content))),
                 )
-    return f"{counted(len(wrong), 'message')} indexed anew"
+    return f"{counted(len(wrong), 'message')} indexed again"

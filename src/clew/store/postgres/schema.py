@@ -58,7 +58,9 @@ async def stored_version(connection: Connection, place: str, latest: int) -> int
         )
     if not is_ours:
         if schema is None:
-            raise StoreUnavailable(f"{place} has no schema to make tables in (see search_path).")
+            raise StoreUnavailable(
+                f"{place} has no schema to make tables in. Check its search_path."
+            )
         if is_unfinished:
             raise StoreUnavailable(
                 f"{place} is an unfinished copy of another store. "
@@ -108,7 +110,7 @@ async def apply(
             raise
         raise StoreUnavailable(
             f"{_what(place, current, latest)}, but that failed: {_why(error)}. Nothing was "
-            "changed: whatever could use it before still can."
+            "changed: the clew that used it before still can."
         ) from error
 
 
@@ -174,7 +176,7 @@ async def migrate_alone(
 ) -> None:
     """Update the schema while no other process has the store open.
 
-    Of two processes that want to at once, one does it and the other sees that it was done.
+    If two processes start it together, one does it and the other sees that it was done.
     """
     latest = steps[-1].number
     deadline = time.monotonic() + EXCLUSIVE_PATIENCE

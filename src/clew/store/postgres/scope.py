@@ -1,25 +1,22 @@
 """The filters of a search, as conditions and as ranges of rows.
 
 Conditions alone would be right. The ranges make it fast: the newest rows are searched first, and
-the rows of an old or rare session are gone to directly.
+the rows of an old or rare session are looked up directly.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from clew.core.search.hits import SearchFilter
-from clew.core.session import OWNER, may_see
-from clew.errors import SessionNotFound
 from clew.store.postgres.connection import Connection
-from clew.store.rows import text
-from clew.store.work.sessions import get
-from clew.store.work.thread import Stretch, read_line
-
-FEW_SESSIONS = 64
-FEW_MESSAGES = 50_000
-"""Filters that leave at most so many sessions, and messages in them, are searched by their rows."""
+from clew.store.work.search import (
+    Bindings,
+    find_few_segments,
+    message_conditions,
+    session_conditions,
+)
+from clew.store.work.thread import Segment
 
 WINDOWS = (10_000, 100_000)
 """Sizes of the first ranges, from the newest row on; then all the rest."""
@@ -44,22 +41,10 @@ SELECT max(low) FROM halving WHERE low >= high
 """
 
 
-class Bindings:
-    """The values of a statement that is composed; `bind` numbers them."""
-
-    def __init__(self) -> None:
-        self.values: list[Any] = []
-
-    def bind(self, value: object) -> str:
-        """Add a value; returns its mark in the statement."""
-        self.values.append(value)
-        return f"${len(self.values)}"
-
-
 class Scope:
     """The filters of one search, in one transaction. `s` is the session, `m` the message."""
 
-    def __init__(self, where: SearchFilter, newest: int, parts: list[Stretch] | None) -> None:
+    def __init__(self, where: SearchFilter, newest: int, parts: list[Segment] | None) -> None:
         self._where = where
         self._newest = newest
         self._parts = parts
@@ -67,16 +52,15 @@ class Scope:
     @classmethod
     async def find(cls, connection: Connection, where: SearchFilter, newest: int) -> Scope:
         """The scope of these filters at this moment."""
-        return cls(where, newest, await _few_parts(connection, where))
+        return cls(where, newest, await find_few_segments(connection, where))
 
     def conditions(self, bindings: Bindings) -> list[str]:
         """The conditions on a message and its session."""
-        conditions = [_LIVING, *_about_sessions(self._where, bindings)]
-        if self._where.role is not None:
-            conditions.append(f"m.role = {bindings.bind(text(self._where.role))}")
-        for comparison, value in ((">=", self._where.since), ("<=", self._where.until)):
-            if value is not None:
-                conditions.append(f"m.at {comparison} {bindings.bind(value)}")
+        conditions = [
+            _LIVING,
+            *session_conditions(self._where, bindings),
+            *message_conditions(self._where, bindings),
+        ]
         if self._parts is not None:
             choices = [
                 f"(m.session_id = {bindings.bind(part.session_id)}"
@@ -92,7 +76,7 @@ class Scope:
         if self._parts is not None:
             return [(1, newest)]
         # Rows are mostly in the order of time. Where they should be comes first; what an import
-        # put elsewhere is found in the rest.
+        # put in other places is found in the rest.
         low = 1 if since is None else await _first_at(connection, since, newest)
         high = newest if until is None else await _first_at(connection, until + 1, newest) - 1
         zones = [*_windows(low, high)]
@@ -109,40 +93,6 @@ def _windows(low: int, high: int) -> Iterator[tuple[int, int]]:
             yield high - size + 1, high
             high -= size
     yield low, high
-
-
-def _about_sessions(where: SearchFilter, bindings: Bindings) -> list[str]:
-    conditions: list[str] = []
-    if where.viewer != OWNER:
-        viewer = bindings.bind(text(where.viewer))
-        conditions += [f"s.person = {viewer}", f"s.person <> '{OWNER}'"]
-    for column in ("platform", "agent", "cwd", "project"):
-        value = getattr(where, column)
-        if value is not None:
-            conditions.append(f"s.{column} = {bindings.bind(text(value))}")
-    return conditions
-
-
-async def _few_parts(connection: Connection, where: SearchFilter) -> list[Stretch] | None:
-    """The stretches of the sessions that the filters leave; None if they are too many."""
-    if where.session is not None:
-        if not may_see(where.viewer, (await get(connection, where.session)).person):
-            raise SessionNotFound(where.session)
-        return list((await read_line(connection, where.session)).stretches)
-    bindings = Bindings()
-    conditions = _about_sessions(where, bindings)
-    if not conditions:
-        return None
-    rows = await connection.fetch(
-        f"""SELECT s.id FROM sessions s
-            WHERE s.deleted_at IS NULL AND {" AND ".join(conditions)} LIMIT {FEW_SESSIONS + 1}""",
-        tuple(bindings.values),
-    )
-    if len(rows) > FEW_SESSIONS:
-        return None
-    parts = {part for (each,) in rows for part in (await read_line(connection, each)).stretches}
-    few = sum(part.high - part.low for part in parts) <= FEW_MESSAGES
-    return list(parts) if few and len(parts) <= 2 * FEW_SESSIONS else None
 
 
 async def _first_at(connection: Connection, at: int, newest: int) -> int:

@@ -9,28 +9,25 @@ from __future__ import annotations
 
 import time
 
-import msgspec
 import psycopg
 
 from clew.core.search import query as language
-from clew.core.search.hits import SearchFilter, SearchHit, SearchPage, Snippet, snippet
+from clew.core.search.hits import SearchFilter, SearchHit, SearchPage
 from clew.core.search.query import Query
 from clew.core.text import decode_text
 from clew.store.postgres.connection import Connection
 from clew.store.postgres.database import SNAPSHOT, Database
 from clew.store.postgres.ranking import Question, statement
 from clew.store.postgres.scope import Scope
-from clew.store.postgres.words import asked, tokens_of
+from clew.store.postgres.words import to_index_query, tokens_of
 from clew.store.rows import Row, check_limit, make_cursor, plain, read_cursor
+from clew.store.work.search import SNIPPETS, SearchPlace, make_snippet
 
 DEADLINE = 0.14
 """Seconds for finding and ranking; the rest of the promised 200 ms is for snippets."""
 
 FIRST = 0.65
 """The part of the time for searching all messages. After it, only the newest are searched."""
-
-SNIPPETS = 0.03
-SHORT = 500
 
 
 def begin(seconds: float) -> str:
@@ -42,14 +39,6 @@ _NEWEST = """
 SELECT coalesce(max(id), 0),
   coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) FROM messages
 """
-
-
-class Place(msgspec.Struct, frozen=True, array_like=True):
-    """Where a page of results ends: the same candidates, some further on."""
-
-    newest: int
-    now: int
-    offset: int
 
 
 class PostgresSearch:
@@ -69,7 +58,7 @@ class PostgresSearch:
     ) -> SearchPage:
         """See `ports.Search`."""
         check_limit(limit)
-        place = None if cursor is None else read_cursor(cursor, Place)
+        place = None if cursor is None else read_cursor(cursor, SearchPlace)
         parsed = language.parse(query, typing=typing)
         if parsed.is_empty or limit == 0:
             return SearchPage(())
@@ -85,10 +74,10 @@ class PostgresSearch:
         return await self._db.snapshot(job, begin=begin(self._db.search_seconds))
 
 
-async def find_place(connection: Connection, now: int | None) -> Place:
+async def find_place(connection: Connection, now: int | None) -> SearchPlace:
     """Where a new search begins."""
     ((newest, at),) = await connection.fetch(_NEWEST, (now,))
-    return Place(newest, at, 0)
+    return SearchPlace(newest, at, 0)
 
 
 class SearchRun:
@@ -99,12 +88,12 @@ class SearchRun:
         connection: Connection,
         query: Query,
         where: SearchFilter,
-        place: Place,
+        place: SearchPlace,
         seconds: float = DEADLINE,
     ) -> None:
         self._connection = connection
         self._query = query
-        self._asked = asked(query)
+        self._asked = to_index_query(query)
         self._where = where
         self._place = place
         self._seconds = seconds
@@ -117,7 +106,7 @@ class SearchRun:
         rows = await self._rows(limit + 1, per_session=per_session)
         start = self._place.offset
         hits = tuple(map(self._hit, rows[:limit]))
-        further = Place(self._place.newest, self._place.now, start + limit)
+        further = SearchPlace(self._place.newest, self._place.now, start + limit)
         return SearchPage(hits, make_cursor(further) if len(rows) > limit else None, self._cut)
 
     async def _rows(self, limit: int, *, per_session: bool) -> list[Row]:
@@ -172,7 +161,7 @@ class SearchRun:
             seq,
             role,
             at,
-            self._snippet(content),
+            make_snippet(content, self._query, late=self._is_late()),
             score,
             plain(title),
             plain(preview),
@@ -181,8 +170,5 @@ class SearchRun:
             archived,
         )
 
-    def _snippet(self, content: str) -> Snippet:
-        # A match deep in a long text takes long to find; out of time, its beginning will do.
-        late = time.monotonic() > self._deadline + SNIPPETS
-        shown = decode_text(content[:SHORT] if late else content)
-        return snippet(shown, self._query)
+    def _is_late(self) -> bool:
+        return time.monotonic() > self._deadline + SNIPPETS

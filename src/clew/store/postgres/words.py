@@ -95,7 +95,7 @@ def _pairs(run: str) -> list[str]:
 # --- queries ----------------------------------------------------------------------------------
 
 
-class Wanted(NamedTuple):
+class Position(NamedTuple):
     """What may be at one position of a phrase: one of these words, or one that begins so."""
 
     words: tuple[str, ...]
@@ -117,10 +117,10 @@ class Wanted(NamedTuple):
         return len(self.words) + (self.beginning is not None)
 
 
-Phrase = tuple[Wanted, ...]
+Phrase = tuple[Position, ...]
 
 
-class Asked(NamedTuple):
+class IndexQuery(NamedTuple):
     """A query for the index: each of the wanted phrases, and none of the unwanted ones."""
 
     wanted: tuple[Phrase, ...]
@@ -142,17 +142,17 @@ class Asked(NamedTuple):
 
     def fits(self, tokens: Sequence[str]) -> bool:
         """Whether a message with these tokens matches."""
-        return all(_stands(phrase, tokens) for phrase in self.wanted) and not any(
-            _stands(phrase, tokens) for phrase in self.unwanted
+        return all(_occurs(phrase, tokens) for phrase in self.wanted) and not any(
+            _occurs(phrase, tokens) for phrase in self.unwanted
         )
 
 
-def asked(query: Query) -> Asked:
+def to_index_query(query: Query) -> IndexQuery:
     """A parsed query for the index."""
-    return Asked(tuple(map(_phrase, query.positive)), tuple(map(_phrase, query.negated)))
+    return IndexQuery(tuple(map(_phrase, query.positive)), tuple(map(_phrase, query.negated)))
 
 
-def rarest(phrase: Phrase) -> Wanted:
+def rarest(phrase: Phrase) -> Position:
     """The word of a phrase by which its frequency is estimated."""
     return max(phrase, key=lambda wanted: max(map(len, wanted.words), default=0))
 
@@ -160,24 +160,24 @@ def rarest(phrase: Phrase) -> Wanted:
 def _phrase(term: Term) -> Phrase:
     """A term as the tokens that a message would have for it; the last may be a beginning."""
     *first, last = find_pieces(fold(term.text))
-    tokens: list[Wanted] = []
+    tokens: list[Position] = []
     for piece in first:
         whole = [_stem(piece[0])] if piece["run"] is None else _pairs(piece[0])
-        tokens += [Wanted((token,)) for token in whole]
+        tokens += [Position((token,)) for token in whole]
     if last["run"] is None:
-        return (*tokens, _beginning(last[0]) if term.prefix else Wanted((_stem(last[0]),)))
+        return (*tokens, _beginning(last[0]) if term.prefix else Position((_stem(last[0]),)))
     # The run may go on in the text: all its pairs, or one character that some token begins with.
     pairs = _pairs(last[0])
     if len(pairs) == 1:
-        return (*tokens, Wanted((), pairs[0]))
-    return (*tokens, *(Wanted((pair,)) for pair in pairs[:-1]))
+        return (*tokens, Position((), pairs[0]))
+    return (*tokens, *(Position((pair,)) for pair in pairs[:-1]))
 
 
-def _beginning(word: str) -> Wanted:
+def _beginning(word: str) -> Position:
     """The stems of words that begin so: those that begin so too, and those that are shorter."""
     kept = stem(word + protective_ending(word))
     shorter = {_stem(word + ending): None for ending in stunting_endings(word, kept)}
-    return Wanted(tuple(shorter), kept[:LONGEST])
+    return Position(tuple(shorter), kept[:LONGEST])
 
 
 def _render(wanted: Sequence[Phrase], unwanted: Sequence[Phrase], joint: str) -> str:
@@ -190,7 +190,7 @@ def _render(wanted: Sequence[Phrase], unwanted: Sequence[Phrase], joint: str) ->
     return f"{positive} & !({' | '.join(map(one, unwanted))})"
 
 
-def _stands(phrase: Phrase, tokens: Sequence[str]) -> bool:
+def _occurs(phrase: Phrase, tokens: Sequence[str]) -> bool:
     return any(
         all(wanted.fits(tokens[start + at]) for at, wanted in enumerate(phrase))
         for start in range(len(tokens) - len(phrase) + 1)

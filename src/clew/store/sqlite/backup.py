@@ -1,4 +1,4 @@
-"""Backups of a SQLite store, and restoring one: online, verified, and complete or not there.
+"""Backups of a SQLite store, and restoring one: online, verified, and complete or absent.
 
 A backup is a plain database file with a manifest beside it. Only SQLite opens the live store; the
 backup file itself is also read as bytes, for its hash. It blocks: meant for a command of its own.
@@ -26,6 +26,7 @@ from clew.errors import (
     StoreInUse,
     TargetNotEmpty,
 )
+from clew.files.durable import sync_directory
 from clew.files.locks import FileLock
 from clew.store.sqlite import schema
 from clew.store.sqlite.connection import (
@@ -125,7 +126,7 @@ def _copy(path: Path, new: Path, target: Path, *, now: int, progress: Progress) 
         version = schema.stored_version(connection, path, _latest())
         if version == 0:
             raise NotFound(f"{path} is empty: nothing to back up.")
-        # The open read pins this moment: no writer can make the copy begin anew.
+        # The open read pins this moment: no writer can make the copy start again.
         connection.execute("BEGIN")
         counts = _counts(connection)
         with _writing(target):
@@ -162,7 +163,8 @@ def _publish(new: Path, target: Path, manifest: Manifest) -> None:
         unnamed.replace(manifest_path(target))
     finally:
         unnamed.unlink(missing_ok=True)
-    _sync_directory(target.parent)
+    with suppress(OSError):  # not every file system can
+        sync_directory(target.parent)
 
 
 def restore(
@@ -257,7 +259,8 @@ def _put_in_place(staged: Path, path: Path, *, now: int) -> Path | None:
     for ending in ("-wal", "-shm"):
         path.with_name(path.name + ending).unlink(missing_ok=True)
     staged.replace(path)
-    _sync_directory(path.parent)
+    with suppress(OSError):  # not every file system can
+        sync_directory(path.parent)
     return kept
 
 
@@ -304,16 +307,6 @@ def _stamp(now: int) -> str:
     return datetime.fromtimestamp(now / 1000, UTC).strftime("%Y%m%d-%H%M%S-%f")[:-3]
 
 
-def _sync_directory(directory: Path) -> None:
-    """Make new names durable (Windows does it by itself)."""
-    with suppress(OSError):
-        descriptor = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
 @contextmanager
 def _as_only_writer(target: Path) -> Iterator[None]:
     """Refuse a second backup into the same file at the same time."""
@@ -322,8 +315,8 @@ def _as_only_writer(target: Path) -> Iterator[None]:
         alone = lock.acquire()
     if not alone:
         raise Locked(
-            f"Another backup is just being written to {target}. "
-            "Wait for it, or give another name. Nothing was changed."
+            f"Another backup is being written to {target}. "
+            "Wait for it, or choose another name. Nothing was changed."
         )
     try:
         yield
@@ -338,12 +331,14 @@ def _writing(target: Path) -> Iterator[None]:
     try:
         yield
     except apsw.FullError as error:
-        raise ClewError(f"No space left for {target}. Free some, or take another place.") from error
+        raise ClewError(
+            f"No space left for {target}. Free some, or choose another place."
+        ) from error
     except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.IOError) as error:
         if getattr(error, "extendedresult", None) in _READING:
             raise
         raise ClewError(
-            f"Writing {target} failed. Check that disk and its quota, or take another place."
+            f"Writing {target} failed. Check that disk and its quota, or choose another place."
         ) from error
     except OSError as error:
         raise ClewError(f"{target} can't be written: {error.strerror or error}.") from error

@@ -176,8 +176,8 @@ class SqliteTarget:
             broken = fetch_one(connection, 'SELECT "table" FROM pragma_foreign_key_check LIMIT 1')
             if broken:
                 raise StoreDamaged(
-                    f"A row of {broken[0]} belongs to nothing: the source is damaged, and nothing "
-                    "was copied. `clew doctor` looks into it."
+                    f"A row of {broken[0]} refers to a row that is missing: the source is damaged, "
+                    "and nothing was copied. Run `clew doctor`."
                 )
             connection.execute("DELETE FROM sqlite_sequence WHERE name = 'messages'")
             connection.execute("INSERT INTO sqlite_sequence VALUES ('messages', ?)", (last_id,))

@@ -11,10 +11,9 @@ import re
 import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 import apsw
 import msgspec
@@ -26,7 +25,6 @@ from clew.errors import ClewError, StoreDamaged
 from clew.files.locks import FileLock
 from clew.store.diagnosis import FIX, SAMPLE, Advance, Diagnosis, Finding, some
 from clew.store.presence import Presence, ProcessInfo
-from clew.store.rows import byte_length
 from clew.store.sqlite import schema
 from clew.store.sqlite.connection import (
     NO_WAL,
@@ -39,7 +37,7 @@ from clew.store.sqlite.connection import (
 )
 from clew.store.sqlite.engine import SqliteTransaction, run_through
 from clew.store.sqlite.errors import DRIVER_ERRORS
-from clew.store.work.thread import hidden_messages
+from clew.store.work.counters import check_counters
 from clew.version import __version__
 
 LOW_DISK = 1 << 30
@@ -95,8 +93,8 @@ def _look_inside(path: Path, *, full: bool, advance: Advance) -> Iterator[Findin
         latest = schema.shipped_migrations()[-1].number
         version = schema.stored_version(connection, path, latest)
         if version == 0:
-            what = "empty, as a start that is killed in its first moment leaves it"
-            yield Finding("store", "warning", what, "The next start makes it a store.")
+            what = "empty: its first start was killed before it made the tables"
+            yield Finding("store", "warning", what, "The next start makes them.")
             return
         yield from _check_schema(connection, version, latest)
         yield from _check_contents(connection, path, full=full, advance=advance)
@@ -143,10 +141,10 @@ def _check_permissions(path: Path, home: Path | None) -> Iterator[Finding]:
         f"{each.name} ({each.stat().st_mode & 0o777:04o})" for each in private_files(path, home)
     ]
     if open_to_others:
-        what = f"others may read {', '.join(open_to_others)}"
+        what = f"other users can read {', '.join(open_to_others)}"
         yield Finding("permissions", "warning", what, FIX, "permissions")
     else:
-        yield Finding("permissions", "ok", "only its owner may read the store")
+        yield Finding("permissions", "ok", "only its owner can read the store")
 
 
 def private_files(path: Path, home: Path | None) -> Iterator[Path]:
@@ -168,9 +166,11 @@ def _check_disk(path: Path) -> Iterator[Finding]:
     free, size = shutil.disk_usage(path.parent).free, path.stat().st_size
     what = f"{format_bytes(free)} free, the store takes {format_bytes(size)}"
     if free < NO_DISK:
-        yield Finding("disk space", "problem", what, "Free some: writes are about to fail.")
+        yield Finding("disk space", "problem", what, "Free some space: writes are about to fail.")
     elif free < max(LOW_DISK, 2 * size):
-        yield Finding("disk space", "warning", what, "Backups and migrations need as much again.")
+        yield Finding(
+            "disk space", "warning", what, "Backups and migrations need as much again as the store."
+        )
     else:
         yield Finding("disk space", "ok", what)
 
@@ -180,7 +180,7 @@ def _check_log(path: Path) -> Iterator[Finding]:
     size = log.stat().st_size if log.exists() else 0
     what = format_bytes(size)
     if size > LARGE_LOG:
-        advice = "Something reads for very long; it shrinks when that ends."
+        advice = "A very long read keeps it large; it shrinks when that read ends."
         yield Finding("write-ahead log", "warning", what, advice)
     else:
         yield Finding("write-ahead log", "ok", what)
@@ -191,7 +191,7 @@ def _check_log(path: Path) -> Iterator[Finding]:
 
 @contextmanager
 def _present(path: Path, now: int) -> Iterator[tuple[list[Finding], bool]]:
-    """Hold the store like other processes, so that none replaces it meanwhile.
+    """Hold the store like other processes, so that none replaces it during the checks.
 
     Yields the findings about other processes, and whether the store could be held.
     """
@@ -230,7 +230,9 @@ def _about_others(others: list[ProcessInfo], left: tuple[str, ...], *, free: boo
     names = "; ".join(map(str, others))
     if not free:
         what = f"the store is being updated or restored by {names or 'another process'}"
-        return [Finding("processes", "warning", what, "Wait for it, then look again.")]
+        return [
+            Finding("processes", "warning", what, "Wait until it is done, then run this again.")
+        ]
     findings = [
         Finding("processes", "ok", f"open in {names}" if names else "no other process has it open")
     ]
@@ -252,7 +254,7 @@ def _check_schema(connection: apsw.Connection, version: int, latest: int) -> Ite
     mode = connection.pragma("journal_mode")
     if mode != "wal":
         what = f"the journal mode is {mode}, not wal"
-        yield Finding("journal", "problem", what, "Somebody changed it by hand: set it to wal.")
+        yield Finding("journal", "problem", what, "Another program changed it: set it back to wal.")
 
 
 def _check_contents(
@@ -265,7 +267,7 @@ def _check_contents(
     advance(1)
     if not sound:
         return  # other findings about a damaged file would be guesses
-    checks: tuple[Callable[..., Iterator[Finding]], ...] = (
+    checks: tuple[Callable[..., Iterable[Finding]], ...] = (
         _check_references,
         _check_counters,
         _check_index,
@@ -300,64 +302,15 @@ def _check_references(connection: apsw.Connection, *, full: bool) -> Iterator[Fi
     broken = fetch(connection, 'SELECT "table", count(*) FROM pragma_foreign_key_check GROUP BY 1')
     if broken:
         what = ", ".join(f"{format_count(count)} in {table}" for table, count in broken)
-        what = f"rows that belong to nothing: {what}"
+        what = f"rows that refer to missing rows: {what}"
         yield Finding("references", "problem", what, RESTORE)
     else:
-        yield Finding("references", "ok", "every row belongs somewhere")
+        yield Finding("references", "ok", "every row that is referred to exists")
 
 
-def _check_counters(connection: apsw.Connection, *, full: bool) -> Iterator[Finding]:
-    """`head` and gaps are the thread itself and can't be recomputed; the counters can."""
-    wrong, torn, looked_at = [], [], 0
-    for (session_id,) in fetch(
-        connection,
-        "SELECT id FROM sessions WHERE purged_at IS NULL ORDER BY updated_at DESC LIMIT ?",
-        (-1 if full else SAMPLE,),
-    ):
-        looked_at += 1
-        counters = count_session(connection, session_id)
-        if not counters.whole:
-            torn.append(session_id)
-        elif counters.stored != counters.actual:
-            wrong.append(session_id)
-    if torn:
-        what = f"messages are missing from {some(torn)}"
-        yield Finding("threads", "problem", what, RESTORE)
-    if wrong:
-        what = f"wrong for {some(wrong)}"
-        yield Finding("counters", "problem", what, FIX, "counters")
-    if not torn and not wrong:
-        yield Finding("counters", "ok", f"right for {counted(looked_at, 'session')}")
-
-
-class Counters(NamedTuple):
-    """(message_count, content_bytes) as stored and as counted; `whole`: no message is missing."""
-
-    stored: tuple[int, int]
-    actual: tuple[int, int]
-    whole: bool
-
-
-def count_session(connection: apsw.Connection, session_id: str) -> Counters:
-    """Count a session's thread anew."""
-    row = fetch_one(
-        connection,
-        """SELECT message_count, content_bytes, head, coalesce(forked_at_seq, 0),
-                  (SELECT count(*) FROM messages WHERE session_id = s.id),
-                  (SELECT coalesce(max(seq), 0) FROM messages WHERE session_id = s.id),
-                  (SELECT coalesce(sum(size), 0) FROM scratchpad WHERE session_id = s.id)
-           FROM sessions s WHERE id = ?""",
-        (session_id,),
-    )
-    assert row is not None
-    count, size, head, knot, own, last, scratch = row
-    contents = connection.execute(
-        "SELECT content, parts, tool_calls FROM messages WHERE session_id = ?", (session_id,)
-    )
-    size_now = sum(byte_length(str(each)) for texts in contents for each in texts if each)
-    shown = head - run_through(hidden_messages(SqliteTransaction(connection), session_id, head))
-    whole = own == head - knot and (last == head or own == 0)
-    return Counters((count, size), (shown, size_now + scratch), whole)
+def _check_counters(connection: apsw.Connection, *, full: bool) -> list[Finding]:
+    tx = SqliteTransaction(connection)
+    return run_through(check_counters(tx, full=full, restore=RESTORE))
 
 
 def _check_index(connection: apsw.Connection, *, full: bool) -> Iterator[Finding]:  # noqa: ARG001  # `_check_whole_index` checks all

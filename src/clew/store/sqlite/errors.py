@@ -52,7 +52,7 @@ _KINDS: tuple[tuple[type[Exception], type[errors.ClewError], str], ...] = (
     (
         apsw.ConstraintError,
         errors.InvalidInput,
-        "A value that the store does not take: {why}. Nothing was changed.",
+        "A value that the store does not accept: {why}. Nothing was changed.",
     ),
     (
         apsw.MismatchError,

@@ -20,9 +20,11 @@ from clew.store.diagnosis import Diagnosis, Repaired
 from clew.store.presence import Presence
 from clew.store.sqlite.connection import connect, fetch
 from clew.store.sqlite.database import hold_store
-from clew.store.sqlite.doctor import count_session, private_files
+from clew.store.sqlite.doctor import private_files
+from clew.store.sqlite.engine import SqliteTransaction, run_through
 from clew.store.sqlite.errors import DRIVER_ERRORS, translate
 from clew.store.sqlite.search_index import index_queued, rebuild
+from clew.store.work.counters import correct_counters
 from clew.version import __version__
 
 T = TypeVar("T")
@@ -55,7 +57,7 @@ def repair_file(
 def _rebuild_index(path: Path, now: int) -> str:
     with hold_store(path, "Rebuilding the search index", now=now, alone=True):
         _in_store(path, rebuild)
-    return "the search index was built anew"
+    return "the search index was rebuilt"
 
 
 def _close_to_others(path: Path, home: Path | None) -> str:
@@ -105,11 +107,4 @@ def _count_again(path: Path) -> str:
 
 
 def _correct(connection: apsw.Connection, session_id: str) -> bool:
-    counters = count_session(connection, session_id)
-    if counters.stored == counters.actual or not counters.whole:
-        return False
-    connection.execute(
-        "UPDATE sessions SET message_count = ?, content_bytes = ? WHERE id = ?",
-        (*counters.actual, session_id),
-    )
-    return True
+    return run_through(correct_counters(SqliteTransaction(connection), session_id))

@@ -6,7 +6,7 @@ of every word, which takes seconds for common words: here a query looks at its n
 and estimates how common a word is from how far back those reach.
 
 `Scope` has the filters of a search, as conditions and as ranges of rows. Conditions alone would be
-right. The ranges make it fast: the rows of an old or rare session are gone to directly, instead of
+right. The ranges make it fast: the rows of an old or rare session are looked up directly, without
 passing over every newer match of a common word.
 """
 
@@ -15,41 +15,40 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import apsw
-import msgspec
 
 from clew.core.search import query as language
 from clew.core.search.hits import (
     SearchFilter,
     SearchHit,
     SearchPage,
-    Snippet,
     idf,
-    snippet,
     with_recency,
 )
 from clew.core.search.query import Query
-from clew.core.session import OWNER, may_see
-from clew.core.text import decode_text
-from clew.errors import SessionNotFound
-from clew.store.rows import check_limit, make_cursor, plain, read_cursor, text
+from clew.store.rows import check_limit, make_cursor, plain, read_cursor
 from clew.store.sqlite.connection import Row, fetch, fetch_one
 from clew.store.sqlite.database import Database, snapshot
-from clew.store.sqlite.engine import SqliteTransaction, run_through
+from clew.store.sqlite.engine import SqliteTransaction, run_through, spell
 from clew.store.sqlite.search_index import has_queued
-from clew.store.work.sessions import get
-from clew.store.work.thread import Stretch, read_line
+from clew.store.work.search import (
+    SNIPPETS,
+    Bindings,
+    SearchPlace,
+    find_few_segments,
+    make_snippet,
+    message_conditions,
+    session_conditions,
+)
+from clew.store.work.thread import Segment
 
 CANDIDATES = 1000
 """Most matches that are ranked."""
 
 DEADLINE = 0.14
 """Seconds for gathering candidates; the rest of the promised 200 ms is for ranking and snippets."""
-
-SNIPPETS = 0.03
-SHORT = 500
 
 _SAMPLE = 200
 """Newest matches from which the frequency of a word is estimated."""
@@ -61,14 +60,10 @@ _INDEXES = ("messages_fts", "messages_spaceless")
 _CANDIDATES = """
 SELECT f.rowid, clew_score({index}, {weights}), m.session_id, m.seq, m.role, m.at, s.deleted_at
 FROM {index} f CROSS JOIN messages m ON m.id = f.rowid CROSS JOIN sessions s ON s.id = m.session_id
-WHERE f.{index} MATCH ? AND f.rowid BETWEEN ? AND ? AND {conditions}
-ORDER BY f.rowid DESC LIMIT ?
+WHERE f.{index} MATCH {match} AND f.rowid BETWEEN {low} AND {high} AND {conditions}
+ORDER BY f.rowid DESC LIMIT {most}
 """
 
-
-FEW_SESSIONS = 64
-FEW_MESSAGES = 50_000
-"""Filters that leave at most so many sessions, and messages in them, are searched by their rows."""
 
 # Forks may still have messages of a deleted session; `_visible` looks at each.
 _LIVING = """(s.deleted_at IS NULL
@@ -85,14 +80,6 @@ class Candidate(NamedTuple):
     role: str
     at: int
     deleted_at: int | None
-
-
-class Place(msgspec.Struct, frozen=True, array_like=True):
-    """Where a page of results ends: the same candidates, some further on."""
-
-    newest: int
-    now: int
-    offset: int
 
 
 class SqliteSearch:
@@ -113,7 +100,7 @@ class SqliteSearch:
     ) -> SearchPage:
         """See `ports.Search`."""
         check_limit(limit)
-        place = None if cursor is None else read_cursor(cursor, Place)
+        place = None if cursor is None else read_cursor(cursor, SearchPlace)
         parsed = language.parse(query, typing=typing)
         if parsed.is_empty or limit == 0:
             return SearchPage(())
@@ -121,7 +108,7 @@ class SqliteSearch:
             await self._db.write(lambda _: None)  # every write empties the queue first
 
         def job(connection: apsw.Connection) -> SearchPage:
-            here = place or Place(_newest(connection), self._db.clock(), 0)
+            here = place or SearchPlace(_newest(connection), self._db.clock(), 0)
             run = SearchRun(connection, parsed, where, here, self._search_seconds)
             return run.page(limit, per_session=per_session)
 
@@ -136,7 +123,7 @@ class SearchRun:
         connection: apsw.Connection,
         query: Query,
         where: SearchFilter,
-        place: Place,
+        place: SearchPlace,
         seconds: float = DEADLINE,
     ) -> None:
         self._connection = connection
@@ -161,7 +148,7 @@ class SearchRun:
             if index >= start:
                 wanted.append(each)
         hits = tuple(self._hit(candidate, session) for candidate, session in wanted)
-        further = Place(self._place.newest, self._place.now, start + limit)
+        further = SearchPlace(self._place.newest, self._place.now, start + limit)
         return SearchPage(hits, make_cursor(further) if more else None, self._cut)
 
     def _rank(self, candidate: Candidate) -> tuple[float, int]:
@@ -190,15 +177,20 @@ class SearchRun:
         expression = _expression(index, self._query)
         if expression is None:
             return
-        weights = self._weights(index)
-        conditions, bindings = self._conditions(index)
-        sql = _CANDIDATES.format(
-            index=index, weights=", ".join("?" * len(weights)), conditions=" AND ".join(conditions)
+        bind = (bindings := Bindings()).bind
+        composed = _CANDIDATES.format(
+            index=index,
+            weights=", ".join(map(bind, self._weights(index))),
+            match=bind(expression),
+            conditions=" AND ".join(self._conditions(index, bindings)),
+            low=bind(0),
+            high=bind(0),
+            most=bind(0),
         )
+        sql, values = spell(composed).sql, bindings.values[:-3]
         left = CANDIDATES + 1
         for low, high in self._scope.zones():
-            values = (*weights, expression, low, high, *bindings, left)
-            for row in self._connection.execute(sql, values):
+            for row in self._connection.execute(sql, (*values, low, high, left)):
                 left -= 1
                 yield Candidate(*row)
             if left <= 0:
@@ -230,13 +222,13 @@ class SearchRun:
             common = _SAMPLE * documents / (self._place.newest - rows[-1][0] + 1)
         return idf(documents, common)
 
-    def _conditions(self, index: str) -> tuple[list[str], list[Any]]:
-        conditions, bindings = self._scope.conditions()
+    def _conditions(self, index: str, bindings: Bindings) -> list[str]:
+        conditions = self._scope.conditions(bindings)
         if index == "messages_fts" and language.spaceless_expression(self._query) is not None:
             conditions.append(
                 "NOT EXISTS (SELECT 1 FROM messages_spaceless_docsize d WHERE d.id = f.rowid)"
             )
-        return conditions, bindings
+        return conditions
 
     def _visible(
         self, ranked: Iterable[Candidate], *, once: bool
@@ -284,7 +276,7 @@ class SearchRun:
             seq=candidate.seq,
             role=candidate.role,  # type: ignore[arg-type]  # the table checks it
             at=candidate.at,
-            snippet=self._snippet(content),
+            snippet=make_snippet(content, self._query, late=self._is_late()),
             score=self._rank(candidate)[0],
             title=plain(title),
             preview=plain(preview),
@@ -298,11 +290,8 @@ class SearchRun:
         assert row is not None  # one transaction: what was found is there
         return row
 
-    def _snippet(self, content: str) -> Snippet:
-        # A match deep in a long text takes long to find; out of time, its beginning will do.
-        late = time.monotonic() > self._deadline + SNIPPETS
-        shown = decode_text(content[:SHORT] if late else content)
-        return snippet(shown, self._query)
+    def _is_late(self) -> bool:
+        return time.monotonic() > self._deadline + SNIPPETS
 
 
 def _expression(index: str, query: Query) -> str | None:
@@ -322,26 +311,26 @@ class Scope:
         self._connection = connection
         self._where = where
         self._newest = newest
-        self._conditions, self._bindings = self._about_sessions()
-        self._parts = self._few_parts()
+        tx = SqliteTransaction(connection)
+        self._parts = run_through(find_few_segments(tx, where))
 
-    def conditions(self) -> tuple[list[str], list[Any]]:
-        """The conditions on a message and its session, and their bindings."""
-        conditions, bindings = [_LIVING, *self._conditions], [*self._bindings]
-        if self._where.role is not None:
-            conditions.append("m.role = ?")
-            bindings.append(self._where.role)
-        for comparison, value in ((">=", self._where.since), ("<=", self._where.until)):
-            if value is not None:
-                conditions.append(f"m.at {comparison} ?")
-                bindings.append(value)
+    def conditions(self, bindings: Bindings) -> list[str]:
+        """The conditions on a message and its session."""
+        conditions = [
+            _LIVING,
+            *session_conditions(self._where, bindings),
+            *message_conditions(self._where, bindings),
+        ]
         if self._parts is not None:
             # On the rowid of the index, so that other sessions' matches are never looked up.
-            stretch = "SELECT id FROM messages WHERE session_id = ? AND seq > ? AND seq <= ?"
-            conditions.append(f"+f.rowid IN ({' UNION ALL '.join([stretch] * len(self._parts))})")
-            for part in self._parts:
-                bindings += [part.session_id, part.low, part.high]
-        return conditions, bindings
+            bind = bindings.bind
+            rows = (
+                f"SELECT id FROM messages WHERE session_id = {bind(part.session_id)}"
+                f" AND seq > {bind(part.low)} AND seq <= {bind(part.high)}"
+                for part in self._parts
+            )
+            conditions.append(f"+f.rowid IN ({' UNION ALL '.join(rows)})")
+        return conditions
 
     def zones(self) -> Iterator[tuple[int, int]]:
         """Ranges of rows to look through, in this order. Together they miss nothing."""
@@ -349,7 +338,7 @@ class Scope:
             yield from self._ranges(self._parts)
             return
         # Rows are mostly in the order of time. Where they should be comes first; what an import
-        # put elsewhere is found in the rest.
+        # put in other places is found in the rest.
         newest, since, until = self._newest, self._where.since, self._where.until
         low = 1 if since is None else self._first_at(since)
         high = newest if until is None else self._first_at(until + 1) - 1
@@ -359,45 +348,7 @@ class Scope:
         if low > 1:
             yield 1, low - 1
 
-    def _about_sessions(self) -> tuple[list[str], list[Any]]:
-        conditions: list[str] = []
-        bindings: list[Any] = []
-        if self._where.viewer != OWNER:
-            conditions += ["s.person = ?", f"s.person <> '{OWNER}'"]
-            bindings.append(text(self._where.viewer))
-        for column in ("platform", "agent", "cwd", "project"):
-            value = getattr(self._where, column)
-            if value is not None:
-                conditions.append(f"s.{column} = ?")
-                bindings.append(text(value))
-        return conditions, bindings
-
-    def _few_parts(self) -> list[Stretch] | None:
-        """The stretches of the sessions that the filters leave; None if they are too many."""
-        if self._where.session is not None:
-            session = run_through(get(SqliteTransaction(self._connection), self._where.session))
-            if not may_see(self._where.viewer, session.person):
-                raise SessionNotFound(self._where.session)
-            return self._stretches(self._where.session)
-        if not self._conditions:
-            return None
-        rows = fetch(
-            self._connection,
-            f"""SELECT s.id FROM sessions s
-                WHERE s.deleted_at IS NULL AND {" AND ".join(self._conditions)} LIMIT ?""",
-            (*self._bindings, FEW_SESSIONS + 1),
-        )
-        if len(rows) > FEW_SESSIONS:
-            return None
-        parts = {part for (each,) in rows for part in self._stretches(each)}
-        few = sum(part.high - part.low for part in parts) <= FEW_MESSAGES
-        return list(parts) if few and len(parts) <= 2 * FEW_SESSIONS else None
-
-    def _stretches(self, session_id: str) -> list[Stretch]:
-        line = run_through(read_line(SqliteTransaction(self._connection), session_id))
-        return list(line.stretches)
-
-    def _ranges(self, parts: list[Stretch]) -> Iterator[tuple[int, int]]:
+    def _ranges(self, parts: list[Segment]) -> Iterator[tuple[int, int]]:
         """The rows of these parts, newest first, each once."""
         found = []
         for part in parts:

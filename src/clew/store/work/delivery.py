@@ -1,4 +1,4 @@
-"""The durable inbox and outbox. PostgreSQL's claimants pass over rows that others are taking."""
+"""The durable inbox and outbox. In PostgreSQL, claimants skip rows that others are claiming."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ KEEP_OUTBOUND_MS = 30 * 86_400_000
 """How long a reply that belongs to no session stays in the outbox."""
 
 ASIDE_MS = 600_000
-"""How long a reply behind another is not looked at, unless that one is settled before."""
+"""How long a reply that waits behind another is passed over, unless that one is settled before."""
 
 _STEP = 200
-"""Rows that one statement looks through, or removes."""
+"""Rows that one statement looks at, or removes."""
 
 _ROUNDS = 25
-"""Steps in which one claim sets aside what waits: other writers wait for it."""
+"""How many such steps one claim does at most: other writers wait for it."""
 
-# SQLite finds a partial index only by the very condition that the index has. Hence the states stand
-# twice in some statements.
+# SQLite uses a partial index only if the query has exactly the index's condition. So some
+# statements name the states twice.
 _OPEN_INBOUND = "status IN ('queued', 'claimed')"
 _IN_LINE = "status IN ('pending', 'sending')"
 # Of rows that are named: with the bare column, SQLite would look through all that are pending.
@@ -193,7 +193,7 @@ class SharedInbox:
                     return inbound_from(overtaken), False
             return inbound_from(row), True
 
-        # Not repeatable: without an `external_id` a repetition would be a second message.
+        # Not repeatable: without an `external_id`, a repetition would add a second message.
         return await self._engine.write(work)
 
     async def claim_inbound(
@@ -408,5 +408,5 @@ def _delivery(row: Row | None, outbound_id: str) -> Outbound:
 
 
 def _in_order(rows: list[Row]) -> list[Row]:
-    """Rows that begin with their ordinal, in its order: an UPDATE returns them in any."""
+    """Sort rows by their first column, the ordinal: an UPDATE returns them in any order."""
     return sorted(rows, key=lambda row: int(row[0]))

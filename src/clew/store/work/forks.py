@@ -6,7 +6,7 @@ from clew.core.keys import new_id as make_id
 from clew.core.session import MAX_TITLE, Session
 from clew.errors import Conflict, InvalidInput
 from clew.store.work.sessions import check_id, get, lock, title_columns
-from clew.store.work.thread import hidden_messages, read_line
+from clew.store.work.thread import count_hidden, read_line
 from clew.store.work.transaction import Dialect, Engine, Transaction
 
 _FORK = """
@@ -97,7 +97,7 @@ async def _has_preview(tx: Transaction, parent: Session, knot: int) -> bool:
     if parent.preview is None or knot == parent.head:
         return parent.preview is not None
     line = await read_line(tx, parent.id)
-    for part in reversed(line.stretches):
+    for part in reversed(line.segments):
         bindings = (part.session_id, part.low, min(part.high, knot))
         if any(content.strip() for (content,) in await tx.fetch(_SAID, bindings)):
             return True
@@ -108,4 +108,4 @@ async def _count_visible(tx: Transaction, parent: Session, knot: int) -> int:
     """How many messages a fork at the knot begins with: seqs are gapless, undone turns are out."""
     if knot == parent.head:
         return parent.message_count
-    return knot - await hidden_messages(tx, parent.id, knot)
+    return knot - await count_hidden(tx, parent.id, knot)

@@ -29,7 +29,7 @@ SELECT count(*) FROM pairings
 WHERE status = 'waiting' AND channel = $1 AND expires_at > $2 AND person <> $3
 """
 
-# Everybody can write to the gateway, so what strangers leave behind must not pile up.
+# Anyone can write to the gateway, so the rows that strangers cause must not pile up.
 _FORGET = "DELETE FROM pairings WHERE status = 'waiting' AND expires_at < $1"
 
 _FIND = f"SELECT {PAIRING_COLUMNS} FROM pairings WHERE person = $1"

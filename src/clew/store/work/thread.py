@@ -54,7 +54,7 @@ _ARGUMENTS = 50
 """Most arguments of one coalesce: SQLite takes 127."""
 
 
-class Stretch(msgspec.Struct, frozen=True):
+class Segment(msgspec.Struct, frozen=True):
     """The messages of one session that belong to a thread: seqs above `low`, up to `high`."""
 
     session_id: str
@@ -72,7 +72,7 @@ class Marks(msgspec.Struct, frozen=True):
 class Line(msgspec.Struct, frozen=True):
     """What a thread is made of, newest first, and whose marks it heeds, nearest first."""
 
-    stretches: tuple[Stretch, ...]
+    segments: tuple[Segment, ...]
     marks: tuple[Marks, ...]
 
     def hidden(self, turn: str, first: int) -> tuple[str, Row]:
@@ -109,7 +109,7 @@ async def read_line(tx: Transaction, session_id: str) -> Line:
     if not rows:
         raise SessionNotFound(session_id)
     return Line(
-        tuple(Stretch(*row[:3]) for row in rows if row[1] < row[2] or row[3] == 0),
+        tuple(Segment(*row[:3]) for row in rows if row[1] < row[2] or row[3] == 0),
         tuple(Marks(row[0], row[5]) for row in rows if row[4]),
     )
 
@@ -126,7 +126,8 @@ async def is_hidden(tx: Transaction, line: Line, turn_id: str) -> bool:
 async def read_thread(tx: Transaction, session_id: str, window: Window) -> list[Row]:
     """The newest rows of a thread with what a fork has inherited, newest first.
 
-    Several statements, so it needs a snapshot. The engines read a session that is no fork quicker.
+    Several statements, so it needs a snapshot. The engines have a quicker way for a session that is
+    not a fork.
     """
     line = await read_line(tx, session_id)
     hide, marks = "", ()
@@ -136,7 +137,7 @@ async def read_thread(tx: Transaction, session_id: str, window: Window) -> list[
     sql = _MESSAGES.format(hide=hide)
     wanted = NO_LIMIT if window.limit is None else window.limit + window.offset
     rows: list[Row] = []
-    for part in line.stretches:
+    for part in line.segments:
         low = part.low if window.after is None else max(part.low, window.after)
         high = part.high if window.before is None else min(part.high, window.before - 1)
         if low < high and len(rows) < wanted:
@@ -145,15 +146,15 @@ async def read_thread(tx: Transaction, session_id: str, window: Window) -> list[
     return rows[window.offset :]
 
 
-async def hidden_messages(tx: Transaction, session_id: str, up_to: int) -> int:
-    """How many messages up to a seq belong to turns that this session passes over."""
+async def count_hidden(tx: Transaction, session_id: str, up_to: int) -> int:
+    """How many messages up to a seq belong to turns that are undone in this session."""
     line = await read_line(tx, session_id)
     if not line.marks:
         return 0
     hidden, marks = line.hidden("messages.turn_id", 4)
     sql = _COUNT_HIDDEN.format(hidden=hidden)
     total = 0
-    for part in line.stretches:
+    for part in line.segments:
         bindings = (part.session_id, part.low, min(part.high, up_to), *marks)
         ((count,),) = await tx.fetch(sql, bindings)
         total += int(count)

@@ -154,8 +154,8 @@ class SharedTrash:
         held = await held_sessions(self._engine, tx, now, ids)
         if held:
             raise Locked(
-                f"In use, and so not removed for good: {', '.join(sorted(held))}. "
-                "Nothing was changed; close them first."
+                f"Sessions in use can't be purged: {', '.join(sorted(held))}. "
+                "Close them first. Nothing was changed."
             )
         preview = ", ".join(f"{each} = NULL" for each in self._engine.dialect.preview_columns)
         purged = await _change(tx, _HIDE.format(preview=preview), ids, now)

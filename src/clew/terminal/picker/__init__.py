@@ -1,7 +1,7 @@
-"""The picker: choosing one session of all there are, by its name or by what was said in it.
+"""The picker: choose one of all sessions, by its name or by what was said in it.
 
-It is a client of the API, in process or at a gateway. Textual is loaded when a picker is run, not
-when this is imported. What happens to the chosen session is decided by whoever asked.
+It is a client of the API, in process or at a gateway. Textual is loaded when a picker runs, not
+when this is imported. The caller decides what happens to the chosen session.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from clew.client.client import Client
     from clew.core.keys import Place
 
-__all__ = ["Picked", "run_picker"]
+__all__ = ["Picked", "PickerSetup", "run_picker"]
 
 
 class Picked(msgspec.Struct, frozen=True):
@@ -29,28 +29,28 @@ class Picked(msgspec.Struct, frozen=True):
     forks: bool = False
 
 
-async def run_picker(
-    client: Client,
-    *,
-    place: Place,
-    now: Callable[[], int],
-    zone: Callable[[int], tzinfo],
-    only: tuple[Session, ...] = (),
-    everywhere: bool = False,
-    dark: bool = True,
-) -> Picked | None:
-    """Let the person choose one of these sessions (without `only`, one of all); None for none.
+class PickerSetup(msgspec.Struct, frozen=True, kw_only=True):
+    """The sessions to choose from, and the clock and time zone that their ages are told by.
 
-    Takes the whole terminal until then. Esc and Ctrl+C are none. `everywhere` begins with the
-    sessions of all directories.
+    `only`: just these sessions; empty for all. `everywhere`: begin with the sessions of all
+    directories. `current`: the session that the person is in.
     """
-    from clew.terminal.picker.app import (  # noqa: PLC0415  # Textual takes a while
+
+    client: Client
+    place: Place
+    now: Callable[[], int]
+    zone: Callable[[int], tzinfo]
+    only: tuple[Session, ...] = ()
+    everywhere: bool = False
+    current: str | None = None
+
+
+async def run_picker(setup: PickerSetup, *, dark: bool = True) -> Picked | None:
+    """Let the person choose a session, on the whole terminal. None after Esc or Ctrl+C."""
+    from clew.terminal.picker.screen import (  # noqa: PLC0415  # Textual is slow to load
         PickerApp,
-        spare_collector,
+        freeze_garbage_collector,
     )
 
-    spare_collector()
-    app = PickerApp(
-        client, place=place, now=now, zone=zone, only=only, everywhere=everywhere, dark=dark
-    )
-    return await app.run_async()
+    freeze_garbage_collector()
+    return await PickerApp(setup, dark=dark).run_async()

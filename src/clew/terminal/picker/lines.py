@@ -23,7 +23,7 @@ AGE: Final = 10
 COUNT: Final = 6
 PLATFORM: Final = 8
 SNIPPET: Final = 24
-"""With so many columns left beside a title, what was said is shown there."""
+"""Columns that must be left beside a title to show what was said."""
 BADGES: Final = {
     "waiting": "? waiting for you",
     "running": "● running",
@@ -45,8 +45,8 @@ _KEYS: Final = (
 )
 
 
-class Look(NamedTuple):
-    """What a line shows beside the row itself."""
+class RowDetails(NamedTuple):
+    """What a line shows in addition to its row."""
 
     age: str
     badge: str = ""
@@ -55,7 +55,7 @@ class Look(NamedTuple):
 
 
 def find_badge(row: Row, state: StateView | None, *, current: str | None) -> str:
-    """What is worth saying about a session, the most pressing first; a key of `BADGES`, or empty.
+    """The most important thing about a session: a key of `BADGES`, or empty.
 
     `current` is the session that the person is in.
     """
@@ -74,7 +74,7 @@ def find_badge(row: Row, state: StateView | None, *, current: str | None) -> str
     return "archived" if row.archived else ""
 
 
-def draw_row(row: Row, look: Look, width: int) -> list[Piece]:
+def draw_row(row: Row, look: RowDetails, width: int) -> list[Piece]:
     """The line of a session: pin, title and state, age, directory, platform, messages.
 
     On a narrow screen the last ones are left out.
@@ -99,8 +99,8 @@ def _directory_width(width: int) -> int:
     return max(12, min(32, (width - 40) // 3))
 
 
-def _draw_title(row: Row, look: Look, width: int) -> list[Piece]:
-    """The title, what goes on there, and what was said, if there is room."""
+def _draw_title(row: Row, look: RowDetails, width: int) -> list[Piece]:
+    """The title, the badge, and what was said if there is room."""
     badge = BADGES.get(look.badge, "")
     if badge:
         # On a narrow screen the title keeps two thirds.
@@ -132,7 +132,7 @@ def _draw_said(said: Snippet, width: int) -> list[Piece]:
 def mark_words(text: str, words: tuple[str, ...], style: str = "") -> list[Piece]:
     """The text in pieces, with the first place of each word marked as `match`."""
     folded = fold(text)
-    if not words or len(folded) != len(text):  # folding has moved letters: leave it unmarked
+    if not words or len(folded) != len(text):  # folding has moved letters: nothing is marked
         return [(text, style)]
     spans = sorted(
         (at, at + len(word)) for word in set(words) if word and (at := folded.find(word)) >= 0
@@ -184,7 +184,7 @@ def draw_heading(
 ) -> list[Piece]:
     """Which list it is, and how much there is in it."""
     if limited:
-        left = "The sessions that fit"
+        left = "The sessions that match"
     elif scope.everywhere:
         left = "Sessions of all directories"
     else:
@@ -203,20 +203,20 @@ def describe_count(loaded: int, *, complete: bool) -> str:
 
 
 def describe_found(names: int, hits: int | None, *, cut_short: bool = False) -> str:
-    """What was found; None for hits: still looking."""
-    said = "looking …" if hits is None else f"{hits:,}{'+' if cut_short else ''} in messages"
+    """How much was found; `hits` is None while the search runs."""
+    said = "searching …" if hits is None else f"{hits:,}{'+' if cut_short else ''} in messages"
     return f"{counted(names, 'name')}, {said}"
 
 
 def describe_empty(scope: Scope, query: str, *, limited: bool, searching: bool) -> str:
     """Why there is nothing to see, and which key helps."""
     if searching:
-        return "Looking …"
+        return "Searching …"
     platform = f" {scope.platform}" if scope.platform is not None else ""
     if query:
-        said = f'No{platform} session fits "{cut(query, 30)}".'
+        said = f'No{platform} session matches "{cut(query, 30)}".'
         if not scope.everywhere and not limited:
-            return f"{said} Press Tab to look everywhere."
+            return f"{said} Press Tab to search everywhere."
         return f"{said} Ctrl+P shows other platforms." if platform else said
     if not scope.everywhere and not limited:
         return f"No{platform} sessions in this directory. Press Tab to see all."

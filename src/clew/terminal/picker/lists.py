@@ -17,12 +17,12 @@ import msgspec
 from clew.client.client import Client
 from clew.core.keys import Place, here_filter
 from clew.core.session import Session, name_of
-from clew.terminal.picker.rows import Row, make_row, make_rows
+from clew.terminal.picker.rows import Row, make_row
 
 FIRST: Final = 60
 """Rows of the first page: a screen full, and some to move on to."""
 CHUNK: Final = 500
-"""Rows of the pages after it. More would hold up the screen for more than some milliseconds."""
+"""Rows of the pages after it. More would block the screen for too many milliseconds."""
 
 
 class Where(msgspec.Struct, frozen=True):
@@ -71,7 +71,7 @@ class LoadedList:
                 cwd=self._where.cwd,
                 project=self._where.project,
             )
-            self._take(make_rows(page.names))
+            self._take([make_row(name) for name in page.names])
             self._cursor = page.cursor
             self.is_complete = page.cursor is None
 
@@ -85,7 +85,7 @@ class LoadedList:
         return self._known.get(session_id)
 
     def put(self, row: Row) -> None:
-        """Take in how a session is now; it goes where it belongs."""
+        """Add or replace a row, at its place in the order."""
         rows = [each for each in self.rows if each.id != row.id]
         insort(rows, row, key=_backwards)
         self._gone.discard(row.id)
@@ -94,7 +94,7 @@ class LoadedList:
         self.edition += 1
 
     def remove(self, session_id: str) -> Row | None:
-        """Take a session out, also if a later page still has it; returns its row."""
+        """Remove a session, also from pages loaded later. Returns its row."""
         self._gone.add(session_id)
         row = self._known.pop(session_id, None)
         if row is not None:
@@ -103,7 +103,7 @@ class LoadedList:
         return row
 
     def _take(self, rows: list[Row]) -> None:
-        # A session that was changed or trashed here may come again in a later page.
+        # A session that was changed or deleted here may be in a later page again.
         new = [row for row in rows if row.id not in self._known and row.id not in self._gone]
         self._known.update((row.id, row) for row in new)
         self.platforms.update(row.platform for row in new)
@@ -111,7 +111,7 @@ class LoadedList:
 
 
 def _backwards(row: Row) -> tuple[bool, int, tuple[int, ...]]:
-    """The sort key for the order of a list, which is descending."""
+    """The sort key of a list, which is in descending order."""
     return (not row.pinned, -row.updated_at, tuple(-ord(letter) for letter in row.id))
 
 
@@ -123,7 +123,7 @@ class Scope(msgspec.Struct, frozen=True):
 
 
 class Lists:
-    """All lists of a picker. With `only`, there is just the one of those sessions."""
+    """All lists of a picker. With `only`, there is one list, of those sessions."""
 
     def __init__(self, client: Client, place: Place, only: tuple[Session, ...]) -> None:
         self._client = client
@@ -158,7 +158,7 @@ class Lists:
         return sorted(self.get_list(Scope(scope.everywhere)).platforms)
 
     def put(self, row: Row) -> None:
-        """Take in how a session is now, wherever it is listed."""
+        """Replace a row in every list that has the session."""
         for listed in self._lists.values():
             if listed.find(row.id) is not None:
                 listed.put(row)

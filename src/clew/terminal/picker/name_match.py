@@ -1,11 +1,11 @@
-"""Which names fit what was typed, the best first. Pure: no store, clock or screen.
+"""Find the names that match what was typed, best first. Pure: no store, clock or screen.
 
-All rows in which every word stands are found by looking through them, each key only through what
-the key before has left. Where those are few, names that were nearly typed join them: with a typing
-error, or with letters left out. Scoring is expensive, so at most `SCORED` rows are scored.
+First all rows that contain every word; each further key only searches what the key before has left.
+If those are few, similar names are added: with a typing error, or with letters left out. Scoring is
+expensive, so at most `SCORED` rows are scored.
 
-What takes long is a generator that yields every few milliseconds, so that its caller can do
-something else in between, and stop.
+Slow work is a generator that yields every few milliseconds, so that its caller can do other things
+in between, or stop.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ SCORED: Final = 2_000
 SHOWN: Final = 200
 """Names that are shown at most; more typing finds the others."""
 FEW: Final = 20
-"""Below so many exact matches, near ones join them."""
+"""With fewer exact matches than this, similar names are added."""
 NEAR: Final = 50
-"""Near matches that are shown at most."""
+"""Similar names that are shown at most."""
 SHORTEST: Final = 3
-"""Below so many letters no near names are looked for: every name would be near."""
-AKIN: Final = 1_000
-"""Near names that are scored at most."""
+"""Letters from which on similar names are searched; with fewer, all names are similar."""
+SIMILAR_SCORED: Final = 1_000
+"""Similar names that are scored at most."""
 PAIRS: Final = 6
-"""Pairs of letters by which near names are gathered."""
+"""Pairs of letters by which similar names are found."""
 SIMILAR: Final = 75.0
-"""How much of each typed word must stand in a name that is near, in hundredths."""
+"""How similar each typed word must be to a part of the name, in percent."""
 
 _LOOKED: Final = 8_000
 _WEIGHED: Final = 2_000
 _RATED: Final = 250
-"""Rows between two yields, for looking, weighing and rating."""
+"""Rows between two yields, for searching, counting pairs and rating."""
 
 T = TypeVar("T")
 Steps = Generator[None, None, T]
@@ -49,7 +49,7 @@ Steps = Generator[None, None, T]
 
 
 class Typed(msgspec.Struct, frozen=True):
-    """What was typed, as names are compared with it. All words must stand there, no unwanted."""
+    """What was typed: a name must contain all `words`, and none of `unwanted`."""
 
     words: tuple[str, ...] = ()
     unwanted: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class Typed(msgspec.Struct, frozen=True):
 
 
 class Narrowed(msgspec.Struct, frozen=True):
-    """The rows that fit, in their order. `seen`: how many were looked through."""
+    """The rows that match, in their order. `seen`: how many were searched."""
 
     typed: Typed
     rows: list[Row] = []
@@ -69,7 +69,7 @@ class Narrowed(msgspec.Struct, frozen=True):
 
 
 def read_typed(text: str) -> Typed:
-    """Read what was typed, in the language of searches; mere marks are looked for as they are."""
+    """Parse what was typed, as a search query; a text of only marks is searched as it is."""
     query = language.parse(text)
     words = tuple(fold(term.text) for term in query.positive)
     unwanted = tuple(fold(term.text) for term in query.negated)
@@ -79,7 +79,7 @@ def read_typed(text: str) -> Typed:
 
 
 def narrow(rows: Sequence[Row], typed: Typed, before: Narrowed | None = None) -> Steps[Narrowed]:
-    """The rows that every word stands in, in their order.
+    """The rows that contain every word, in their order.
 
     `before` is what was left of the same rows when less was typed, or fewer were there.
     """
@@ -101,14 +101,14 @@ def narrow(rows: Sequence[Row], typed: Typed, before: Narrowed | None = None) ->
 
 
 def _continues(typed: Typed, before: Typed) -> bool:
-    """Whether what fits now has fitted before."""
+    """Whether everything that matches now has matched before."""
     if before.unwanted:
         return before == typed
     return all(any(old in new for new in typed.words) for old in before.words)
 
 
 def rank(narrowed: Narrowed) -> Steps[list[Row]]:
-    """The best of the rows that fit: by name before by directory, id or prompt, then the newest."""
+    """The best matches: by name before by directory, id or prompt, then the newest."""
     candidates = yield from _list_candidates(narrowed)
     words = narrowed.typed.words
     text = narrowed.typed.text
@@ -121,7 +121,7 @@ def rank(narrowed: Narrowed) -> Steps[list[Row]]:
 
 
 def _list_candidates(narrowed: Narrowed) -> Steps[list[Row]]:
-    """The rows to score: those whose name fits, and as many others as there is room for."""
+    """The rows to score: those whose name matches, then others up to `SCORED`."""
     if len(narrowed.rows) <= SCORED:
         return narrowed.rows
     named: list[Row] = []
@@ -139,7 +139,7 @@ def _list_candidates(narrowed: Narrowed) -> Steps[list[Row]]:
 
 
 def _score(row: Row, text: str, words: tuple[str, ...]) -> int:
-    """Tens of likeness beneath hundreds for where it stands, so that of equals the newest wins."""
+    """Hundreds for where the words are, tens for similarity; equal scores let the newest win."""
     if _has(row.name_key, words):
         begins = row.name_key.startswith(text)
         return 300 + 20 * begins + round(fuzz.ratio(text, row.name_key) / 10)
@@ -159,15 +159,15 @@ def _newest_first(row: Row) -> tuple[bool, int]:
     return (not row.pinned, -row.updated_at)
 
 
-# --- nearly -----------------------------------------------------------------------------------
+# --- similar names ----------------------------------------------------------------------------
 def list_near(rows: Sequence[Row], narrowed: Narrowed) -> Steps[list[Row]]:
-    """Rows whose name is nearly what was typed, the nearest first; none of those that fit."""
+    """Rows with a similar name, the most similar first; without exact matches."""
     typed = narrowed.typed
     letters = "".join(typed.words).replace(" ", "")
     if len(letters) < SHORTEST:
         return []
     exact = {row.id for row in narrowed.rows}
-    candidates = yield from _list_akin(rows, letters)
+    candidates = yield from _list_similar(rows, letters)
     rated: list[tuple[float, Row]] = []
     for start in range(0, len(candidates), _RATED):
         for row in candidates[start : start + _RATED]:
@@ -181,15 +181,15 @@ def list_near(rows: Sequence[Row], narrowed: Narrowed) -> Steps[list[Row]]:
     return [row for _, row in rated[:NEAR]]
 
 
-def _list_akin(rows: Sequence[Row], letters: str) -> Steps[list[Row]]:
+def _list_similar(rows: Sequence[Row], letters: str) -> Steps[list[Row]]:
     """Rows that share enough pairs of letters, or have all letters in order; most pairs first.
 
-    A slip breaks two or three pairs, so what is near has some that are whole.
+    A typing error breaks two or three pairs, so a similar name shares the others.
     """
     pairs = _choose_pairs(letters)
     least = max(1, len(pairs) // 2 - 1)
     initial = f" {letters[0]}"
-    shelves: list[list[Row]] = [[] for _ in range(len(pairs) + 1)]
+    by_shared: list[list[Row]] = [[] for _ in range(len(pairs) + 1)]
     for start in range(0, len(rows), _WEIGHED):
         part = rows[start : start + _WEIGHED]
         keys = [row.short_key for row in part]
@@ -197,9 +197,9 @@ def _list_akin(rows: Sequence[Row], letters: str) -> Steps[list[Row]]:
         weights = map(sum, zip(*([pair in key for key in keys] for pair in pairs), strict=True))
         for row, key, shared in zip(part, keys, weights, strict=True):
             if shared >= least or (initial in key and _spread(key, letters) is not None):
-                shelves[shared].append(row)
+                by_shared[shared].append(row)
         yield
-    return list(islice(chain.from_iterable(reversed(shelves)), AKIN))
+    return list(islice(chain.from_iterable(reversed(by_shared)), SIMILAR_SCORED))
 
 
 def _choose_pairs(letters: str) -> tuple[str, ...]:
@@ -210,7 +210,7 @@ def _choose_pairs(letters: str) -> tuple[str, ...]:
 
 
 def _spread(key: str, letters: str) -> int | None:
-    """Over how many characters the letters stand in their order, from a word's first; or None."""
+    """The length of the text with all letters in order, from the start of a word; or None."""
     first = at = key.find(f" {letters[0]}") + 1
     if not first:
         return None
@@ -222,25 +222,15 @@ def _spread(key: str, letters: str) -> int | None:
 
 
 def _rate(key: str, words: tuple[str, ...], letters: str) -> float:
-    """How near a name is: by its worst word, or by all letters in their order."""
+    """How similar a name is: by its worst word, or by all letters in their order."""
     rating = 100.0
     for word in words:
         if word not in key:
-            # Two letters are near to everything: they have to stand there.
+            # Two letters are similar to everything, so they must match.
             likeness = fuzz.partial_ratio(word, key) if len(word) >= SHORTEST else 0.0
             rating = min(rating, likeness)
     spread = _spread(key, letters)
     if spread is not None:
-        # Letters left out: the closer together the rest stands, the better.
+        # Letters were left out: the closer together the others are, the better.
         rating = max(rating, 112.0 - 12 * spread / len(letters))
     return rating
-
-
-def finish(steps: Steps[T]) -> T:
-    """Do all steps at once."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as stop:
-            value: T = stop.value
-            return value

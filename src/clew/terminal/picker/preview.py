@@ -1,6 +1,6 @@
-"""What the pane beside the list shows of a session: how it ended, or where the words were said.
+"""The preview of a session: its last messages, or those around a search hit.
 
-`load_preview` asks for the messages and draws away from the screen's own loop; the drawing is pure.
+`load_preview` asks for the messages and draws in a thread; the drawing is pure.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from clew.terminal.plain_output import message_lines
 Line = list[Piece]
 
 MESSAGES: Final = 12
-"""Newest messages that are looked at for a preview."""
+"""Newest messages that are loaded for a preview."""
 AROUND: Final = 3
-"""Messages before and behind a hit."""
+"""Messages before and after a hit."""
 LONGEST: Final = 4_000
-"""Characters of a message that are looked at, on either side of a match."""
+"""Characters of a message that are drawn, on either side of a match."""
 _GLIMPSE: Final = 3
-"""Lines of a message that is beside the point."""
+"""Lines of a message that is not the hit."""
 
 
 async def load_preview(
@@ -47,7 +47,7 @@ async def load_preview(
     query: str,
     state: StateView | None,
 ) -> list[Line]:
-    """The lines of the pane: what it is, then how it ended or where the words were said."""
+    """The lines of the preview: the session, then its end or the messages around the hit."""
     head = draw_head(row, state, size.width)
     height = size.height - len(head)
     try:
@@ -76,7 +76,7 @@ async def _load_messages(
 
 
 def draw_head(row: Row, state: StateView | None, width: int) -> list[Line]:
-    """Its name, its id, and who has it open."""
+    """The session's name, its id, and the process that has it open."""
     facts = [row.id[:8], counted(row.message_count, "message")]
     if state is not None and state.attachment is not None:
         holder = state.attachment
@@ -97,7 +97,7 @@ def draw_head(row: Row, state: StateView | None, width: int) -> list[Line]:
 
 
 def draw_end(messages: Sequence[Message], width: int, height: int) -> list[Line]:
-    """The last messages, in as many lines as there are, of each its beginning."""
+    """The beginnings of the last messages, in so many lines."""
     shown: list[list[Line]] = []
     room = height
     for message in reversed(messages):
@@ -113,7 +113,7 @@ def draw_end(messages: Sequence[Message], width: int, height: int) -> list[Line]
 def draw_hit(
     messages: Sequence[Message], seq: int, query: str, width: int, height: int
 ) -> list[Line]:
-    """The message with that number, where the query's words stand, and what was said around it."""
+    """The part of a message that contains the query, and the messages around it."""
     at = next((index for index, each in enumerate(messages) if each.seq == seq), None)
     if at is None:
         return draw_end(messages, width, height)
@@ -132,7 +132,7 @@ def find_words(content: str, query: str) -> re.Pattern[str] | None:
     if not matched.split():
         return None
     words = r"\s+".join(re.escape(word) for word in matched.split())
-    # Not in the middle of another word; in scripts without spaces there is no such thing.
+    # Whole words only; scripts without spaces have none.
     front, back = (r"(?<![^\W_])" if matched[0].isascii() and matched[0].isalnum() else ""), ""
     if matched[-1].isascii() and matched[-1].isalnum():
         back = r"(?![^\W_])"
@@ -142,7 +142,7 @@ def find_words(content: str, query: str) -> re.Pattern[str] | None:
 def wrap(text: str, width: int) -> Iterator[str]:
     """The text in lines of at most so many columns, broken between words where it can be."""
     text = text.expandtabs(4)
-    # So long a text is wider than a line; and measuring it again for each would take long.
+    # A text this long is wider than a line; measuring it for each line would take long.
     while len(text) > 8 * width or columns(text) > width:
         piece = _fitting(text, width)
         space = piece.rfind(" ")

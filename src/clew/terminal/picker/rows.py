@@ -1,12 +1,10 @@
-"""A session as the picker knows it: what is shown of it, and what a typed word is looked for in.
+"""A session in the picker: what is shown of it, and the texts that typed words are searched in.
 
-Values only. They are made once for each name that is loaded, by the ten thousand, so that a key
-costs no more than looking through them.
+Values only. There may be tens of thousands, so all is prepared once, when a name is loaded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -16,7 +14,7 @@ from clew.core.session import SessionName
 from clew.core.text import fold, strip_controls
 
 LONGEST: Final = 200
-"""Characters of a text that typed words are looked for in."""
+"""Characters of a text that are searched."""
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
@@ -38,11 +36,6 @@ class Row(msgspec.Struct, frozen=True, gc=False):
     name_key: str
     short_key: str
     key: str
-
-    @property
-    def place(self) -> tuple[bool, int, str]:
-        """Where it stands in a list: the greatest first."""
-        return (self.pinned, self.updated_at, self.id)
 
 
 def make_row(name: SessionName) -> Row:
@@ -67,16 +60,11 @@ def make_row(name: SessionName) -> Row:
     )
 
 
-def make_rows(names: Iterable[SessionName]) -> list[Row]:
-    """The rows of a page."""
-    return [make_row(name) for name in names]
-
-
 def clean_line(text: str) -> str:
     """The text in one line without control characters; a tab, whose width varies, is a space."""
     return strip_controls(text, keep_newlines=False).replace("\t", " ")
 
 
 def _key(text: str) -> str:
-    """How a text compares: in one line, without what can't be seen."""
+    """A text prepared for comparison: folded, in one line, without control characters."""
     return fold(" ".join(strip_controls(text[:LONGEST]).split()))

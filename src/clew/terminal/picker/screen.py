@@ -1,46 +1,56 @@
 """The picker's screen: the list with its preview, and what each key does.
 
-`PickerView` shows and loads; whatever may take a moment is a worker, which is ended by what makes
-it needless. `PickerScreen` adds the keys, which are answered at once. What fits is decided in
-`name_match` and `search`, how it looks in `lines` and `preview`.
+`PickerView` shows and loads; slow work runs in workers, which end when their result is not needed
+any more. `PickerScreen` adds the keys, which are answered at once; `PickerApp` shows it without a
+chat. `name_match` and `search` decide what matches, `lines` and `preview` how it looks.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
+import sys
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import tzinfo
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from textual.app import ComposeResult
+from textual import events
+from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.screen import Screen
 from textual.worker import Worker, WorkerCancelled, WorkerFailed
 
 from clew.api.sessions import SessionView, StateView
-from clew.client.client import Client
-from clew.core.keys import Place
 from clew.core.names import time_ago
-from clew.core.session import MAX_TITLE, Session, name_of
+from clew.core.session import MAX_TITLE, name_of
 from clew.core.text import strip_controls
 from clew.errors import ClewError, SessionNotFound
-from clew.terminal.picker import Picked
-from clew.terminal.picker.lines import Look, describe_empty, draw_heading, draw_keys, find_badge
+from clew.terminal.picker import Picked, PickerSetup
+from clew.terminal.picker.lines import (
+    RowDetails,
+    describe_empty,
+    draw_heading,
+    draw_keys,
+    find_badge,
+)
 from clew.terminal.picker.lists import Lists, Scope
 from clew.terminal.picker.preview import Line, load_preview
 from clew.terminal.picker.rows import Row, clean_line, make_row
 from clew.terminal.picker.search import Search
 from clew.terminal.picker.widgets import Bar, FilterLine, Pane, Question, SessionList, TitleLine
+from clew.terminal.screen.styles import apply_theme
+
+if TYPE_CHECKING:
+    from textual.driver import Driver
 
 PAUSE: Final = 0.06
-"""Seconds that the selection rests before its preview is drawn."""
+"""Seconds between a move of the selection and its preview."""
 LOAD_AFTER: Final = 0.3
 """Seconds after which the rest of the names is loaded, if nothing is typed before."""
 STATES_EVERY: Final = 2.0
-"""Seconds between two looks at what goes on in the visible sessions."""
+"""Seconds between two requests for the states of the visible sessions."""
 FIRST_PATIENCE: Final = 0.5
 """Seconds that the first frame waits for its rows."""
 SHOWN_EVERY: Final = 10
@@ -74,26 +84,15 @@ class PickerView(Screen[Picked | None]):
     }
     """
 
-    def __init__(
-        self,
-        client: Client,
-        *,
-        place: Place,
-        now: Callable[[], int],
-        zone: Callable[[int], tzinfo],
-        only: tuple[Session, ...] = (),
-        everywhere: bool = False,
-        current: str | None = None,
-    ) -> None:
+    def __init__(self, setup: PickerSetup) -> None:
         super().__init__()
-        self._client = client
+        self._setup = setup
+        self._client = setup.client
+        place = setup.place
         self._directory = clean_line(place.project if place.scope == "git" else place.cwd)
-        self._now = now
-        self._zone = zone
-        self._current = current
-        self._lists = Lists(client, place, only)
-        scope = Scope(everywhere=everywhere or bool(only))
-        self._search = Search(client, self._lists, scope, self._show_found)
+        self._lists = Lists(setup.client, place, setup.only)
+        scope = Scope(everywhere=setup.everywhere or bool(setup.only))
+        self._search = Search(setup.client, self._lists, scope, self._show_found)
         self._states: dict[str, StateView] = {}
         self._deleted: list[Row] = []
         self._subject: Row | None = None
@@ -126,7 +125,7 @@ class PickerView(Screen[Picked | None]):
         """Show the first page in the first frame, if the answer comes quickly enough for that."""
         opening = self._start("open", self._open)
         await asyncio.wait({asyncio.ensure_future(_settled(opening))}, timeout=FIRST_PATIENCE)
-        self._dress()
+        self._draw_bars()
 
     def _answer(self, yes: bool) -> None:
         """Take the answer to the question; see `PickerScreen`."""
@@ -164,17 +163,18 @@ class PickerView(Screen[Picked | None]):
 
     # --- what is shown --------------------------------------------------------------------------
 
-    def _look(self, row: Row) -> Look:
+    def _look(self, row: Row) -> RowDetails:
         try:
-            age = time_ago(row.updated_at, self._now(), self._zone(row.updated_at))
+            zone = self._setup.zone(row.updated_at)
+            age = time_ago(row.updated_at, self._setup.now(), zone)
         except (ValueError, OverflowError, OSError):
-            age = "unknown"  # an import may claim any number
-        badge = find_badge(row, self._states.get(row.id), current=self._current)
+            age = "unknown"  # an imported session may have any number
+        badge = find_badge(row, self._states.get(row.id), current=self._setup.current)
         hit = self._search.find_hit(row.id)
-        return Look(age, badge, self._search.words, None if hit is None else hit.snippet)
+        return RowDetails(age, badge, self._search.words, None if hit is None else hit.snippet)
 
     def _show_found(self) -> None:
-        """Show what was found so far. The selection stays where the person has put it."""
+        """Show what was found so far. A selection that the person made stays."""
         search = self._search
         row = self._list.row
         keep = row.id if row is not None and self._moved else None
@@ -185,9 +185,9 @@ class PickerView(Screen[Picked | None]):
             searching=not (search.is_named and search.is_searched),
         )
         self._list.show(search.list_items(), keep=keep)
-        self._dress()
+        self._draw_bars()
 
-    def _dress(self) -> None:
+    def _draw_bars(self) -> None:
         """Draw the heading and the keys."""
         limited = bool(self._lists.only)
         scope, width = self._search.scope, max(20, self.size.width - 2)
@@ -198,11 +198,11 @@ class PickerView(Screen[Picked | None]):
     def _say(self, text: str, style: str = "") -> None:
         """Show a notice in the place of the keys, until the next key."""
         self._notice = [(clean_line(text), style)]
-        self._dress()
+        self._draw_bars()
 
     def on_resize(self) -> None:
         """Draw the bars for another width."""
-        self._dress()
+        self._draw_bars()
 
     def on_session_list_moved(self) -> None:
         """Load the preview and the states of what is visible now."""
@@ -239,7 +239,7 @@ class PickerView(Screen[Picked | None]):
             self._start("names", self._search.match)
         else:
             self._list.refresh()
-            self._dress()
+            self._draw_bars()
 
     def _seek(self) -> None:
         """Start to look for what is typed."""
@@ -278,12 +278,12 @@ class PickerView(Screen[Picked | None]):
             await asyncio.sleep(STATES_EVERY)
 
     def _start(self, group: str, work: Work, *, exclusive: bool = True) -> Worker[bool]:
-        """Run something beside the keys; an exclusive one ends what runs in its group."""
+        """Run work in the background; an exclusive one ends what runs in its group."""
         # A coroutine would be left unawaited if the worker were cancelled before its first step.
         return self.run_worker(partial(self._try, work), group=group, exclusive=exclusive)
 
     async def _try(self, work: Work) -> bool:
-        """Await the work; an error is shown as a notice, and the list stays as it is."""
+        """Do the work; an error is shown as a notice, and the list stays as it is."""
         try:
             await work()
         except ClewError as error:
@@ -297,7 +297,7 @@ class PickerView(Screen[Picked | None]):
 
 
 async def _settled(worker: Worker[Any]) -> None:
-    """Wait for a worker, whatever becomes of it."""
+    """Wait for a worker, however it ends."""
     with contextlib.suppress(WorkerCancelled, WorkerFailed):
         await worker.wait()
 
@@ -349,7 +349,7 @@ class PickerScreen(PickerView):
         if text:
             self._typed.set()
             self._seek()
-            self._dress()
+            self._draw_bars()
         else:
             self._show_found()
 
@@ -358,7 +358,7 @@ class PickerScreen(PickerView):
         self._wants_end = False
         if self._notice:
             self._notice = []
-            self._dress()
+            self._draw_bars()
 
     def action_move(self, steps: int) -> None:
         """Up, Down."""
@@ -385,7 +385,7 @@ class PickerScreen(PickerView):
     def action_turn(self) -> None:
         """Tab: the sessions of this directory, or of all."""
         if self._lists.only:
-            self._say("Only these sessions fit.")
+            self._say("Only these sessions match.")
             return
         scope = self._search.scope
         self._turn_to(Scope(not scope.everywhere, scope.platform))
@@ -395,7 +395,7 @@ class PickerScreen(PickerView):
         scope = self._search.scope
         platforms = self._lists.list_platforms(scope)
         if scope.platform is None and len(platforms) < 2:
-            said = f"All of them are {platforms[0]} sessions." if platforms else "There are none."
+            said = f"All are {platforms[0]} sessions." if platforms else "There are no sessions."
             self._say(said)
             return
         further = [each for each in platforms if scope.platform is None or each > scope.platform]
@@ -414,7 +414,7 @@ class PickerScreen(PickerView):
         self._start("choose", partial(self._choose, forks))
 
     async def _choose(self, forks: bool) -> None:
-        """Choose what fits all that was typed, also if that was faster than the list."""
+        """Choose the best match of all that was typed, also if the list is not there yet."""
         self._type(self._filter.value)
         if not self._search.is_named:
             await self._await_workers("open", "names")
@@ -430,7 +430,7 @@ class PickerScreen(PickerView):
             detail = await self._client.sessions.get(row.id, messages=0)
         except SessionNotFound:
             self._drop(row)
-            self._say(f'"{row.title}" is not there any more: it was deleted.', "error")
+            self._say(f'"{row.title}" was deleted.', "error")
         else:
             self.dismiss(Picked(detail.session, forks))
 
@@ -464,7 +464,7 @@ class PickerScreen(PickerView):
         self._title.placeholder = "No title"
         self._title.cursor_position = len(title)
         self.add_class("-renaming")
-        self._say(f'A title for "{row.title}". Enter keeps it, Esc leaves all as it was.')
+        self._say(f'A title for "{row.title}". Enter saves it, Esc cancels.')
         self.set_focus(self._title)
 
     def on_input_submitted(self, event: TitleLine.Submitted) -> None:
@@ -497,7 +497,7 @@ class PickerScreen(PickerView):
         row = self._list.row
         if row is None:
             return
-        if row.id == self._current:
+        if row.id == self._setup.current:
             self._say("That is the session you are in.", "warning")
             return
         state = self._states.get(row.id)
@@ -514,7 +514,7 @@ class PickerScreen(PickerView):
             self._start("act", partial(self._trash, row), exclusive=False)
 
     async def _trash(self, row: Row) -> None:
-        with contextlib.suppress(SessionNotFound):  # it is gone already
+        with contextlib.suppress(SessionNotFound):  # it was deleted already
             await self._client.sessions.delete(row.id)
             self._deleted.append(row)
         self._drop(row)
@@ -533,14 +533,14 @@ class PickerScreen(PickerView):
     def action_undo(self) -> None:
         """Ctrl+Z: bring back what was trashed last in this picker."""
         if not self._deleted:
-            self._say("Nothing was trashed here.")
+            self._say("Nothing was put in the trash here.")
             return
         self._start("act", partial(self._restore, self._deleted.pop()), exclusive=False)
 
     async def _restore(self, row: Row) -> None:
         try:
             await self._client.sessions.restore(row.id)
-        except SessionNotFound:  # unless it is in the list again, which is as good
+        except SessionNotFound:  # it may have been restored already
             await self._client.sessions.get(row.id, messages=0)
         self._lists.restore(row.id)
         self._show_found()
@@ -551,7 +551,47 @@ class PickerScreen(PickerView):
     def _resume_choosing(self) -> None:
         self._subject = None
         self._notice = []
-        self._dress()
+        self._draw_bars()
         self._question.close()
         self.remove_class("-renaming", "-asking")
         self.set_focus(self._filter)
+
+
+# --- without a chat ---------------------------------------------------------------------------
+
+
+class PickerApp(App[Picked | None]):
+    """The picker on a screen of its own, as `clew --resume` and `clew pick` open it."""
+
+    ENABLE_COMMAND_PALETTE = False
+
+    def __init__(self, setup: PickerSetup, *, dark: bool = True) -> None:
+        super().__init__(driver_class=_find_driver())
+        apply_theme(self, dark=dark)
+        self.picker = PickerScreen(setup)
+
+    def on_mount(self) -> None:
+        """Show the picker, and end with it."""
+        self.push_screen(self.picker, self.exit)
+
+    def on_key(self, event: events.Key) -> None:
+        """Ignore a key that comes after the screen has ended."""
+        if not self.screen_stack:
+            event.prevent_default()
+
+
+def freeze_garbage_collector() -> None:
+    """Exclude the modules loaded so far from garbage collection; call it when a process begins.
+
+    A full collection takes 30 ms, in which no key is answered.
+    """
+    gc.freeze()
+
+
+def _find_driver() -> type[Driver] | None:
+    """The driver that draws on stdout; None, for stderr, if a program reads stdout."""
+    if sys.platform == "win32" or sys.__stdout__ is None or not sys.__stdout__.isatty():
+        return None
+    from clew.terminal.screen.driver import TerminalDriver  # noqa: PLC0415  # not on Windows
+
+    return TerminalDriver

@@ -1,7 +1,7 @@
-"""What is typed in the picker, and what was found for it: names at once, messages a moment later.
+"""The search of the picker: names at once, messages a moment later.
 
-It knows the lists and the calls, not the screen. Each of its coroutines may be cancelled at any
-point; what had been found stays until something newer is.
+It knows the lists and the client, not the screen. Each coroutine may be cancelled at any point; the
+last results stay until there are newer ones.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from clew.terminal.picker.name_match import (
 from clew.terminal.picker.rows import Row, make_row
 
 HITS: Final = 50
-"""At most so many sessions are shown for what was said in them."""
+"""Sessions that are shown at most because of their messages."""
 HEADING: Final = "── in messages"
 
 
 class Hits(msgspec.Struct, frozen=True):
-    """Sessions in which something was said, the best first, and where in them."""
+    """Sessions whose messages match, best first, with the best message of each."""
 
     query: str = ""
     rows: tuple[Row, ...] = ()
@@ -45,7 +45,7 @@ class Hits(msgspec.Struct, frozen=True):
 
 
 class Search:
-    """A list, what is typed above it, and what was found; `changed` is called when that grows."""
+    """A list, the typed text, and what was found; `changed` is called after each result."""
 
     def __init__(
         self, client: Client, lists: Lists, scope: Scope, changed: Callable[[], None]
@@ -100,7 +100,7 @@ class Search:
         return self._hits.hits.get(session_id) if self.text and self.is_searched else None
 
     def type(self, text: str) -> None:
-        """Look for something else from now on."""
+        """Search for another text from now on."""
         self.text = text
         self.words = read_typed(text).words
         if not text:
@@ -108,7 +108,7 @@ class Search:
             self._named_for = self._hits_for = None
 
     def turn_to(self, scope: Scope) -> None:
-        """Look at another list from now on."""
+        """Search another list from now on."""
         self.scope = scope
         self._names, self._hits = (), Hits()
         self._named_for = self._hits_for = None
@@ -120,13 +120,13 @@ class Search:
         self._hits = Hits(self._hits.query, rows, self._hits.hits, self._hits.cut)
 
     def put(self, row: Row) -> None:
-        """Take in how a session is now, where it was found."""
+        """Replace a row where it was found."""
         self._names = [row if each.id == row.id else each for each in self._names]
         rows = tuple(row if each.id == row.id else each for each in self._hits.rows)
         self._hits = Hits(self._hits.query, rows, self._hits.hits, self._hits.cut)
 
     async def match(self) -> None:
-        """Find the names that fit what is typed; where those are few, also those nearly so."""
+        """Find the names that match what is typed; if those are few, also similar ones."""
         text, scope, listed = self.text, self.scope, self.listed
         if not text:
             return
@@ -160,7 +160,7 @@ class Search:
 
 
 async def _run_steps(steps: Steps[T]) -> T:
-    """Run a generator of `name_match` to its end; between its steps the screen has its turn."""
+    """Run a generator of `name_match` to its end; the event loop runs between its steps."""
     while True:
         try:
             next(steps)
@@ -181,15 +181,15 @@ async def find_hits(
     find_row: Callable[[str], Row | None],
     only: tuple[str, ...] = (),
 ) -> Hits:
-    """Find sessions in which the words were said; the last word may be only begun.
+    """Find sessions whose messages contain the words; the last word may be incomplete.
 
-    `only`: look nowhere but in these. `find_row` knows the rows that are loaded; of the others,
-    archived ones for example, the names are asked for.
+    `only`: search just these sessions. `find_row` returns loaded rows; other names, such as those
+    of archived sessions, are asked for.
     """
     q = query[:MAX_QUERY]
     if only:
         pages = await asyncio.gather(*(_search_one(client, q, each) for each in only[:HITS]))
-        # A fork's hit may name the session where it was said; it is the fork that was asked.
+        # A hit in a fork may name the session where it was said; the row is the fork's.
         found = [(each, page.hits[0]) for each, page in zip(only, pages, strict=False) if page.hits]
         cut = any(page.cut for page in pages)
     else:

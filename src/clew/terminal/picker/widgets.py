@@ -1,6 +1,6 @@
-"""The parts of the picker's screen: the list, the pane, the bars, two lines to type in, a question.
+"""The widgets of the picker: the list, the preview, the bars, two input lines, a question.
 
-They show what they are given and report what was typed; what it means is `screen`'s to know.
+They show what they are given and report what was typed; `screen` handles it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from clew.core.text import cut, pad, strip_controls
-from clew.terminal.picker.lines import Look, Piece, draw_row
+from clew.terminal.picker.lines import Piece, RowDetails, draw_row
 from clew.terminal.picker.preview import Line
 from clew.terminal.picker.rows import Row
 
@@ -74,10 +74,10 @@ class StyledLines(Widget):
 
     def _row_style(self, name: str, selected: bool) -> Style:
         """A style by its name, with the background of its line."""
-        ink = self._line_styles.get((name, selected))
-        if ink is None:
-            ink = self._line_styles[name, selected] = self._make_style(name, selected)
-        return ink
+        style = self._line_styles.get((name, selected))
+        if style is None:
+            style = self._line_styles[name, selected] = self._make_style(name, selected)
+        return style
 
     def _make_style(self, name: str, selected: bool) -> Style:
         base = self.rich_style
@@ -86,16 +86,16 @@ class StyledLines(Widget):
             base += Style(bgcolor=lit.bgcolor, bold=True)
         if name not in STYLES:
             return base
-        ink = self.get_component_rich_style(f"style--{name}")
+        style = self.get_component_rich_style(f"style--{name}")
         return base + Style(
-            color=ink.color, bold=ink.bold, italic=ink.italic, underline=ink.underline
+            color=style.color, bold=style.bold, italic=style.italic, underline=style.underline
         )
 
 
 class SessionList(StyledLines, can_focus=False):
     """The list. It draws the lines that are on the screen and no others, however many there are.
 
-    It scrolls by itself: Textual would lay out the whole screen anew whenever the length changes,
+    It scrolls by itself: Textual would lay out the whole screen again whenever the length changes,
     which is at every key.
     """
 
@@ -109,7 +109,7 @@ class SessionList(StyledLines, can_focus=False):
     class Chosen(Message):
         """The selected session was clicked."""
 
-    def __init__(self, look: Callable[[Row], Look]) -> None:
+    def __init__(self, look: Callable[[Row], RowDetails]) -> None:
         super().__init__("sessions")
         self._look = look
         self._items: Sequence[Item] = ()
@@ -144,7 +144,7 @@ class SessionList(StyledLines, can_focus=False):
         self.post_message(self.Moved())
 
     def move(self, steps: int) -> None:
-        """Select the session so many lines further on, or the outermost one."""
+        """Select the session so many lines further on, or the last one in that direction."""
         target = min(max(0, self._at + steps), max(0, len(self._items) - 1))
         self.select(self._nearest(target, 1 if steps > 0 else -1))
 
@@ -206,11 +206,11 @@ class SessionList(StyledLines, can_focus=False):
         self.post_message(self.Moved())
 
     def on_mouse_scroll_down(self) -> None:
-        """Look further down; the selection stays where it is."""
+        """Scroll down; the selection stays."""
         self._turn_wheel(3)
 
     def on_mouse_scroll_up(self) -> None:
-        """Look further up."""
+        """Scroll up; the selection stays."""
         self._turn_wheel(-3)
 
     def _turn_wheel(self, lines: int) -> None:
@@ -245,7 +245,7 @@ class SessionList(StyledLines, can_focus=False):
         return [(f"  {cut(self.message, max(1, width - 2))}", "dim")]
 
     def _draw_bar(self, y: int) -> Piece:
-        """The thumb is as long as what is seen of the whole."""
+        """A part of the scroll bar; its thumb shows which part of the list is visible."""
         height, length = self._height, len(self._items)
         if length <= height:
             return (" ", "")
@@ -277,7 +277,7 @@ class Pane(StyledLines, can_focus=False):
 
 
 class Bar(Pane):
-    """One line that says something."""
+    """One line of text."""
 
     DEFAULT_CSS = """
     Bar { height: 1; padding: 0 1; border: none; background: $panel; }
@@ -285,7 +285,7 @@ class Bar(Pane):
 
 
 class InputLine(Input):
-    """A line to type in. Of a pasted text it takes the first line, without control characters."""
+    """An input line. Of a pasted text it takes the first line, without control characters."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+c", "screen.leave", show=False)]
 
@@ -313,7 +313,7 @@ class FilterLine(InputLine):
 
 
 class TitleLine(InputLine):
-    """The title that a session gets. Enter keeps it, Esc doesn't."""
+    """The new title of a session. Enter saves it, Esc cancels."""
 
 
 class Question(Static, can_focus=True):
@@ -342,5 +342,5 @@ class Question(Static, can_focus=True):
         if self._is_open:
             self._is_open = False
             self._answer(event.character in ("y", "Y"))
-        else:  # it was pressed right behind the answer, and is meant for what comes after
+        else:  # pressed right after the answer, so it is for the next widget
             self.app.post_message(events.Key(event.key, event.character))

@@ -1,6 +1,6 @@
-"""The full-screen chat: a surface of the talk, as line mode is another.
+"""The full-screen chat: a display of a `Conversation`, as line mode is another.
 
-What a message or a command does is the talk's business. Here its events go to the widgets, and
+The conversation decides what a message or a command does. Here its events go to the widgets, and
 keys go to it, one after the other.
 """
 
@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import importlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, ClassVar, Final, TypeVar
 
@@ -30,7 +30,6 @@ from clew.terminal.picker import Picked
 from clew.terminal.plain_output import one_line
 from clew.terminal.screen import driver, styles
 from clew.terminal.screen.approvals import SETTLES, ApprovalBar
-from clew.terminal.screen.background import Errands
 from clew.terminal.screen.completion import Choice, Wanted, complete
 from clew.terminal.screen.dialogs import AskScreen, open_picker, show_over
 from clew.terminal.screen.editor import Editor
@@ -45,11 +44,14 @@ T = TypeVar("T")
 Note = tuple[str, str | None]
 
 QUIET: Final = 0.7
-"""Seconds without a key after which the person seems to think, and not to type."""
+"""Seconds without a key after which the person does not seem to type."""
+
+CANCEL_AGAIN: Final = 0.5
+"""Seconds after which a task that still runs is cancelled once more."""
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
-    """How the chat begins: where one sits, and what is said about it."""
+    """How the chat begins: the session that is opened, and notes about it."""
 
     opening: Seated
     notes: tuple[Note, ...] = ()
@@ -58,8 +60,35 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def _load_markdown() -> None:
-    """What draws answers; a new chat is there before it."""
+    """Load the module that draws answers; a new chat does not wait for it."""
     await asyncio.to_thread(importlib.import_module, "clew.terminal.screen.markdown")
+
+
+class BackgroundTasks:
+    """Tasks beside the conversation. `failed` is called with the error of a task that fails."""
+
+    def __init__(self, failed: Callable[[BaseException], None]) -> None:
+        self._failed = failed
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        """Start a task."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._failed(error)
+
+    async def close(self) -> None:
+        """Cancel all tasks, and wait for their end."""
+        while tasks := {each for each in self._tasks if not each.done()}:
+            for task in tasks:
+                task.cancel()
+            # Python 3.11 can lose a cancellation that comes together with what was waited for.
+            await asyncio.wait(tasks, timeout=CANCEL_AGAIN)
 
 
 class ChatApp(App[int], inherit_bindings=False):
@@ -72,15 +101,15 @@ class ChatApp(App[int], inherit_bindings=False):
     def __init__(
         self, seat: Seat, startup: Startup, start: Start, history: History, **more: Any
     ) -> None:
-        driver.teach()
+        driver.add_key_sequences()
         super().__init__(**more)
-        styles.wear(self, dark=start.dark)
+        styles.apply_theme(self, dark=start.dark)
         startup.asker = self
         self.seat = seat
-        self.talk = Conversation(seat, self, startup)
+        self.conversation = Conversation(seat, self, startup)
         self.failure: BaseException | None = None
         self.is_there = asyncio.Event()
-        """Set when the screen shows where one sits."""
+        """Set when the screen shows the session."""
         self._start = start
         self._history = history
         self._turned = False
@@ -88,55 +117,55 @@ class ChatApp(App[int], inherit_bindings=False):
         transcript = Transcript(self._load, verbose=self._is_verbose)
         self.chat = ChatScreen(transcript, history, ApprovalBar(settles=start.settles))
         self._work: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
-        self._errands = Errands(self._fail)
+        self._background = BackgroundTasks(self._fail)
         self._pending: list[str] = []
-        """What was sent while a command, such as /compact, takes its time."""
-        self._sidebar = Sidebar(self.talk, self.chat, self._pending)
+        """Messages sent while a slow command, such as /compact, runs."""
+        self._sidebar = Sidebar(self.conversation, self.chat, self._pending)
         self._over = False
         self._early: list[events.Key] | None = []
         self._held: list[events.Key] | None = None
-        """Keys for a picker that is on its way."""
+        """Keys for a picker that is about to open."""
         self._at_work = False
         self._last_key = time.monotonic()
 
     def get_default_screen(self) -> ChatScreen:
-        """The chat is all there is."""
+        """The chat is the only screen."""
         return self.chat
 
     async def run_chat(self) -> int:
-        """Talk until the person leaves; the exit code."""
+        """Run the chat until the person leaves. Returns the exit code."""
         try:
             await self.run_async()
         finally:
-            await self.wind_up()
+            await self.close_chat()
         if self.failure is not None:
             raise self.failure
         return self.exit_code
 
     @property
     def exit_code(self) -> int:
-        """How it has ended; a picker that was left with Ctrl+C has no result of its own."""
+        """The exit code; a picker that was left with Ctrl+C has no result of its own."""
         return self.return_value if self.return_value is not None else self.return_code or 0
 
-    async def wind_up(self) -> None:
-        """Nothing of this goes on."""
+    async def close_chat(self) -> None:
+        """Stop all tasks, and keep unsent text in the history."""
         self._over = True
         for text in (*self._pending, self.chat.editor.message):
             self._history.keep(text)  # Up brings it back in the next chat
-        await self._errands.close()
-        self.talk.close()
+        await self._background.close()
+        self.conversation.close()
 
     async def wait_for_quiet(self) -> None:
-        """Wait until nobody types, for what would hold up the echo of keys."""
+        """Wait until the person does not type, before work that would delay the echo of keys."""
         while (left := self._last_key + QUIET - time.monotonic()) > 0:  # noqa: ASYNC110  # keys put it off
             await asyncio.sleep(left)
 
     def interrupt(self) -> None:
         """Ctrl+C: stops what runs; the second one in a row leaves."""
-        self._errands.run(self._heed(self._interrupt))
+        self._background.run(self._try(self._interrupt))
 
     def leave(self, code: int = 0) -> None:
-        """Go. What was said is kept."""
+        """Leave the chat. Everything that was said is stored."""
         self._over = True
         self.exit(code)
 
@@ -156,42 +185,42 @@ class ChatApp(App[int], inherit_bindings=False):
             await super().on_event(event)
 
     def _is_free(self) -> bool:
-        """Whether the chat is in front, and nothing is in hand."""
+        """Whether the chat is in front, and no work is running or queued."""
         return self.screen is self.chat and not self._at_work and self._work.empty()
 
     def _release_keys(self) -> None:
-        """What was typed behind Ctrl+R goes where it was meant for."""
+        """Hand over the keys that were typed after Ctrl+R."""
         held, self._held = self._held or [], None
         for event in held:
             self.post_message(event)
 
     def on_chat_screen_shown(self) -> None:
-        """Begin to talk."""
+        """Open the session, and handle what is typed."""
         early, self._early = self._early or [], None
         if any(event.key in ("ctrl+c", "ctrl+d") for event in early):
             self.leave()
             return
         self.chat.editor.catch_up(early)
-        self._errands.run(self._converse())
-        self._errands.run(self._sidebar.run())
+        self._background.run(self._converse())
+        self._background.run(self._sidebar.run())
 
     async def _converse(self) -> None:
         await asyncio.to_thread(self._history.load)
-        await self._heed(partial(self.talk.sit_down, self._start.opening))
+        await self._try(partial(self.conversation.sit_down, self._start.opening))
         for text, style in self._start.notes:
             self.note(text, style)
         self.is_there.set()
-        self._errands.run(_load_markdown())
-        while not self.talk.is_leaving:
+        self._background.run(_load_markdown())
+        while not self.conversation.is_leaving:
             work = await self._work.get()
             self._at_work = True
-            await self._heed(work)
+            await self._try(work)
             self._at_work = False
             self._release_keys()
             self._sidebar.wake()
         self.leave()
 
-    async def _heed(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def _try(self, work: Callable[[], Awaitable[None]]) -> None:
         try:
             await work()
         except ClewError as error:
@@ -202,7 +231,7 @@ class ChatApp(App[int], inherit_bindings=False):
         self.leave(1)
 
     def _handle_exception(self, error: Exception) -> None:
-        """What nobody expected: told by whoever runs this, and not with all it knew."""
+        """A bug: `run_chat` raises it, without Textual's long report."""
         if self.is_headless:
             super()._handle_exception(error)
         else:
@@ -211,11 +240,11 @@ class ChatApp(App[int], inherit_bindings=False):
     def _do(self, work: Callable[[], Awaitable[None]]) -> None:
         self._work.put_nowait(work)
 
-    # --- what the talk shows (`talk.Surface`) ---------------------------------------------------
+    # --- the display of the conversation --------------------------------------------------------
 
     @property
     def is_attended(self) -> bool:
-        """Somebody looks at it."""
+        """A full screen always has a person in front of it."""
         return True
 
     def note(self, text: str, style: str | None = "dim") -> None:
@@ -243,26 +272,26 @@ class ChatApp(App[int], inherit_bindings=False):
             self._sidebar.wake()
 
     def queued(self, text: str) -> None:
-        """It waits; it is seen above the editor until its turn begins."""
+        """It is shown above the editor until its turn begins."""
         del text
         self._sidebar.wake()
 
     def unsent(self, text: str) -> None:
-        """It is a draft again, unless another one has been begun."""
+        """It is a draft again, unless another one was started."""
         if not self._over and not self.chat.editor.text:
             self.chat.editor.fetch(text)
 
     def taken_back(self, texts: tuple[str, ...]) -> None:
-        """They are a draft again, before what has been begun."""
+        """They are a draft again, in front of what is typed."""
         if self._over:
             return
         editor = self.chat.editor
         editor.fetch("\n".join([*texts, *([editor.text] if editor.text else [])]))
-        self.note("What waited is in your message again.")
+        self.note("Your waiting messages are in the editor again.")
         self._sidebar.wake()
 
     async def redraw(self, session: SessionView | None) -> None:
-        """Another session. What is being typed stays."""
+        """Show another session. The draft stays."""
         self.chat.approvals.clear()
         self.chat.editor.look_only(self.seat.read_only)
         await self.chat.transcript.open(session)
@@ -279,7 +308,7 @@ class ChatApp(App[int], inherit_bindings=False):
         self._sidebar.wake()
 
     def ready(self) -> None:
-        """Nothing runs."""
+        """Nothing runs any more."""
         self._sidebar.wake()
 
     async def ask(self, question: str) -> str:
@@ -319,9 +348,9 @@ class ChatApp(App[int], inherit_bindings=False):
         if text is None or not self._pending:
             return  # it was taken back
         self._pending.pop(0)
-        if read_command(text) is not None:  # so that one sees later what was answered
+        if read_command(text) is not None:  # so that its answer is understood later
             self.note(one_line(text, 400))
-        await self.talk.take(text)
+        await self.conversation.take(text)
         if read_command(text) == ("help", ""):
             self.tell(KEYS)
 
@@ -330,31 +359,31 @@ class ChatApp(App[int], inherit_bindings=False):
         self.leave()
 
     def on_approval_bar_decided(self, event: ApprovalBar.Decided) -> None:
-        """An answer; it waits for nothing else that is to be done."""
-        answer = partial(self.talk.answer, event.decision, event.scope)
-        self._errands.run(self._heed(answer))
+        """An answer; it does not wait for queued work."""
+        answer = partial(self.conversation.answer, event.decision, event.scope)
+        self._background.run(self._try(answer))
 
     def on_editor_wanting(self, event: Editor.Wanting) -> None:
         """A word that could be completed, or not any more."""
         if event.wanted is None:
             self.chat.popup.close()
         else:
-            self._errands.run(self._offer(event.wanted))
+            self._background.run(self._offer(event.wanted))
 
     async def _offer(self, wanted: Wanted) -> None:
         choices: tuple[Choice, ...] = ()
         with contextlib.suppress(ClewError):
             choices = await complete(self.seat, wanted)
-        if self.chat.editor.wanted == wanted:  # and nothing else was typed meanwhile
+        if self.chat.editor.wanted == wanted:  # unless something else was typed since
             self.chat.popup.open(wanted, choices)
 
-    def on_chat_screen_told(self, event: ChatScreen.Told) -> None:
-        """A key of the chat."""
+    def on_chat_screen_requested(self, event: ChatScreen.Requested) -> None:
+        """Do what a key of the chat asks for."""
         match event.what:
             case "interrupt":
                 self.interrupt()
             case "pick":
-                self._do(self.talk.pick)
+                self._do(self.conversation.pick)
             case "help":
                 self.on_editor_sent(Editor.Sent("/help"))
             case "todos" if not self.chat.todos.toggle():
@@ -367,13 +396,13 @@ class ChatApp(App[int], inherit_bindings=False):
                 self.theme = styles.theme_name(dark=dark)
 
     async def _interrupt(self) -> None:
-        draft = "" if self.talk.is_running else self.chat.editor.message.strip()
-        if self.talk.is_running and self._pending:
+        draft = "" if self.conversation.is_running else self.chat.editor.message.strip()
+        if self.conversation.is_running and self._pending:
             pending, self._pending[:] = tuple(self._pending), ()
             self.taken_back(pending)
         if draft:
             self._history.keep(self.chat.editor.message)
             self.chat.editor.empty()
             self.note("Up brings back what you were typing.")
-        if await self.talk.interrupt(afresh=bool(draft)):
+        if await self.conversation.interrupt(afresh=bool(draft)):
             self.leave()

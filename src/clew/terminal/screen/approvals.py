@@ -1,12 +1,13 @@
-"""The bar above the editor when a tool wants something: what it wants, and the keys that answer.
+"""The bar above the editor that asks for the approval of a tool call, and the keys that answer.
 
-Several questions wait behind each other. Nothing is decided here: the answer goes to the talk.
+Several questions wait one after the other. The answer goes to the conversation.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from rich.text import Text
@@ -31,7 +32,7 @@ LINES: Final = 400
 """Lines of a detail that can be scrolled through."""
 
 SETTLES: Final = 0.6
-"""Seconds in which a key is still meant for the message that one was about to type."""
+"""Seconds in which a key is still taken as part of the message being typed."""
 
 
 def detail_lines(approval: Approval) -> Iterator[tuple[str, str]]:
@@ -69,26 +70,25 @@ class ApprovalBar(VerticalScroll, can_focus=True):
     ApprovalBar > .keys { dock: bottom; color: $text-warning; }
     ApprovalBar.-aside > .detail { display: none; }
     """
-    # Before the key behind is handed to anybody: it is for the message again, or for nobody.
+    # With priority, so that the key after an answer goes to the editor, not to this bar.
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(key, f"answer('{key}')", show=False, priority=True) for key in ANSWERS),
         Binding("escape,tab,shift+tab", "put_aside", show=False, priority=True),
     ]
 
+    @dataclass
     class Decided(Message):
         """The person has answered the oldest question."""
 
-        def __init__(self, decision: Decision, scope: ApprovalScope) -> None:
-            super().__init__()
-            self.decision: Decision = decision
-            self.scope: ApprovalScope = scope
+        decision: Decision
+        scope: ApprovalScope
 
     def __init__(
         self, *, settles: float = SETTLES, now: Callable[[], float] = time.monotonic
     ) -> None:
         super().__init__(id="approvals")
         self.give_back: Callable[[], None] = lambda: None
-        """Called when the keys are for the message again."""
+        """Called when keys are for the editor again."""
         self._waiting: list[Approval] = []
         self._settles = settles
         self._now = now
@@ -140,22 +140,22 @@ class ApprovalBar(VerticalScroll, can_focus=True):
         return True
 
     def answer_from_editor(self, key: str) -> bool:
-        """The same for a key at an empty line, where it may be meant for a message."""
+        """The same for a key in the empty editor, where it may begin a message."""
         if not self._waiting or self.has_class("-aside"):
             return False
         if key == "escape":
-            self.put_aside()
+            self.action_put_aside()
             return True
         return self._now() - self._shown_at >= self._settles and self.answer(key)
 
-    def put_aside(self) -> None:
-        """Keep it waiting, in as few lines as can be."""
+    def action_put_aside(self) -> None:
+        """Let it wait, in as few lines as possible."""
         self.add_class("-aside")
         self._draw()
         self.give_back()
 
     def take_up(self) -> None:
-        """Answer it now: the keys are the bar's."""
+        """Give the keys to this bar."""
         self.remove_class("-aside")
         self._shown_at = self._now() - self._settles
         self._draw()
@@ -164,10 +164,6 @@ class ApprovalBar(VerticalScroll, can_focus=True):
     def action_answer(self, key: str) -> None:
         """A letter of an answer."""
         self.answer(key)
-
-    def action_put_aside(self) -> None:
-        """Back to the editor."""
-        self.put_aside()
 
     def _begin(self) -> None:
         self._shown_at = self._now()

@@ -1,4 +1,4 @@
-"""Blocks one below the other, and which line of which block is where."""
+"""The list of blocks of a conversation, and where each of their lines is on the canvas."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from textual.strip import Strip
 
 from clew.terminal.screen.blocks import Block, GapBlock
-from clew.terminal.screen.styles import Ink
+from clew.terminal.screen.styles import Palette
 
 
 class Spot(msgspec.Struct, frozen=True):
@@ -20,7 +20,7 @@ class Spot(msgspec.Struct, frozen=True):
     of: int
 
 
-class Pile:
+class BlockList:
     """The blocks of one conversation."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Pile:
         self.gap = GapBlock()
         self.height = 0
         self._counted = (0, 0)
-        # As it was laid out last, which is what is seen; `blocks` may have changed since.
+        # The last layout, which is on the screen; `blocks` may have changed since.
         self._laid: list[Block] = []
         self._tops: list[int] = []
         self._lines: list[list[Strip]] = []
@@ -39,35 +39,35 @@ class Pile:
     # --- changing -------------------------------------------------------------------------------
 
     def add(self, block: Block, *, before: Block | None = None) -> None:
-        """A new one, at the end or before another."""
+        """Add a block, at the end or before another."""
         if self.later:
             self.later.append(block)
             return
         found = None if before is None else self.find_index(before)
         index = len(self.blocks) if found is None else found
         self.blocks.insert(index, block)
-        self._spoil(index)
+        self._mark_changed(index)
 
     def drop(self, block: Block) -> None:
-        """It was for a moment only."""
+        """Remove a block."""
         if (index := self.find_index(block)) is not None:
             del self.blocks[index]
-            self._spoil(index)
+            self._mark_changed(index)
         else:
             self.later = [each for each in self.later if each is not block]
 
     def change(self, block: Block) -> None:
-        """It looks different now."""
+        """Draw a block again."""
         block.changed()
         if (index := self.find_index(block)) is not None:
-            self._spoil(index)
+            self._mark_changed(index)
 
     def change_all(self) -> None:
-        """Width, colours or what is folded have changed."""
-        self._spoil(0)
+        """Draw all blocks again: width, colours or folding have changed."""
+        self._mark_changed(0)
 
     def put_earlier(self, blocks: Iterable[Block]) -> None:
-        """Older ones, which wait."""
+        """Add older blocks, which are not laid out yet."""
         self.earlier[:0] = blocks
 
     def pull(self, count: int) -> None:
@@ -75,24 +75,24 @@ class Pile:
         if taken := self.earlier[-count:]:
             del self.earlier[-count:]
             self.blocks[:0] = taken
-            self._spoil(0)
+            self._mark_changed(0)
 
     def pull_later(self, count: int) -> None:
         """Lay out some more of the later ones, the oldest of them."""
         if taken := self.later[:count]:
             del self.later[:count]
-            self._spoil(len(self.blocks))
+            self._mark_changed(len(self.blocks))
             self.blocks += taken
 
     def open_at(self, block: Block | None, around: int) -> None:
-        """Lay out just what is around a block, or the newest ones."""
+        """Lay out only the blocks around one, or the newest ones."""
         every = self.list_all()
         index = len(every) if block is None else _find(every, block)
         if index is None:
             return
         start, end = max(0, index - around), min(len(every), index + around)
         self.earlier, self.blocks, self.later = every[:start], every[start:end], every[end:]
-        self._spoil(0)
+        self._mark_changed(0)
 
     def count_gap(self, unloaded: int) -> None:
         """Say how many messages are earlier than what is laid out."""
@@ -101,7 +101,7 @@ class Pile:
         count = unloaded + self._counted[1]
         if count != self.gap.count:
             if not (count and self.gap.count):
-                self._spoil(0)
+                self._mark_changed(0)
             self.gap.count = count
             self.gap.changed()
 
@@ -115,15 +115,15 @@ class Pile:
 
     @property
     def is_changed(self) -> bool:
-        """Whether something is to be laid out anew."""
+        """Whether something has to be laid out again."""
         return self._dirty is not None
 
-    def _spoil(self, index: int) -> None:
+    def _mark_changed(self, index: int) -> None:
         self._dirty = index if self._dirty is None else min(self._dirty, index)
 
     # --- laying out -----------------------------------------------------------------------------
 
-    def settle(self, ink: Ink, width: int, *, verbose: bool) -> int | None:
+    def settle(self, palette: Palette, width: int, *, verbose: bool) -> int | None:
         """Draw what has changed. Returns the first line that may differ, None if none does."""
         if self._dirty is None:
             return None
@@ -133,7 +133,7 @@ class Pile:
         y = self._tops[-1] + len(self._lines[-1]) if start else above
         first = y
         for index in range(start, len(self.blocks)):
-            lines = self.blocks[index].lines(ink, width, verbose=verbose)
+            lines = self.blocks[index].lines(palette, width, verbose=verbose)
             y += self._space(index) if lines else 0
             self._laid.append(self.blocks[index])
             self._tops.append(y)
@@ -153,7 +153,7 @@ class Pile:
     def find(self, y: int) -> Spot | None:
         """What is in that line, None if it is empty."""
         index = bisect_right(self._tops, y) - 1
-        # Of several that begin here, those without lines come first.
+        # Of several blocks that begin here, empty ones come first.
         if index < 0 or y - self._tops[index] >= len(self._lines[index]):
             return None
         return Spot(self._laid[index], y - self._tops[index], len(self._lines[index]))
@@ -174,7 +174,7 @@ class Pile:
         return self._lines[index][y - self._tops[index]]
 
     def find_index(self, block: Block) -> int | None:
-        """How many are above it among those that are laid out; None if it is not."""
+        """The index of a block in `blocks`; None if it is not laid out."""
         return _find(self.blocks, block)
 
     def find_lines(self, block: Block) -> range | None:
@@ -190,7 +190,7 @@ def _count(blocks: list[Block]) -> int:
 
 
 def _find(blocks: list[Block], block: Block) -> int | None:
-    """From the end, where most things happen."""
+    """Search from the end, where most changes are."""
     for index in range(len(blocks) - 1, -1, -1):
         if blocks[index] is block:
             return index

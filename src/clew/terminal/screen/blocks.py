@@ -1,7 +1,7 @@
-"""Blocks: what a conversation looks like, one thing after the other.
+"""Blocks: the parts of a transcript, such as a message, an answer or a note.
 
-Each block holds what was said and draws it as strips for a width. It knows neither the screen nor
-where it stands on it; what an event means for the blocks is in `story`. Tool calls are in `calls`.
+A block holds its text and draws it as strips for a width. It does not know where it is on the
+screen. `event_blocks` makes blocks of events; tool calls are in `tool_blocks`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from typing import ClassVar, Final
 from rich.segment import Segment
 from textual.strip import Strip
 
+from clew.core.names import counted
 from clew.core.text import cut, strip_controls
-from clew.terminal.screen.markdown import Prose
-from clew.terminal.screen.styles import Ink
+from clew.terminal.screen.markdown import MarkdownText
+from clew.terminal.screen.styles import Palette
 
 SHORT: Final = 15
 """Lines of the person's message that are shown of a longer one."""
@@ -23,14 +24,14 @@ _EMPHASIS: Final = re.compile(r"\*+|`+|__|~~")
 
 
 class Block:
-    """One thing in the transcript."""
+    """One part of the transcript."""
 
     mark: ClassVar[tuple[str, str | None]] = (" ", None)
     """What is drawn in the margin, and its style."""
     ground: ClassVar[str | None] = None
     """The style behind the whole block."""
     is_compact: ClassVar[bool] = False
-    """Stands close to its like."""
+    """Whether there is no empty line between it and a block of its kind."""
     folds: bool = False
     """Whether there is something that can be folded away."""
 
@@ -38,7 +39,7 @@ class Block:
         self.seq = seq
         """The message's number, None if it is none."""
         self.folded: bool | None = None
-        """What the person wants, None if they have not said."""
+        """What the person has chosen; None if they have not."""
         self._drawn: tuple[object, list[Strip]] | None = None
 
     @property
@@ -48,32 +49,32 @@ class Block:
 
     @property
     def text(self) -> str:
-        """What is copied."""
+        """The text to copy."""
         return ""
 
     @property
     def searched(self) -> str:
-        """What is searched."""
+        """The text to search in."""
         return self.text
 
     def is_folded(self, *, verbose: bool) -> bool:
         """Whether only its head is shown."""
         return not verbose if self.folded is None else self.folded
 
-    def lines(self, ink: Ink, width: int, *, verbose: bool) -> list[Strip]:
+    def lines(self, palette: Palette, width: int, *, verbose: bool) -> list[Strip]:
         """Its strips, drawn at most once."""
         folded = self.folds and self.is_folded(verbose=verbose)
-        key = (ink, width, folded, self.folded)
+        key = (palette, width, folded, self.folded)
         if self._drawn is None or self._drawn[0] != key:
-            self._drawn = (key, self.draw(ink, max(1, width), folded=folded))
+            self._drawn = (key, self.draw(palette, max(1, width), folded=folded))
         return self._drawn[1]
 
-    def draw(self, ink: Ink, width: int, *, folded: bool) -> list[Strip]:
+    def draw(self, palette: Palette, width: int, *, folded: bool) -> list[Strip]:
         """Its strips."""
         raise NotImplementedError
 
     def changed(self) -> None:
-        """It must be drawn again."""
+        """Draw it again the next time."""
         self._drawn = None
 
 
@@ -99,87 +100,88 @@ class UserBlock(Block):
         del verbose  # that is about tools
         return self.folded is not False
 
-    def draw(self, ink: Ink, width: int, *, folded: bool) -> list[Strip]:
+    def draw(self, palette: Palette, width: int, *, folded: bool) -> list[Strip]:
         """The text as it is, not as Markdown: the person knows what they wrote."""
         lines = self.content.split("\n")
         shown = lines[: SHORT - 5] if folded else lines
-        style, dim = ink["user"], ink.over("user", "dim")
-        drawn = ink.write("\n".join(shown), width, style)
+        style, dim = palette["user"], palette.over("user", "dim")
+        drawn = palette.write("\n".join(shown), width, style)
         if folded:
-            drawn += ink.write(f"… {len(lines) - len(shown):,} more lines", width, dim)
+            drawn += palette.write(f"… {len(lines) - len(shown):,} more lines", width, dim)
         if self._files:
-            what = "1 file" if self._files == 1 else f"{self._files} files"
-            drawn += ink.write(f"+ {what}", width, dim)
+            drawn += palette.write(f"+ {counted(self._files, 'file')}", width, dim)
         return drawn
 
 
 class AnswerBlock(Block):
     """What the model says."""
 
-    def __init__(self, prose: Prose, seq: int | None = None) -> None:
+    def __init__(self, markdown: MarkdownText, seq: int | None = None) -> None:
         super().__init__(seq)
-        self.prose = prose
+        self.markdown = markdown
 
     @property
     def text(self) -> str:
         """The Markdown."""
-        return self.prose.text
+        return self.markdown.text
 
     @property
     def searched(self) -> str:
-        """The Markdown, and the words as they are read."""
-        return f"{self.prose.text}\n{_EMPHASIS.sub('', self.prose.text)}"
+        """The Markdown, with and without its marks."""
+        return f"{self.markdown.text}\n{_EMPHASIS.sub('', self.markdown.text)}"
 
-    def draw(self, ink: Ink, width: int, *, folded: bool) -> list[Strip]:
-        """The Markdown, set."""
+    def draw(self, palette: Palette, width: int, *, folded: bool) -> list[Strip]:
+        """The Markdown, drawn."""
         del folded
-        return self.prose.draw(ink, width)
+        return self.markdown.draw(palette, width)
 
 
 class ThinkingBlock(Block):
-    """What the model thinks; folded away unless somebody wants to see it."""
+    """What the model thinks; folded until the person unfolds it."""
 
     folds = True
 
-    def __init__(self, prose: Prose, seq: int | None = None, *, running: bool = False) -> None:
+    def __init__(
+        self, markdown: MarkdownText, seq: int | None = None, *, running: bool = False
+    ) -> None:
         super().__init__(seq)
-        self.prose = prose
+        self.markdown = markdown
         self.running = running
 
     @property
     def text(self) -> str:
         """The thoughts."""
-        return self.prose.text
+        return self.markdown.text
 
-    def draw(self, ink: Ink, width: int, *, folded: bool) -> list[Strip]:
+    def draw(self, palette: Palette, width: int, *, folded: bool) -> list[Strip]:
         """One line, or all of it."""
         head = "◌ thinking …" if self.running else "▸ thought for a moment"
-        dim = ink["dim"]
+        dim = palette["dim"]
         if folded:
-            return [ink.strip([Segment(cut(head, width), dim)], width)]
-        lines = ink.write(head.replace("▸", "▾"), width, dim)
-        for line in self.prose.draw(ink, width - 2):
+            return [palette.strip([Segment(cut(head, width), dim)], width)]
+        lines = palette.write(head.replace("▸", "▾"), width, dim)
+        for line in self.markdown.draw(palette, width - 2):
             said = [Segment(each.text, dim) for each in line]
-            lines.append(ink.strip([Segment("  "), *said], width))
+            lines.append(palette.strip([Segment("  "), *said], width))
         return lines
 
 
-class BrokenBlock(AnswerBlock):
-    """What the model had said when its turn was stopped. It is no message."""
+class UnfinishedBlock(AnswerBlock):
+    """What the model had said when its turn was stopped. It is not a message."""
 
     def __init__(self, text: str, end: str) -> None:
-        super().__init__(Prose(text))
+        super().__init__(MarkdownText(text))
         self._end = end
 
-    def draw(self, ink: Ink, width: int, *, folded: bool) -> list[Strip]:
+    def draw(self, palette: Palette, width: int, *, folded: bool) -> list[Strip]:
         """The Markdown without its colours, and how it ended."""
         del folded
-        dim = ink["dim"]
+        dim = palette["dim"]
         drawn = [
-            ink.strip([Segment(each.text, dim) for each in line], width)
-            for line in self.prose.draw(ink, width)
+            palette.strip([Segment(each.text, dim) for each in line], width)
+            for line in self.markdown.draw(palette, width)
         ]
-        return [*drawn, *ink.write(f"({self._end})", width, dim)]
+        return [*drawn, *palette.write(f"({self._end})", width, dim)]
 
 
 class NoteBlock(Block):
@@ -197,44 +199,44 @@ class NoteBlock(Block):
         """The note."""
         return self.content
 
-    def draw(self, ink: Ink, width: int, *, folded: bool) -> list[Strip]:
+    def draw(self, palette: Palette, width: int, *, folded: bool) -> list[Strip]:
         """The note in its style."""
         del folded
         style = self._style if self._style in ("dim", "warning", "error") else None
-        return ink.write(self.content, width, ink[style])
+        return palette.write(self.content, width, palette[style])
 
 
 class ReplyBlock(NoteBlock):
-    """What a command answers: text that is laid out already."""
+    """The answer of a command, as it was formatted."""
 
     is_compact = False
 
     def __init__(self, content: str) -> None:
         super().__init__(content, None)
 
-    def draw(self, ink: Ink, width: int, *, folded: bool) -> list[Strip]:
-        """Its lines; what goes on in a second one is set in, so that columns are seen."""
+    def draw(self, palette: Palette, width: int, *, folded: bool) -> list[Strip]:
+        """Its lines; the rest of a broken line is indented, so that columns stay visible."""
         del folded
         drawn: list[Strip] = []
         for line in self.content.split("\n"):
             indent = min(len(line) - len(line.lstrip()) + 2, width // 2)
-            first, *more = ink.write(line, width)
+            first, *more = palette.write(line, width)
             if more:
-                first, *more = ink.write(line, width - indent)
+                first, *more = palette.write(line, width - indent)
             edge = Segment(" " * indent)
-            drawn += [first, *(ink.strip([edge, *each], width) for each in more)]
+            drawn += [first, *(palette.strip([edge, *each], width) for each in more)]
         return drawn
 
 
 class GapBlock(Block):
-    """Stands for what is earlier."""
+    """Says how many messages are above."""
 
     def __init__(self) -> None:
         super().__init__()
         self.count = 0
 
-    def draw(self, ink: Ink, width: int, *, folded: bool) -> list[Strip]:
+    def draw(self, palette: Palette, width: int, *, folded: bool) -> list[Strip]:
         """How many messages there are."""
         del folded
-        word = "message" if self.count == 1 else "messages"
-        return ink.write(cut(f"… {self.count:,} earlier {word}", width), width, ink["dim"])
+        said = f"… {counted(self.count, 'earlier message')}"
+        return palette.write(cut(said, width), width, palette["dim"])

@@ -1,4 +1,4 @@
-"""Completion of what is typed: commands and their arguments, files, sessions; and its list."""
+"""Completion of commands, their arguments, files and sessions; and the list of choices."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ SHOWN: Final = 50
 SESSIONS: Final = 40
 
 LONGEST: Final = 200
-"""Characters of a name that are looked for."""
+"""Characters of a typed name that are used."""
 
 Kind = Literal["command", "argument", "file"]
 
 ROWS: Final = 8
 NAMES: Final = 34
-"""Columns of a choice, before the word about it."""
+"""Columns of a choice, before its help."""
 
 MOST: Final = 20_000
 """Entries that a walk looks at; the shallow ones come first."""
 
-LONGEST_PATH: Final = 0.5
-"""Seconds that it may take."""
+WALK_SECONDS: Final = 0.5
+"""Seconds that a walk may take."""
 
-FRESH: Final = 5.0
-"""Seconds for which its result is good enough."""
+WALK_VALID: Final = 5.0
+"""Seconds for which the result of a walk is used again."""
 
-_walked: dict[str, tuple[float, tuple[str, ...]]] = {}
+_walks: dict[str, tuple[float, tuple[str, ...]]] = {}
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -60,9 +60,9 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """One way to complete it: what is put in, what is shown, and a word about it.
+    """One way to complete it: the text to insert, the label to show, and a help.
 
-    `goes_on`: more can follow at once, as below a directory.
+    `goes_on`: more can be typed at once, such as a file after its directory.
     """
 
     text: str
@@ -82,9 +82,9 @@ _FILE: Final = re.compile(r"(?:\A|(?<=[\s(\[{\"'`,:]))@(\S*)\Z")
 
 
 def find_wanted(line: str, *, first: bool = True) -> Wanted | None:
-    """What the line before the cursor ends with, if it could be completed; None for words.
+    """The end of the line before the cursor, if it can be completed; else None.
 
-    Commands stand in the `first` line of a message only.
+    Commands are in the `first` line of a message only.
     """
     if first and (match := _COMMAND.match(line)):
         return Wanted("command", 0, match[1])
@@ -108,13 +108,13 @@ async def complete(seat: Seat, wanted: Wanted) -> tuple[Choice, ...]:
 
 
 def _file_choice(path: str) -> Choice:
-    if " " in path:  # in quotes, so that it is seen where it ends
+    if " " in path:  # in quotes, so that its end is clear
         return Choice(f'@"{path}"', path)
     return Choice(f"@{path}", path, goes_on=path.endswith("/"))
 
 
 def complete_command(typed: str) -> tuple[Choice, ...]:
-    """Commands that begin so, then those that contain it."""
+    """Commands that begin with it, then those that contain it."""
     known = [
         Choice(f"/{each.name}", each.line, each.help, bool(each.usage))
         for each in list_commands(ISSUER)
@@ -135,7 +135,7 @@ async def _complete_argument(seat: Seat, wanted: Wanted) -> tuple[Choice, ...]:
 
 
 async def list_arguments(seat: Seat, command: str) -> tuple[Choice, ...]:
-    """What can follow a command, as far as it is known beforehand."""
+    """The known arguments of a command."""
     match command:
         case "model":
             known = await seat.list_models()
@@ -149,12 +149,12 @@ async def list_arguments(seat: Seat, command: str) -> tuple[Choice, ...]:
 
 
 def _list_words(seat: Seat, command: str) -> Iterator[Choice]:
-    """What can follow a command, where nobody has to be asked."""
+    """The known arguments of a command, without a call."""
     match command:
         case "mode":
             yield from (Choice(name, help=what) for name, what in MODES.items())
         case "thinking":
-            more, can = "more than this model can", seat.model.thinking
+            more, can = "not supported by this model", seat.model.thinking
             yield from (Choice(each, help="" if each in can else more) for each in THINKING)
         case "tier":
             yield from (Choice(tier) for tier in (*seat.model.tiers, "none"))
@@ -165,7 +165,7 @@ def _list_words(seat: Seat, command: str) -> Iterator[Choice]:
 
 
 def _words(usage: str) -> tuple[str, ...]:
-    """The words that a usage such as `[on|off]` spells out; its names in capitals are none."""
+    """The words of a usage such as `[on|off]`; names in capitals are left out."""
     words = re.split(r"[\[\]|\s]+", usage)
     return tuple(word for word in words if word and word == word.lower())
 
@@ -228,7 +228,7 @@ class Popup(Widget):
         return None if self.place is None else self.choices[self.place]
 
     def open(self, wanted: Wanted, choices: tuple[Choice, ...]) -> None:
-        """Offer these. What nobody has begun to type is not chosen by itself."""
+        """Offer these. The first is chosen only if something was typed."""
         self.wanted = wanted
         self.place = 0 if choices and (wanted.kind == "command" or wanted.text) else None
         self.choices = choices
@@ -241,7 +241,7 @@ class Popup(Widget):
         self.remove_class("-open")
 
     def move(self, by: int) -> None:
-        """Choose the next or the previous one, round and round."""
+        """Choose the next or the previous one; after the last comes the first."""
         if self.place is None:
             self.place = 0 if by > 0 else len(self.choices) - 1
         else:
@@ -279,7 +279,7 @@ class Popup(Widget):
         return text
 
     def on_click(self, event: object) -> None:
-        """A click chooses; the key that takes it is the same."""
+        """A click chooses; Enter or Tab takes it."""
         place = self._first + getattr(event, "y", 0)
         if place < len(self.choices):
             self.place = place
@@ -291,10 +291,10 @@ async def complete_files(root: str, typed: str, limit: int) -> tuple[str, ...]:
 
 
 def find_files(root: str, typed: str, limit: int) -> tuple[str, ...]:
-    """The same, here and now: what stands in the directory that was typed, then what fits below."""
+    """The same, blocking: first the entries of the typed directory, then matches below."""
     above, _, name = typed.rpartition("/")
     if typed.startswith("/") or ".." in above.split("/"):
-        return ()  # the workspace only
+        return ()  # only inside the workspace
     here = rank_paths(_list(Path(root, above), above, hidden=name.startswith(".")), typed)
     below = rank_paths(_walk(root), typed) if typed and not typed.endswith("/") else ()
     return tuple(dict.fromkeys((*here, *below)))[:limit]
@@ -327,22 +327,22 @@ def _has_in_order(text: str, letters: str) -> bool:
 
 
 def _walk(root: str) -> tuple[str, ...]:
-    """Everything that is not hidden, breadth first, as far as the bounds allow."""
+    """All paths that are not hidden, breadth first, up to the limits."""
     now = time.monotonic()
-    at, found = _walked.get(root, (-FRESH, ()))
-    if now - at < FRESH:
+    at, found = _walks.get(root, (-WALK_VALID, ()))
+    if now - at < WALK_VALID:
         return found
     paths: list[str] = []
     waiting = deque([""])
-    while waiting and len(paths) < MOST and time.monotonic() - now < LONGEST_PATH:
+    while waiting and len(paths) < MOST and time.monotonic() - now < WALK_SECONDS:
         above = waiting.popleft()
         for path in _list(Path(root, above), above, hidden=False):
             paths.append(path)
             if path.endswith("/"):
                 waiting.append(path.rstrip("/"))
-    _walked.clear()
-    _walked[root] = (time.monotonic(), tuple(paths[:MOST]))
-    return _walked[root][1]
+    _walks.clear()
+    _walks[root] = (time.monotonic(), tuple(paths[:MOST]))
+    return _walks[root][1]
 
 
 def _list(directory: Path, above: str, *, hidden: bool) -> Iterator[str]:

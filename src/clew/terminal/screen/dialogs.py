@@ -1,7 +1,4 @@
-"""Screens over the chat: a question that names its keys, and the picker.
-
-What an answer means is known to whoever asked.
-"""
+"""Screens over the chat: a question that names its keys, and the picker."""
 
 from __future__ import annotations
 
@@ -20,6 +17,7 @@ from textual.widgets import Static
 
 from clew.api.sessions import SessionView
 from clew.core.text import strip_controls
+from clew.terminal.asker import set_up_picker
 from clew.terminal.picker import Picked
 from clew.terminal.seat import Seat
 
@@ -77,7 +75,7 @@ class AskScreen(ModalScreen[str]):
 async def show_over(
     app: App[Any], screen: Screen[T], shown: Callable[[], None] = lambda: None
 ) -> T | None:
-    """What comes of a screen over the chat. Any task may wait for it, not only Textual's."""
+    """Show a screen over the chat, and return its result. Any task may wait for it."""
     answer: asyncio.Future[T | None] = asyncio.get_running_loop().create_future()
 
     def settle(given: T | None) -> None:
@@ -93,11 +91,4 @@ def open_picker(seat: Seat, sessions: tuple[SessionView, ...]) -> Screen[Picked 
     """The picker, among these sessions or all."""
     from clew.terminal.picker.screen import PickerScreen  # noqa: PLC0415  # a chat starts faster
 
-    return PickerScreen(
-        seat.client,
-        place=seat.place,
-        now=seat.now,
-        zone=seat.zone,
-        only=sessions,
-        current=seat.session.id if seat.session is not None else None,
-    )
+    return PickerScreen(set_up_picker(seat, sessions))

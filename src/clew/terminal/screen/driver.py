@@ -1,6 +1,6 @@
-"""The terminal's driver: Textual's own, but on stdout, calm when the terminal goes away.
+"""Textual's driver, but on stdout, and without errors when the terminal goes away.
 
-It also knows keys that terminals send and Textual does not know yet.
+It also adds keys that terminals send and Textual does not know yet.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual.drivers.linux_driver import LinuxDriver
 
 
-class Outlet:
-    """A terminal that text is written to; it is lost, rather than an error, once nobody is there.
+class TerminalFile:
+    """Writes to a terminal; once that is gone, text is dropped without an error.
 
-    Textual writes in a thread behind a queue: if that thread died, the queue would fill, and
-    whoever writes next would wait for ever.
+    Textual writes in a thread, from a queue. If an error ended that thread, the queue would fill,
+    and the next writer would wait for ever.
     """
 
     def __init__(self, fileno: int) -> None:
         self._fileno = fileno
 
     def write(self, text: str) -> int:
-        """Write all of it, if it can be."""
+        """Write all of it, if possible."""
         data = text.encode(errors="replace")
         with contextlib.suppress(OSError):
             while data:
@@ -34,7 +34,7 @@ class Outlet:
         return len(text)
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Nothing is buffered."""
 
     def fileno(self) -> int:
         """The descriptor."""
@@ -47,10 +47,10 @@ class TerminalDriver(LinuxDriver):
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         if sys.__stdout__ is not None:
-            self._file: Any = Outlet(sys.__stdout__.fileno())
+            self._file: Any = TerminalFile(sys.__stdout__.fileno())
 
     def _get_terminal_size(self) -> tuple[int, int]:
-        """Ask the terminal: `COLUMNS`, if somebody has exported it, would be the same for ever."""
+        """Ask the terminal: an exported `COLUMNS` would not follow a change of its size."""
         with contextlib.suppress(OSError):
             width, height = os.get_terminal_size(self._file.fileno())
             if width and height:
@@ -59,7 +59,7 @@ class TerminalDriver(LinuxDriver):
 
 
 class NewLine(Enum):
-    """Another way to a new line."""
+    """A key that begins a new line."""
 
     ALT_ENTER = "alt+enter"
 
@@ -71,13 +71,13 @@ SEQUENCES: Final = {
 
 NEW_LINE: Final = (
     *("alt+enter", "shift+enter", "ctrl+enter", "ctrl+j"),
-    *("\r", "shift+\r", "ctrl+\r"),  # what Textual makes of xterm's way to say Alt+Enter and so on
+    *("\r", "shift+\r", "ctrl+\r"),  # what Textual reads when xterm sends Alt+Enter and so on
 )
 """Keys that begin a new line in a message."""
 
 
-def teach() -> None:
-    """Let Textual's parser know them; doing it twice changes nothing."""
+def add_key_sequences() -> None:
+    """Add `SEQUENCES` to Textual's parser."""
     known: Any = ANSI_SEQUENCES_KEYS
     for sequence, key in SEQUENCES.items():
         known[sequence] = (key,)

@@ -1,12 +1,13 @@
-"""Where a person types: Enter sends, Alt+Enter begins a new line, Up and Down fetch history.
+"""The editor: Enter sends, Alt+Enter begins a new line, Up and Down fetch history.
 
-What is sent is told to the screen; what it means is the talk's business. While choices are open,
-their keys are theirs.
+It posts what is sent to the app, which gives it to the conversation. While a list of completions is
+open, the keys are for the list.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from textual import events
@@ -24,7 +25,7 @@ FOLDS: Final = 30
 """Lines from which on a paste is folded to a few words."""
 
 PLACEHOLDER: Final = "Write a message; / for commands, @ for files"
-READ_ONLY: Final = "You only look here; /fork goes on in a branch"
+READ_ONLY: Final = "This session is read-only here; /fork goes on in a branch"
 
 
 class Editor(TextArea):
@@ -39,22 +40,20 @@ class Editor(TextArea):
     """
     BINDINGS: ClassVar[list[BindingType]] = []
 
+    @dataclass
     class Sent(Message):
         """The person has sent this."""
 
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
+        text: str
 
     class Left(Message):
         """Ctrl+D where nothing is typed."""
 
+    @dataclass
     class Wanting(Message):
         """The word before the cursor has changed; None for one that can't be completed."""
 
-        def __init__(self, wanted: Wanted | None) -> None:
-            super().__init__()
-            self.wanted = wanted
+        wanted: Wanted | None
 
     def __init__(self, popup: Popup, history: History) -> None:
         super().__init__(
@@ -63,9 +62,9 @@ class Editor(TextArea):
             placeholder=PLACEHOLDER,
             id="editor",
         )
-        self.cursor_blink = False  # calm, and nothing is sent over a line while nothing happens
+        self.cursor_blink = False  # so that nothing is sent over a slow line while nothing happens
         self.answers: Callable[[str], bool] = lambda _key: False
-        """Asked about a key where nothing is typed: whether it has answered a question."""
+        """Called with a key while the editor is empty; True if it answered a question."""
         self._popup = popup
         self._past = history
         self._pasted: dict[str, str] = {}
@@ -77,23 +76,18 @@ class Editor(TextArea):
 
     @property
     def message(self) -> str:
-        """What would be sent: pastes are whole again."""
+        """The text to send, with folded pastes in full."""
         text = self.text
         for token, pasted in self._pasted.items():
             text = text.replace(token, pasted, 1)
         return text
 
-    def put(self, text: str) -> None:
-        """Show this text, with the cursor behind it."""
-        self.text = text
-        self.move_cursor(self.document.end)
-
     def look_only(self, read_only: bool) -> None:
-        """Whether messages can be sent here; commands always can."""
+        """Say whether the session is read-only; commands can still be sent."""
         self.placeholder = READ_ONLY if read_only else PLACEHOLDER
 
     def empty(self) -> None:
-        """Begin anew."""
+        """Clear the draft."""
         self.text = ""
         self._pasted.clear()
         self.history.clear()
@@ -132,10 +126,10 @@ class Editor(TextArea):
             event.stop()
             event.prevent_default()
         elif event.key.startswith("alt+") and event.is_printable:
-            event.prevent_default()  # a key of somebody's window manager, and no letter
+            event.prevent_default()  # a shortcut of a window manager, not a letter
 
     def _take_key(self, key: str) -> bool:
-        """Whether the key was for this editor, and not for a text in general."""
+        """Handle the keys that a plain text area does not know. Returns whether it was one."""
         if not self.text and self.answers(key):
             return True
         if self._popup.is_open and self._take_popup_key(key):
@@ -159,7 +153,7 @@ class Editor(TextArea):
         chosen = self._popup.chosen
         is_stale = self._popup.wanted != self._find_wanted()
         match key:
-            case "enter" | "tab" if is_stale:  # more was typed since: it is about another word
+            case "enter" | "tab" if is_stale:  # more was typed since: the list is for another word
                 self._popup.close()
                 return key == "tab"
             case "up" | "down":
@@ -172,7 +166,7 @@ class Editor(TextArea):
             case "enter" if chosen is not None and not self._is_there(chosen):
                 runs = chosen.text.startswith("/") and not chosen.goes_on
                 self.take_choice(chosen)
-                if runs:  # nothing can follow it
+                if runs:  # the command takes no argument
                     self._send()
             case _:
                 return False
@@ -191,14 +185,15 @@ class Editor(TextArea):
             self.app.post_message(self.Sent(text))  # at once, before a Ctrl+C behind it
 
     def fetch(self, text: str | None) -> None:
-        """Show a whole message, from history; nothing in it is to be completed."""
+        """Show a whole message, from history, without offering completions."""
         if text is not None:
             with self.prevent(TextArea.Changed):
-                self.put(text)
+                self.text = text
+                self.move_cursor(self.document.end)
             self._declined = self.wanted = self._find_wanted()
 
     async def _on_paste(self, event: events.Paste) -> None:
-        """Much text is folded to a few words, and sent whole; escape sequences are no text."""
+        """Fold a long paste to a few words, and send it in full; drop escape sequences."""
         event.prevent_default()
         event.stop()
         text = strip_controls(event.text.replace("\r\n", "\n").replace("\r", "\n"))
@@ -216,13 +211,13 @@ class Editor(TextArea):
     # --- completion -----------------------------------------------------------------------------
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
-        """What is typed differs from what was fetched, and may be something to complete."""
+        """The text is a draft of its own now, and may have something to complete."""
         event.stop()
         self._past.settle()
         self._look()
 
     def on_text_area_selection_changed(self, event: Any) -> None:
-        """The cursor may stand behind another word now."""
+        """The cursor may be after another word now."""
         event.stop()
         if self._popup.is_open:
             self._look()

@@ -22,28 +22,28 @@ from clew.core.live_events import (
 )
 from clew.core.message import Message, blob_hashes
 from clew.core.turn import ENDS, Turn
-from clew.terminal.plain_output import read_arguments
-from clew.terminal.screen.block_list import Pile
+from clew.terminal.plain_output import describe_end, describe_retry, read_arguments
+from clew.terminal.screen.block_list import BlockList
 from clew.terminal.screen.blocks import (
     AnswerBlock,
     Block,
-    BrokenBlock,
     NoteBlock,
     ThinkingBlock,
+    UnfinishedBlock,
     UserBlock,
 )
-from clew.terminal.screen.markdown import Prose
+from clew.terminal.screen.markdown import MarkdownText
 from clew.terminal.screen.tool_blocks import ToolBlock
 
 PROGRESS: Final = 4_000
 """Characters of a running tool's progress that are kept."""
 
 
-class Story:
-    """What is going on in the session, from when it was opened."""
+class BlockBuilder:
+    """Makes and changes the blocks for what happens in a session after it was opened."""
 
-    def __init__(self, pile: Pile, last_seq: int = 0, before: Iterable[Block] = ()) -> None:
-        self._pile = pile
+    def __init__(self, blocks: BlockList, last_seq: int = 0, before: Iterable[Block] = ()) -> None:
+        self._blocks = blocks
         self._last_seq = last_seq
         self._said: deque[UserBlock] = deque()
         self._answer: AnswerBlock | None = None
@@ -60,10 +60,10 @@ class Story:
         """The person's message is on its way."""
         block = UserBlock(text)
         self._said.append(block)
-        self._pile.add(block)
+        self._blocks.add(block)
 
     def show(self, event: Event) -> bool:
-        """Take an event in; False if there is time to draw it."""
+        """Apply an event. Returns whether to draw it at once; text that streams can wait."""
         match event:
             case TextDelta(text):
                 self._stream(text)
@@ -87,7 +87,7 @@ class Story:
             case Retrying():
                 self._show_retry(event)
             case Notice(text):
-                self._pile.add(NoteBlock(text, "warning"))
+                self._blocks.add(NoteBlock(text, "warning"))
             case TurnEnded(turn):
                 self._end(turn)
             case _:
@@ -100,42 +100,38 @@ class Story:
         self._forget_retry()
         self._stop_thinking()
         if self._answer is None:
-            self._answer = AnswerBlock(Prose())
-            self._pile.add(self._answer)
-        self._answer.prose.feed(text)
-        self._pile.change(self._answer)
+            self._answer = AnswerBlock(MarkdownText())
+            self._blocks.add(self._answer)
+        self._answer.markdown.feed(text)
+        self._blocks.change(self._answer)
 
     def _think(self, text: str) -> None:
         self._forget_retry()
         if self._thinking is None:
-            self._thinking = ThinkingBlock(Prose(), running=True)
-            self._pile.add(self._thinking, before=self._answer)
-        self._thinking.prose.feed(text)
-        self._pile.change(self._thinking)
+            self._thinking = ThinkingBlock(MarkdownText(), running=True)
+            self._blocks.add(self._thinking, before=self._answer)
+        self._thinking.markdown.feed(text)
+        self._blocks.change(self._thinking)
 
     def _stop_thinking(self) -> None:
         if self._thinking is not None and self._thinking.running:
             self._thinking.running = False
-            self._pile.change(self._thinking)
+            self._blocks.change(self._thinking)
 
     def _forget_retry(self) -> None:
         if self._retry is not None:
-            self._pile.drop(self._retry)
+            self._blocks.drop(self._retry)
             self._retry = None
 
     def _show_retry(self, event: Retrying) -> None:
-        """A countdown in one place. What the failed attempt has said is said again."""
+        """Show a countdown, and remove what the failed attempt said: the next one says it again."""
         self._forget_retry()
         for block in (self._answer, self._thinking):
             if block is not None:
-                self._pile.drop(block)
+                self._blocks.drop(block)
         self._answer = self._thinking = None
-        self._retry = NoteBlock(
-            f"{event.reason} Trying again in {max(1, round(event.seconds))} s "
-            f"({event.attempt} of {event.attempts})",
-            "warning",
-        )
-        self._pile.add(self._retry)
+        self._retry = NoteBlock(describe_retry(event), "warning")
+        self._blocks.add(self._retry)
 
     # --- messages -------------------------------------------------------------------------------
 
@@ -155,10 +151,10 @@ class Story:
         said = UserBlock(message.content).content
         if any(block.content == said for block in self._said):
             while (block := self._said.popleft()).content != said:
-                pass  # one that was never sent
+                pass  # these were never sent
             block.seq = message.seq
         else:
-            self._pile.add(make_user(message))
+            self._blocks.add(make_user(message))
 
     def _commit_answer(self, message: Message) -> None:
         self._forget_retry()
@@ -166,27 +162,27 @@ class Story:
         thinking, answer = self._thinking, self._answer
         self._thinking = self._answer = None
         if thinking is None and thoughts:
-            self._pile.add(ThinkingBlock(Prose(thoughts), message.seq), before=answer)
+            self._blocks.add(ThinkingBlock(MarkdownText(thoughts), message.seq), before=answer)
         elif thinking is not None:
             thinking.running, thinking.seq = False, message.seq
-            thinking.prose.finish(thoughts or None)
-            self._pile.change(thinking)
+            thinking.markdown.finish(thoughts or None)
+            self._blocks.change(thinking)
         if answer is not None:
             answer.seq = message.seq
-            answer.prose.finish(message.content)
-            self._pile.change(answer)
+            answer.markdown.finish(message.content)
+            self._blocks.change(answer)
         elif message.content.strip():
-            self._pile.add(AnswerBlock(Prose(message.content), message.seq))
+            self._blocks.add(AnswerBlock(MarkdownText(message.content), message.seq))
         for call in message.tool_calls:
             self._start_tool(call.id, call.name, read_arguments(call.arguments), message.seq)
 
     def _commit_result(self, message: Message) -> None:
         block = self._tools.pop(message.tool_call_id or "", None)
         if block is None:
-            self._pile.add(make_orphan(message))
+            self._blocks.add(make_orphan(message))
         else:
             give_result(block, message)
-            self._pile.change(block)
+            self._blocks.change(block)
 
     # --- tools ----------------------------------------------------------------------------------
 
@@ -196,25 +192,25 @@ class Story:
         block = self._tools.get(call_id)
         if block is None:
             self._tools[call_id] = block = ToolBlock(call_id, name, arguments, seq)
-            self._pile.add(block)
+            self._blocks.add(block)
         block.state = "running"
         block.seq = block.seq or seq
-        self._pile.change(block)
+        self._blocks.change(block)
 
     def _progress(self, call_id: str, text: str) -> None:
         if (block := self._tools.get(call_id)) is not None:
             block.progress = (block.progress + text)[-PROGRESS:]
-            self._pile.change(block)
+            self._blocks.change(block)
 
     def _wait(self, call_id: str, *, is_waiting: bool) -> None:
         if (block := self._tools.get(call_id)) is not None:
             block.is_waiting = is_waiting
-            self._pile.change(block)
+            self._blocks.change(block)
 
     def _set_state(self, call_id: str, *, is_error: bool) -> None:
         if (block := self._tools.get(call_id)) is not None:
             block.state = "failed" if is_error else "done"
-            self._pile.change(block)
+            self._blocks.change(block)
 
     # --- the end --------------------------------------------------------------------------------
 
@@ -223,29 +219,24 @@ class Story:
         self._stop_thinking()
         for block in (self._thinking, self._answer):
             if block is not None:
-                block.prose.finish()
-                self._pile.change(block)
+                block.markdown.finish()
+                self._blocks.change(block)
         self._thinking = self._answer = None
         for tool in self._tools.values():
             if tool.state == "running":
                 tool.state = "stopped"
-                self._pile.change(tool)
+                self._blocks.change(tool)
         self._tools.clear()
-        if turn.status == "failed":
-            error = turn.error or "The turn failed."
-            self._pile.add(NoteBlock(error, "error"))
-            again = "" if "/retry" in error else " /retry tries again."
-            self._pile.add(NoteBlock(f"Your message is kept.{again}"))
-        elif turn.status in ("aborted", "interrupted"):
-            self._pile.add(NoteBlock("Stopped. /retry goes on, /undo takes it back."))
+        for text, style in describe_end(turn):
+            self._blocks.add(NoteBlock(text, style))
 
 
 def list_blocks(
     messages: Iterable[Message], unfinished: Mapping[int, Turn] | None = None
 ) -> list[Block]:
-    """Messages as they are in the store; a tool's result goes to its call.
+    """The blocks of stored messages; a tool's result goes to its call.
 
-    `unfinished`: turns that were stopped behind one of them, by its number.
+    `unfinished`: turns that were stopped after a message, by its number.
     """
     blocks: list[Block] = []
     calls: dict[str, ToolBlock] = {}
@@ -255,9 +246,9 @@ def list_blocks(
                 blocks.append(make_user(message))
             case "assistant":
                 if thoughts := find_thoughts(message):
-                    blocks.append(ThinkingBlock(Prose(thoughts), message.seq))
+                    blocks.append(ThinkingBlock(MarkdownText(thoughts), message.seq))
                 if message.content.strip():
-                    blocks.append(AnswerBlock(Prose(message.content), message.seq))
+                    blocks.append(AnswerBlock(MarkdownText(message.content), message.seq))
                 for call in message.tool_calls:
                     block = ToolBlock(
                         call.id, call.name, read_arguments(call.arguments), message.seq, "stopped"
@@ -270,7 +261,7 @@ def list_blocks(
                 else:
                     blocks.append(make_orphan(message))
         if (turn := (unfinished or {}).get(message.seq)) is not None:
-            blocks.append(BrokenBlock(turn.partial or "", ENDS.get(turn.status, turn.status)))
+            blocks.append(UnfinishedBlock(turn.partial or "", ENDS.get(turn.status, turn.status)))
     return blocks
 
 
@@ -280,20 +271,20 @@ def make_user(message: Message) -> UserBlock:
 
 
 def make_orphan(message: Message) -> ToolBlock:
-    """A result whose call is not to be seen."""
+    """A result whose call is not shown."""
     block = ToolBlock(message.tool_call_id or "", message.tool_name or "tool", {}, message.seq)
     give_result(block, message)
     return block
 
 
 def give_result(block: ToolBlock, message: Message) -> None:
-    """The call is over, and this came out."""
+    """Set the result of a call."""
     block.result, block.result_seq = message.content, message.seq
     block.state = "failed" if message.is_error else "done"
 
 
 def find_thoughts(message: Message) -> str:
-    """What the model thought, if the provider tells."""
+    """What the model thought, if the provider says."""
     found = (
         part.get("thinking") or part.get("text")
         for part in message.parts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import ClassVar, Final
@@ -21,7 +22,7 @@ from clew.core.text import fold
 from clew.terminal.screen.blocks import Block
 
 PAUSE: Final = 100
-"""Blocks that are searched in one go."""
+"""Blocks that are searched before keys are handled again."""
 
 
 class FindBar(Horizontal):
@@ -41,22 +42,20 @@ class FindBar(Horizontal):
         Binding("up,ctrl+f", "go(-1)", "Previous"),
     ]
 
+    @dataclass
     class Find(Message):
-        """Look for this from the end on."""
+        """Search for this, from the end."""
 
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
+        text: str
 
+    @dataclass
     class Go(Message):
-        """To the next hit, or the one before."""
+        """Go to the next hit, or to the previous one."""
 
-        def __init__(self, by: int) -> None:
-            super().__init__()
-            self.by = by
+        by: int
 
     class Closed(Message):
-        """No more looking."""
+        """The search has ended."""
 
     def __init__(self) -> None:
         super().__init__(id="find")
@@ -69,18 +68,18 @@ class FindBar(Horizontal):
         yield Static("", classes="found", markup=False)
 
     def open(self) -> None:
-        """Begin to look."""
+        """Open the bar."""
         self._sought = ""
         self.add_class("-open")
         self.tell("Enter finds, Esc ends")
         self.screen.set_focus(self.query_one(Input))  # at once: the next key is already for it
 
     def tell(self, found: str) -> None:
-        """What was found."""
+        """Show how much was found."""
         self.query_one(".found", Static).update(found)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Look for it; the second time, for the one before."""
+        """Search for it; the second time, go to the previous hit."""
         event.stop()
         text = event.value.strip()
         if not text:
@@ -103,7 +102,7 @@ class FindBar(Horizontal):
 
 
 class Search:
-    """What is looked for, the blocks that have it (oldest first), and which is looked at."""
+    """The searched words, the blocks that contain them (oldest first), and the current hit."""
 
     def __init__(self, words: str) -> None:
         self.needle = fold(words)
@@ -111,7 +110,7 @@ class Search:
         self._at = -1
 
     async def look_through(self, blocks: Sequence[Block]) -> None:
-        """Find the hits, with pauses in which keys are heard."""
+        """Find the hits, with pauses in which keys are handled."""
         for index, block in enumerate(blocks):
             if self.needle in fold(block.searched):
                 self.hits.append(block)
@@ -120,7 +119,7 @@ class Search:
 
     @property
     def current(self) -> Block | None:
-        """The hit that is looked at."""
+        """The current hit."""
         return self.hits[self._at] if 0 <= self._at < len(self.hits) else None
 
     @property
@@ -129,7 +128,7 @@ class Search:
         return self._at + 1 if self.current is not None else 0
 
     def step(self, by: int) -> Block | None:
-        """Go to the next hit, round the ends."""
+        """Go to another hit; after the last comes the first."""
         if not self.hits:
             return None
         start = 0 if self._at < 0 and by < 0 else self._at
@@ -138,7 +137,7 @@ class Search:
 
 
 def find_spans(text: str, needle: str) -> Iterator[tuple[int, int]]:
-    """Where the folded `needle` stands in a line, as indices of characters."""
+    """Where the folded `needle` is in a line, as indices of characters."""
     if not needle:
         return
     folded, origins = _fold_line(text)

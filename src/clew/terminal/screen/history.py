@@ -1,7 +1,6 @@
-"""What a person has sent before, to be fetched back with Up: one private file, across sessions.
+"""The input history, fetched with Up: one private file for all sessions of a person.
 
-It knows nothing of keys or widgets. What goes wrong with the file is nobody's trouble: then there
-is less to fetch back.
+It knows nothing of keys or widgets. Errors with the file are ignored: the history is shorter then.
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ KEPT: Final = 500
 """Entries that are kept."""
 
 LONGEST: Final = 20_000
-"""Characters of an entry; a longer one was pasted, and is where it was pasted from."""
+"""Characters of an entry; longer ones were pasted, and are not kept."""
 
 LARGEST: Final = 2_000_000
-"""Bytes of the file at which it is cut back, and more than which is not read."""
+"""Bytes of the file that are read at most; a larger file is shortened."""
 
 
 def history_file(state_dir: Path, person: str) -> Path:
@@ -31,7 +30,7 @@ def history_file(state_dir: Path, person: str) -> Path:
 
 
 class History:
-    """What was sent, oldest first, and how far back one has gone."""
+    """What was sent, oldest first, and the entry that is shown."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._path = path
@@ -42,7 +41,7 @@ class History:
         self._is_loaded = path is None
 
     def load(self) -> None:
-        """Read the file, once, and cut it back if it has grown too long."""
+        """Read the file, once, and shorten it if it is too long."""
         with self._loading:
             if not self._is_loaded and self._path is not None:
                 self._is_loaded = True
@@ -69,7 +68,7 @@ class History:
 
     def older(self, current: str) -> str | None:
         """The entry before the one that is shown, None at the beginning; `current` is kept."""
-        self.load()  # a quick Up comes before it was read in the background
+        self.load()  # Up may come before it was read in the background
         if self._place is None:
             self._draft, self._place = current, len(self._entries)
         if self._place == 0:
@@ -88,7 +87,7 @@ class History:
         return self._draft
 
     def settle(self) -> None:
-        """What is shown is being changed: it is a draft of its own now."""
+        """The shown entry is edited: it is a draft of its own now."""
         self._place = None
 
     def _append(self, text: str) -> None:
@@ -96,7 +95,7 @@ class History:
             return
         with contextlib.suppress(OSError):
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            # One write at the end of the file: terminals side by side never mix their lines.
+            # One write in append mode: several terminals never mix their lines.
             file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
             try:
                 os.write(file, msgspec.json.encode(_storable(text)) + b"\n")

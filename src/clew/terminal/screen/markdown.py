@@ -1,4 +1,4 @@
-"""Markdown for the screen: cut where what is before never changes, drawn piece by piece."""
+"""Markdown on the screen, also while it streams: pieces that are complete are drawn only once."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from rich.text import Text
 from textual.strip import Strip
 
 from clew.core.text import strip_controls
-from clew.terminal.plain_output import Cleaner
-from clew.terminal.screen.styles import TAB, Ink, is_blank
+from clew.terminal.plain_output import ControlFilter
+from clew.terminal.screen.styles import TAB, Palette, is_blank
 
 CHUNK: Final = 60
-"""Lines of code that are coloured in one go where there are many."""
+"""Lines of a long listing that are coloured at once."""
 
 MANY: Final = 400
 """A longer listing is coloured in chunks."""
@@ -36,20 +36,20 @@ _CODE_SPAN: Final = re.compile(r"`[^`]*`")
 _ONLY_MARKS: Final = re.compile(r"[ \t]*(?:[-=#*_`~|>+:]{1,3}|\d{1,3}[.)]?)[ \t]*")
 
 LONGEST: Final = 200_000
-"""Characters; a longer text is shown as it is, without its Markdown."""
+"""Characters; a longer text is shown as plain text."""
 
 STREAMED: Final = 80
-"""Lines of a listing that are coloured again and again while it streams."""
+"""Lines of a listing that are coloured again with each drawing while it streams."""
 
 NARROWEST: Final = 8
-"""Columns that are left for a text, however deep it is nested; what is wider is cut."""
+"""Columns that deeply nested text gets at least; wider text is cut."""
 
 COLOURED: Final = 30_000
-"""Characters of code that are worth colouring in one go."""
+"""Characters of code; longer code is not coloured."""
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """Some lines of Markdown that are drawn by themselves.
+    """Some lines of Markdown that are drawn on their own.
 
     `number` is that of a list's item. `joined`: nothing is between it and the piece before.
     """
@@ -71,7 +71,7 @@ _BLOCKS: Final = _make_parser().disable(["inline", "text_join"])
 
 
 def parse(piece: Piece) -> list[Token]:
-    """The piece's tokens, with nothing in them that drives a terminal, not even as `&#27;`."""
+    """The piece's tokens, without control characters, not even as `&#27;`."""
     tokens = _PARSER.parse(piece.source)
     if piece.number is not None and tokens and tokens[0].type == "ordered_list_open":
         tokens[0].attrs["start"] = piece.number
@@ -153,9 +153,9 @@ def chunk(piece: Piece, most: int = MANY) -> list[Piece]:
 
 
 def close_marks(piece: Piece) -> Piece:
-    """The piece as if the bold words or the code at its end were over.
+    """The piece with bold words or code at its end closed.
 
-    Else one would see their marks come and go while they stream.
+    Otherwise their marks would come and go while they stream.
     """
     paragraph = piece.source.rpartition("\n\n")[2]
     if piece.is_code or "```" in paragraph:
@@ -172,7 +172,7 @@ def close_marks(piece: Piece) -> Piece:
 
 
 class Stream:
-    """A text that grows: its final pieces, and the rest that may still become anything."""
+    """A text that grows: its complete pieces, and the rest, whose meaning may still change."""
 
     def __init__(self) -> None:
         self.final: list[Piece] = []
@@ -182,15 +182,15 @@ class Stream:
         self._joined = False
 
     def feed(self, text: str) -> None:
-        """More of it. It is looked at when somebody wants to see it."""
+        """Add text. It is parsed when it is drawn."""
         self._rest += text
         self._is_settled = self._is_settled and "\n" not in text
 
     def take_rest(self, *, patient: bool = False) -> list[Piece]:
-        """Move what has become final to `final`; returns the rest as it looks now.
+        """Move complete pieces to `final`. Returns the rest as it looks now.
 
-        Who is `patient` sees no line that is only marks yet: the `-` below a line makes a heading
-        of it, for the moment until it is the beginning of a list.
+        `patient` leaves out a last line that is only marks: a `-` below a line would make it a
+        heading, until more text makes it a list.
         """
         if not self._is_settled:
             self._settle()
@@ -225,7 +225,7 @@ def _clean(token: Token) -> None:
 
 
 def _without_echoes(tokens: Iterable[Token]) -> Iterator[Token]:
-    """A link whose words are its address is said once."""
+    """Show a link whose text is its address only once."""
     held: list[Token] = []
     for token in tokens:
         if token.type == "link_open":
@@ -242,40 +242,39 @@ def _without_echoes(tokens: Iterable[Token]) -> Iterator[Token]:
     yield from held
 
 
-class Prose:
+class MarkdownText:
     """A text in Markdown."""
 
     def __init__(self, text: str | None = None) -> None:
         self.text = "" if text is None else strip_controls(text)
-        """What there is of it, clean."""
-        self._cleaner = Cleaner()
-        self._stream: Stream | None = _begin() if text is None else None
+        """The text so far, without control characters."""
+        self._filter = ControlFilter()
+        self._stream = Stream() if text is None else None
         self._pieces: list[Piece] | None = None
         self._drawn: dict[Piece, list[Strip]] = {}
-        self._for: tuple[Ink, int] | None = None
+        self._for: tuple[Palette, int] | None = None
 
     def feed(self, text: str) -> None:
-        """More of a text that streams."""
+        """Add text that streams."""
         if self._stream is not None:
-            shown = self._cleaner.feed(text)
+            shown = self._filter.feed(text)
             self.text += shown
             self._stream.feed(shown)
 
     def finish(self, text: str | None = None) -> None:
-        """The text is whole: this one, or what has come."""
+        """The text is complete: this one, or what was fed."""
         if text is None and self._stream is None:
             return
-        self.text = self.text + self._cleaner.end() if text is None else strip_controls(text)
+        self.text = self.text + self._filter.end() if text is None else strip_controls(text)
         self._stream = self._pieces = None
 
-    def draw(self, ink: Ink, width: int) -> list[Strip]:
+    def draw(self, palette: Palette, width: int) -> list[Strip]:
         """Its lines."""
-        if self._for != (ink, width):
+        if self._for != (palette, width):
             self._drawn = {}
-            self._for = (ink, width)
+            self._for = (palette, width)
         if len(self.text) > LONGEST:
-            return ink.write(self.text, width)
-
+            return palette.write(self.text, width)
         if self._stream is not None:
             rest = self._stream.take_rest(patient=True)
             rest[-1:] = map(close_marks, rest[-1:])
@@ -286,35 +285,29 @@ class Prose:
             if self._pieces is None:
                 self._pieces = [part for piece in split(self.text) for part in chunk(piece)]
             pieces, keep = self._pieces, len(self._pieces)
-        return self._join(pieces, keep, ink, width)
+        return self._join(pieces, keep, palette, width)
 
-    def _join(self, pieces: list[Piece], keep: int, ink: Ink, width: int) -> list[Strip]:
-
+    def _join(self, pieces: list[Piece], keep: int, palette: Palette, width: int) -> list[Strip]:
         lines: list[Strip] = []
         for index, piece in enumerate(pieces):
             drawn = self._drawn.get(piece)
             if drawn is None:
-                drawn = typeset(piece, ink, width)
+                drawn = typeset(piece, palette, width)
                 if index < keep:
                     self._drawn[piece] = drawn
             if lines and drawn and not piece.joined:
-                lines.append(ink.strip([], width))
+                lines.append(palette.strip([], width))
             lines += drawn
         return lines
 
 
-def _begin() -> Stream:
-
-    return Stream()
-
-
-def typeset(piece: Piece, ink: Ink, width: int) -> list[Strip]:
+def typeset(piece: Piece, palette: Palette, width: int) -> list[Strip]:
     """The lines of a piece."""
     tokens = parse(piece)
     if piece.is_code and tokens:
         code, language = tokens[0].content.removesuffix("\n"), _language(tokens[0])
-        return list(_list_code(code, language, ink, max(1, width)))
-    lines = ink.draw(_Markdown(tokens, ink), width)
+        return list(_list_code(code, language, palette, max(1, width)))
+    lines = palette.draw(_Markdown(tokens, palette), width)
     while lines and is_blank(lines[-1]):
         lines.pop()
     while lines and is_blank(lines[0]):
@@ -322,25 +315,25 @@ def typeset(piece: Piece, ink: Ink, width: int) -> list[Strip]:
     return lines
 
 
-def _list_code(code: str, language: str, ink: Ink, width: int) -> Iterator[Strip]:
-    """A listing on a ground of its own. Rich would do it, at four times the cost."""
-    ground = ink["code"]
+def _list_code(code: str, language: str, palette: Palette, width: int) -> Iterator[Strip]:
+    """A listing on a background of its own. Rich would take four times as long."""
+    ground = palette["code"]
     inner = max(1, width - 2)
     edge = Segment(" ", ground)
-    for line in _colour(code.expandtabs(TAB), language, ink):
-        strip = ink.strip(line, len(code) * 2 + inner, ground)
-        parts = [strip] if strip.cell_length <= inner else _break(strip, ink, inner)
+    for line in _colour(code.expandtabs(TAB), language, palette):
+        strip = palette.strip(line, len(code) * 2 + inner, ground)
+        parts = [strip] if strip.cell_length <= inner else _break(strip, palette, inner)
         for part in parts:
             whole = Strip([edge, *part]).extend_cell_length(width, ground)
             yield whole.crop(0, width) if whole.cell_length > width else whole
 
 
-def _colour(code: str, language: str, ink: Ink) -> list[list[Segment]]:
+def _colour(code: str, language: str, palette: Palette) -> list[list[Segment]]:
     lines: list[list[Segment]] = [[]]
     lexer = None if len(code) > COLOURED else _find_lexer(language)
     tokens = [((), code)] if lexer is None else lexer.get_tokens(code)
     for kind, text in tokens:
-        style = ink.syntax.get_style(kind)
+        style = palette.syntax.get_style(kind)
         first, *more = text.split("\n")
         lines[-1].append(Segment(first, style))
         lines += [[Segment(part, style)] for part in more]
@@ -349,7 +342,7 @@ def _colour(code: str, language: str, ink: Ink) -> list[list[Segment]]:
 
 @lru_cache(maxsize=64)
 def _find_lexer(language: str) -> Any:
-    # As it is: a lexer would else strip the lines at both ends, and add one.
+    # Without these options a lexer strips empty lines at both ends, and adds one.
     options = {"stripnl": False, "ensurenl": False}
     try:
         return get_lexer_by_name(language, **options)
@@ -357,12 +350,12 @@ def _find_lexer(language: str) -> Any:
         return None
 
 
-def _break(strip: Strip, ink: Ink, width: int) -> list[Strip]:
+def _break(strip: Strip, palette: Palette, width: int) -> list[Strip]:
     text = Text(no_wrap=False, end="")
     for segment in strip:
         text.append(segment.text, segment.style)
-    parts = text.wrap(ink.console, width, overflow="fold")
-    return [ink.strip(part.render(ink.console), width, ink["code"]) for part in parts]
+    parts = text.wrap(palette.console, width, overflow="fold")
+    return [palette.strip(part.render(palette.console), width, palette["code"]) for part in parts]
 
 
 def _language(token: Token) -> str:
@@ -374,19 +367,19 @@ class _Heading(rich_markdown.Heading):
 
 
 class _CodeBlock(rich_markdown.CodeBlock):
-    def __init__(self, lexer_name: str, ink: Ink) -> None:
+    def __init__(self, lexer_name: str, palette: Palette) -> None:
         super().__init__(lexer_name, "ansi_dark")
-        self._ink = ink
+        self._palette = palette
 
     @classmethod
     def create(cls, markdown: rich_markdown.Markdown, token: Token) -> _CodeBlock:
         if not isinstance(markdown, _Markdown):
             raise TypeError(markdown)
-        return cls(_language(token), markdown.ink)
+        return cls(_language(token), markdown.palette)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         code = str(self.text).removesuffix("\n")
-        for strip in _list_code(code, self.lexer_name, self._ink, options.max_width):
+        for strip in _list_code(code, self.lexer_name, self._palette, options.max_width):
             yield from strip
             yield Segment.line()
 
@@ -407,7 +400,7 @@ class _ListItem(rich_markdown.ListItem):
     def render_number(
         self, console: Console, options: ConsoleOptions, number: int, last_number: int
     ) -> RenderResult:
-        del last_number  # items are drawn one by one, and may still become more
+        del last_number  # items are drawn one by one, and more may come
         yield from self._render(console, options, f"{number:>2}. ", "markdown.item.number")
 
     def _render(
@@ -452,7 +445,7 @@ class _Image(rich_markdown.ImageItem):
 
 
 class _Markdown(rich_markdown.Markdown):
-    """Markdown that was parsed, and cleaned, before."""
+    """Markdown that is already parsed and cleaned."""
 
     elements: ClassVar[dict[str, type[rich_markdown.MarkdownElement]]] = {
         **rich_markdown.Markdown.elements,
@@ -466,7 +459,7 @@ class _Markdown(rich_markdown.Markdown):
         "image": _Image,
     }
 
-    def __init__(self, tokens: list[Token], ink: Ink) -> None:
+    def __init__(self, tokens: list[Token], palette: Palette) -> None:
         super().__init__("", hyperlinks=False)
         self.parsed = tokens
-        self.ink = ink
+        self.palette = palette

@@ -1,10 +1,11 @@
-"""The screen of a chat: where everything stands, and which key does what.
+"""The screen of a chat: the layout, and which key does what.
 
-What happens then is told to the app, or done by the widget that it is about.
+A key is handled by the widget that it is about, or by the app.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from textual import events
@@ -39,7 +40,7 @@ READING: Final = frozenset(
     if isinstance(binding, Binding)
     for key in binding.key.split(",")
 )
-"""Keys that mean something in the conversation."""
+"""Keys that the transcript handles."""
 
 
 class ChatScreen(Screen[None]):
@@ -57,19 +58,19 @@ class ChatScreen(Screen[None]):
     ChatScreen.-low ApprovalBar { max-height: 4; }
     ChatScreen.-low ApprovalBar.-aside { max-height: 1; border: none; }
     """
-    # Where there are few lines, everything takes fewer.
+    # On a low screen every part gets fewer lines.
     VERTICAL_BREAKPOINTS = [(0, "-low"), (18, "-high")]  # noqa: RUF012  # as Textual declares it
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+c", "tell('interrupt')", "Stop", priority=True),
-        Binding("ctrl+r", "tell('pick')", "Sessions", priority=True),
+        Binding("ctrl+c", "request('interrupt')", "Stop", priority=True),
+        Binding("ctrl+r", "request('pick')", "Sessions", priority=True),
         Binding("ctrl+f", "find", "Find", priority=True),  # the next key is for the find bar
-        Binding("ctrl+o", "tell('unfold')", "Tools", priority=True),
-        Binding("ctrl+t", "tell('todos')", "Todos", priority=True),
-        Binding("f1", "tell('help')", "Help"),
-        Binding("f2", "tell('theme')", "Light or dark"),
+        Binding("ctrl+o", "request('unfold')", "Tools", priority=True),
+        Binding("ctrl+t", "request('todos')", "Todos", priority=True),
+        Binding("f1", "request('help')", "Help"),
+        Binding("f2", "request('theme')", "Light or dark"),
         Binding("pageup", "scroll_by(-1)", "Up", priority=True),
         Binding("pagedown", "scroll_by(1)", "Down", priority=True),
-        Binding("tab", "take_up", "Answer", show=False, priority=True),  # likewise for the answer
+        Binding("tab", "take_up", "Answer", show=False, priority=True),  # before the editor gets it
         Binding("tab", "home", "Back to the message", show=False),
         Binding("shift+tab", "back", "Conversation", show=False),
         Binding("escape", "home", "Back to the message", show=False),
@@ -79,12 +80,11 @@ class ChatScreen(Screen[None]):
     class Shown(Message):
         """There is something to type into."""
 
-    class Told(Message):
-        """A key that is the app's affair."""
+    @dataclass
+    class Requested(Message):
+        """A key asks the app for something."""
 
-        def __init__(self, what: str) -> None:
-            super().__init__()
-            self.what = what
+        what: str
 
     def __init__(self, transcript: Transcript, history: History, approvals: ApprovalBar) -> None:
         super().__init__()
@@ -107,27 +107,27 @@ class ChatScreen(Screen[None]):
         yield self.approvals
         yield self.popup
         yield self.find_bar
-        with Vertical(id="foot"):  # docked: in however few lines, it is seen
+        with Vertical(id="foot"):  # docked, so that it is seen on the smallest screen
             yield self.editor
             yield self.status
 
     def on_mount(self) -> None:
-        """One types at once."""
+        """Give the keys to the editor."""
         self.editor.focus()
         self.post_message(self.Shown())
 
     # --- keys -----------------------------------------------------------------------------------
 
-    def action_tell(self, what: str) -> None:
-        """Let the app do it, when the editor has done with the keys before this one."""
-        self.editor.call_later(self.app.post_message, self.Told(what))
+    def action_request(self, what: str) -> None:
+        """Ask the app to do it, after the editor has handled the keys before this one."""
+        self.editor.call_later(self.app.post_message, self.Requested(what))
 
     def action_scroll_by(self, pages: int) -> None:
-        """Scroll the conversation, wherever one types."""
+        """Scroll the conversation, whatever has the focus."""
         self.transcript.action_page(pages)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Tab is for the question that waits, unless it completes a word or is in the question."""
+        """Tab goes to the waiting question, unless it completes a word or is there already."""
         if action != "take_up":
             return super().check_action(action, parameters)
         is_there = self.focused is self.approvals
@@ -142,7 +142,7 @@ class ChatScreen(Screen[None]):
         (self.editor if self.focused is self.transcript else self.transcript).focus()
 
     def action_home(self) -> None:
-        """To the message; at once, for the next key is already for it."""
+        """To the editor; at once, because the next key is for it."""
         self.set_focus(self.editor)
 
     def action_leave(self) -> None:
@@ -151,14 +151,14 @@ class ChatScreen(Screen[None]):
             self.editor.post_message(Editor.Left())
 
     def action_find(self) -> None:
-        """Look for something in the conversation; again, for the hit before."""
+        """Search in the conversation; pressed again, go to the previous hit."""
         if self.focused is not None and self.find_bar in self.focused.ancestors:
             self.find_bar.action_go(-1)
         else:
             self.find_bar.open()
 
     def on_key(self, event: events.Key) -> None:
-        """Who types while reading means the message."""
+        """A letter typed while reading goes to the editor."""
         typed = event.character
         reads = self.focused is None or self.focused is self.transcript
         if reads and typed and event.is_printable and event.key not in READING:
@@ -181,7 +181,7 @@ class ChatScreen(Screen[None]):
             self.notify("Copied", timeout=2)
 
     def on_find_bar_find(self, event: FindBar.Find) -> None:
-        """Look for it, in what is not loaded yet too."""
+        """Search for it, also in messages that are not loaded yet."""
         self.run_worker(self._find(event.text), exclusive=True)
 
     async def _find(self, text: str) -> None:
@@ -189,12 +189,9 @@ class ChatScreen(Screen[None]):
         self.find_bar.tell(f"{found:,} found" if found else "not found")
 
     def on_find_bar_go(self, event: FindBar.Go) -> None:
-        """Another hit."""
-        if event.by > 0:
-            self.transcript.find_next()
-        else:
-            self.transcript.find_previous()
+        """Go to another hit."""
+        self.transcript.action_find(event.by)
 
     def on_find_bar_closed(self) -> None:
-        """No more looking."""
+        """Back to the editor."""
         self.editor.focus()

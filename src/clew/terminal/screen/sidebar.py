@@ -1,4 +1,4 @@
-"""What stands beside the conversation: status line, todos and waiting messages, kept up to date."""
+"""The status line, the todos and the waiting messages, kept up to date beside the conversation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TICK: Final = 1.0
 """Seconds between two drawings, when nothing happens."""
 
 REST: Final = 0.1
-"""Seconds between two looks, however much happens."""
+"""Seconds between two reads at least."""
 
 MARKS: Final = {"pending": "○", "in_progress": "◐", "done": "●", "cancelled": "✗"}
 WAITING: Final[dict[QueueMode, str]] = {
@@ -46,8 +46,8 @@ TODOS: Final = 7
 QUEUED: Final = 3
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """What was seen last of the session: as it is now, its todos, and what goes on in it."""
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A session, its todos and its state, as they were read last."""
 
     session: Session | None = None
     todos: tuple[Todo, ...] = ()
@@ -55,7 +55,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sidebar:
-    """What was seen last, and since when a turn runs. `pending` is sent, and not yet taken."""
+    """Reads the session and draws its parts. `pending` are messages sent but not yet taken."""
 
     def __init__(self, chat: Conversation, screen: ChatScreen, pending: Sequence[str]) -> None:
         self._chat = chat
@@ -63,12 +63,12 @@ class Sidebar:
         self._screen = screen
         self._pending = pending
         self._happened = asyncio.Event()
-        self._seen = Seen()
+        self._seen = Snapshot()
         self._began: float | None = None
         chat.seat.live.changed = self.wake
 
     def wake(self) -> None:
-        """Something has happened."""
+        """Read the session again soon."""
         self._happened.set()
 
     def begin(self) -> None:
@@ -76,13 +76,13 @@ class Sidebar:
         self._began = time.monotonic()
 
     async def run(self) -> None:
-        """Look, for as long as the chat lasts."""
+        """Read and draw until the chat ends."""
         self._happened.set()
         while True:
             if self._happened.is_set():
                 self._happened.clear()
-                with contextlib.suppress(ClewError):  # what was seen last stays
-                    self._seen = await look(self._seat)
+                with contextlib.suppress(ClewError):  # the last snapshot stays
+                    self._seen = await take_snapshot(self._seat)
             self._draw()
             await asyncio.sleep(REST)
             with contextlib.suppress(TimeoutError):
@@ -97,23 +97,23 @@ class Sidebar:
             self._began = time.monotonic()
         working = None if self._began is None else int(time.monotonic() - self._began)
         waiting = len(screen.approvals.waiting)
-        screen.status.facts = gather(self._seat, seen, working=working, waiting=waiting)
+        screen.status.facts = make_facts(self._seat, seen, working=working, waiting=waiting)
         screen.todos.show(seen.todos)
         queued = tuple(each.text for each in self._seat.live.list_waiting())
         screen.queue.show((*queued, *self._pending), self._seat.queue_mode)
 
 
-async def look(seat: Seat) -> Seen:
-    """Look at the seat's session."""
+async def take_snapshot(seat: Seat) -> Snapshot:
+    """Read the seat's session."""
     if seat.session is None:
-        return Seen()
+        return Snapshot()
     sessions = seat.client.sessions
     found = await sessions.get(seat.session.id, messages=0)
     todos = await sessions.todos(found.session.id)
-    return Seen(session=found.session, todos=todos, state=found.state)
+    return Snapshot(session=found.session, todos=todos, state=found.state)
 
 
-def gather(seat: Seat, seen: Seen, *, working: int | None, waiting: int) -> Facts:
+def make_facts(seat: Seat, seen: Snapshot, *, working: int | None, waiting: int) -> Facts:
     """The facts of the status line."""
     session, mine = seen.session, seat.session
     facts = Facts(
@@ -151,7 +151,7 @@ def _describe_others(state: StateView) -> str:
 
 
 def todo_lines(todos: Sequence[Todo], rows: int = TODOS) -> tuple[tuple[str, str], ...]:
-    """The list in so many rows, each with its status; what is done goes first if it is too long."""
+    """The list in so many rows, each with its status; if too long, done items are left out."""
     done = sum(each.status in ("done", "cancelled") for each in todos)
     shown = list(todos)
     while len(shown) > rows and shown[0].status in ("done", "cancelled"):
@@ -180,7 +180,7 @@ class TodoPanel(Static):
         """The list as it is now."""
         if todos != self._todos:
             if all(each.status in ("done", "cancelled") for each in self._todos):
-                self._hidden = False  # a new plan is worth a look
+                self._hidden = False  # show a new plan
             self._todos = todos
             self._draw()
 
@@ -213,7 +213,7 @@ class QueueStrip(Static):
         self._shown: tuple[tuple[str, ...], QueueMode] = ((), "followup")
 
     def show(self, queued: tuple[str, ...], mode: QueueMode = "followup") -> None:
-        """These wait; the mode says for what."""
+        """Show the waiting messages."""
         if (queued, mode) == self._shown:
             return
         self._shown = (queued, mode)

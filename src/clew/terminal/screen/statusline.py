@@ -1,6 +1,6 @@
-"""The line at the bottom: what the session is, what it has cost, and what happens in it now.
+"""The status line at the bottom: the session, its cost, and what happens in it now.
 
-A function from facts to text of a given width: what matters least goes first where it is narrow.
+On a narrow screen the least important parts are left out.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from textual.widget import Widget
 from clew.core.names import format_cost
 from clew.core.text import columns, cut, strip_controls
 
-PARTED: Final = " · "
+SEPARATOR: Final = " · "
 TITLE: Final = 16
-"""Columns that a title gets at least, before something else goes."""
+"""Columns that a title gets at least; other parts are left out for it."""
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What there is to say. `working` is in seconds, None for nothing; `elsewhere` in words."""
+    """The values to show. `working`: seconds of the running turn; `elsewhere`: in words."""
 
     title: str = ""
     model: str = ""
@@ -40,7 +40,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Part(msgspec.Struct, frozen=True):
-    """A piece of the line: the lower its rank, the longer it stays."""
+    """A part of the line. The highest rank is left out first."""
 
     rank: int
     text: str
@@ -76,17 +76,17 @@ def list_parts(facts: Facts) -> tuple[Part, ...]:
 
 
 def fit(facts: Facts, width: int) -> tuple[str, tuple[Part, ...]]:
-    """The title and the parts that there is room for, at this width."""
+    """The title and the parts that fit into this width."""
     title = " ".join(strip_controls(facts.title, keep_newlines=False).split())
     parts = list(list_parts(facts))
-    while parts and _width(parts) + min(TITLE, columns(title)) + len(PARTED) > width:
+    while parts and _width(parts) + min(TITLE, columns(title)) + len(SEPARATOR) > width:
         parts.remove(max(parts, key=lambda part: part.rank))
-    room = width - _width(parts) - (len(PARTED) if parts else 0)
+    room = width - _width(parts) - (len(SEPARATOR) if parts else 0)
     return cut(title, max(0, room)), tuple(parts)
 
 
 def _width(parts: list[Part]) -> int:
-    return sum(columns(part.text) for part in parts) + len(PARTED) * max(0, len(parts) - 1)
+    return sum(columns(part.text) for part in parts) + len(SEPARATOR) * max(0, len(parts) - 1)
 
 
 def _lasted(seconds: int) -> str:
@@ -121,7 +121,7 @@ class StatusLine(Widget):
         text.append(" " * max(0, width - _width(list(parts)) - columns(title)))
         for number, part in enumerate(parts):
             if number:
-                text.append(PARTED, self._style("quiet"))
+                text.append(SEPARATOR, self._style("quiet"))
             text.append(part.text, self._style(part.style))
         return text
 

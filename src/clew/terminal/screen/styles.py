@@ -1,4 +1,4 @@
-"""The colours of the full screen, for dark and light terminals; text in them as strips."""
+"""The themes of the full screen, dark and light, and text in their styles as strips."""
 
 from __future__ import annotations
 
@@ -96,14 +96,14 @@ def get_styles(base: Style, get: Callable[[str], Style]) -> dict[str, Style]:
     return styles
 
 
-class Ink:
-    """The styles of one theme."""
+class Palette:
+    """The styles of one theme; draws text in them."""
 
     def __init__(self, styles: dict[str, Style]) -> None:
         self.styles = styles
         self.base = styles["base"]
         """Text on the transcript's background."""
-        self.syntax = Colours(self.styles)
+        self.syntax = CodeStyles(self.styles)
         self.console = Console(
             file=io.StringIO(),
             width=80,
@@ -140,7 +140,7 @@ class Ink:
         return [self.strip(line, width, base) for line in lines]
 
     def write(self, text: str, width: int, style: Style | None = None) -> list[Strip]:
-        """Plain text: its own lines, broken where they are too long."""
+        """Plain text: its lines, broken where they are too long."""
         return list(self._write(strip_controls(text), max(1, width), style or self.base))
 
     def _write(self, text: str, width: int, style: Style) -> Iterator[Strip]:
@@ -154,9 +154,9 @@ class Ink:
 
 
 def _whole(line: Strip, width: int | None = None) -> Strip:
-    """The line; in one style, if a character of several parts was taken apart between styles.
+    """The line; in one style, if a style begins inside a character of several parts.
 
-    Such a character may also be cut too late: then the last ones go until it fits.
+    Such a character may also make the line too long: then the end is cut until it fits.
     """
     text = line.text
     if text.isascii():
@@ -170,14 +170,14 @@ def _whole(line: Strip, width: int | None = None) -> Strip:
 
 
 def clean(text: str) -> str:
-    """A piece of one line, without anything but printable text."""
+    """A part of a line, with printable text only."""
     if text.isprintable():
         return text
     return strip_controls(text.expandtabs(TAB), keep_newlines=False)
 
 
 def is_blank(strip: Strip) -> bool:
-    """Whether nothing is to be seen on it."""
+    """Whether it shows nothing."""
     return not strip.text.strip()
 
 
@@ -194,7 +194,7 @@ def _front(style: Style) -> Style:
 
 
 def _plain(style: Style) -> Style:
-    """The style without links and data: what a model wrote is never a command to the terminal."""
+    """The style without links and data: text of a model must not control the terminal."""
     return style.clear_meta_and_links() if style.link or style.meta else style
 
 
@@ -223,8 +223,8 @@ def _theme(styles: dict[str, Style]) -> RichTheme:
     )
 
 
-class Colours:
-    """Code in the colours of the theme, by Pygments' kinds of token."""
+class CodeStyles:
+    """The styles of code, by Pygments' token types."""
 
     def __init__(self, styles: dict[str, Style]) -> None:
         ground = styles["code"]
@@ -253,8 +253,8 @@ class Colours:
         return style
 
 
-def wear(app: App[Any], *, dark: bool) -> None:
-    """Give an app these colours."""
+def apply_theme(app: App[Any], *, dark: bool) -> None:
+    """Register both themes with an app, and choose one."""
     for theme in (DARK, LIGHT):
         app.register_theme(theme)
     app.theme = theme_name(dark=dark)

@@ -14,7 +14,7 @@ from textual.strip import Strip
 from clew.core.text import cut, strip_controls
 from clew.terminal.plain_output import RESULT_LINES, call_line, one_line
 from clew.terminal.screen.blocks import Block
-from clew.terminal.screen.styles import Ink
+from clew.terminal.screen.styles import Palette
 
 ToolState = Literal["running", "done", "failed", "stopped"]
 MARKS: Final[dict[ToolState, tuple[str, str]]] = {
@@ -25,10 +25,10 @@ MARKS: Final[dict[ToolState, tuple[str, str]]] = {
 }
 
 UNFOLDED: Final = 400
-"""Lines of a tool's result, or of a difference, that are shown when somebody unfolds it."""
+"""Lines of a tool's result, or of a difference, that are shown when it is unfolded."""
 
 MOST: Final = 2_000
-"""Lines that are compared; more are counted only."""
+"""Lines that are compared; longer texts are shown as removed and added."""
 
 
 class ToolBlock(Block):
@@ -51,7 +51,7 @@ class ToolBlock(Block):
         self.arguments = arguments
         self.state: ToolState = state
         self.progress = ""
-        """What it has printed so far, the newest of it."""
+        """The end of what it has printed so far."""
         self.is_waiting = False
         """Whether the person is asked about it."""
         self.result: str | None = None
@@ -72,53 +72,59 @@ class ToolBlock(Block):
         """Call and result."""
         return f"{self.name} {self._request()}\n{strip_controls(self.result or '')}"
 
-    def draw(self, ink: Ink, width: int, *, folded: bool) -> list[Strip]:
-        """The head, and what is to be seen below it."""
+    def draw(self, palette: Palette, width: int, *, folded: bool) -> list[Strip]:
+        """The head, and the details below it."""
         change = find_difference(self.name, self.arguments)
-        lines = [self._head(ink, width, change, folded=folded)]
+        lines = [self._head(palette, width, change, folded=folded)]
         if not folded:
-            return lines + self._details(ink, width, change)
+            return lines + self._details(palette, width, change)
         if self.state == "running" and (now := self._now()):
-            lines += self._below(ink, width, one_line(now, max(1, width - 4)), "dim")
+            lines += self._below(palette, width, one_line(now, max(1, width - 4)), "dim")
         elif self.state == "failed" and self.result:
-            lines += self._below(ink, width, one_line(self.result, max(1, width - 4)), "error")
+            lines += self._below(palette, width, one_line(self.result, max(1, width - 4)), "error")
         return lines
 
-    def _head(self, ink: Ink, width: int, change: Difference | None, *, folded: bool) -> Strip:
+    def _head(
+        self, palette: Palette, width: int, change: Difference | None, *, folded: bool
+    ) -> Strip:
         mark, style = MARKS[self.state]
         name, _, rest = call_line(self.name, self.arguments).partition(" ")
-        segments = [Segment(f"{mark} ", ink[style]), Segment(name, ink["tool"])]
+        segments = [Segment(f"{mark} ", palette[style]), Segment(name, palette["tool"])]
         tail: list[Segment] = []
         if change is not None and self.state != "failed":
             tail = [
-                Segment(f"  +{change.added}", ink["ok"]),
-                Segment(f" −{change.removed}", ink["error"]),  # noqa: RUF001  # a minus, as wide as the plus
+                Segment(f"  +{change.added}", palette["ok"]),
+                Segment(f" −{change.removed}", palette["error"]),  # noqa: RUF001  # a minus, as wide as the plus
             ]
         elif folded and self.state == "done" and self.result:
-            tail = [Segment(f"  {_size(self.result)}", ink["dim"])]
+            tail = [Segment(f"  {_size(self.result)}", palette["dim"])]
         room = width - sum(each.cell_length for each in (*segments, *tail)) - 1
         if room < 8:
             room, tail = room + sum(each.cell_length for each in tail), []
         if rest and room > 0:
-            segments.append(Segment(" " + cut(rest, room), ink["dim"] if folded else ink.base))
-        return ink.strip([*segments, *tail], width)
+            segments.append(
+                Segment(" " + cut(rest, room), palette["dim"] if folded else palette.base)
+            )
+        return palette.strip([*segments, *tail], width)
 
-    def _details(self, ink: Ink, width: int, change: Difference | None) -> list[Strip]:
-        # Unfolded because everything is, or because somebody wants to see this one.
+    def _details(self, palette: Palette, width: int, change: Difference | None) -> list[Strip]:
+        # A block that the person has unfolded shows more than one unfolded by /verbose.
         most = UNFOLDED if self.folded is False else RESULT_LINES
         if change is not None:
-            lines = _draw_difference(change, ink, width, most)
+            lines = _draw_difference(change, palette, width, most)
         elif self._is_told_by_head(width):
             lines = []
         else:
-            lines = self._below(ink, width, _head_of(self._request(), most), None)
+            lines = self._below(palette, width, _head_of(self._request(), most), None)
         if self.result is None:
             printed = strip_controls(self.progress).strip("\n").split("\n")[-RESULT_LINES:]
             shown = "waits for your approval" if self.is_waiting else "\n".join(printed)
         else:
             shown = _head_of(strip_controls(self.result), most)
         if shown and not (change is not None and self.state == "done"):
-            lines += self._below(ink, width, shown, "error" if self.state == "failed" else "dim")
+            lines += self._below(
+                palette, width, shown, "error" if self.state == "failed" else "dim"
+            )
         return lines
 
     def _now(self) -> str:
@@ -132,9 +138,12 @@ class ToolBlock(Block):
         values = [str(value) for value in self.arguments.values()]
         return len(head) + 2 < width and " ".join([self.name, *values]) == head
 
-    def _below(self, ink: Ink, width: int, text: str, style: str | None) -> list[Strip]:
-        edge = Segment("  │ ", ink["dim"])
-        return [ink.strip([edge, *line], width) for line in ink.write(text, width - 4, ink[style])]
+    def _below(self, palette: Palette, width: int, text: str, style: str | None) -> list[Strip]:
+        edge = Segment("  │ ", palette["dim"])
+        return [
+            palette.strip([edge, *line], width)
+            for line in palette.write(text, width - 4, palette[style])
+        ]
 
     def _request(self) -> str:
         match self.arguments:
@@ -161,19 +170,20 @@ def _head_of(text: str, most: int) -> str:
     return "\n".join([*lines[:most], f"… {more:,} more lines"]) if more > 0 else "\n".join(lines)
 
 
-def _draw_difference(change: Difference, ink: Ink, width: int, most: int) -> list[Strip]:
-    edge = Segment("  │ ", ink["dim"])
+def _draw_difference(change: Difference, palette: Palette, width: int, most: int) -> list[Strip]:
+    edge = Segment("  │ ", palette["dim"])
     styles = {"+": "added", "-": "removed", "@": "dim"}
     drawn: list[Strip] = []
     for mark, text in change.lines[:most]:
-        style = ink[styles.get(mark)]
-        for line in ink.write(f"{mark} {text}", width - 4, style):
+        style = palette[styles.get(mark)]
+        for line in palette.write(f"{mark} {text}", width - 4, style):
             filled = line if mark in " @" else line.extend_cell_length(width - 4, style)
-            drawn.append(ink.strip([edge, *filled], width))
+            drawn.append(palette.strip([edge, *filled], width))
     if len(change.lines) > most:
         more = f"… {len(change.lines) - most:,} more lines"
         drawn += [
-            ink.strip([edge, *line], width) for line in ink.write(more, width - 4, ink["dim"])
+            palette.strip([edge, *line], width)
+            for line in palette.write(more, width - 4, palette["dim"])
         ]
     return drawn
 
@@ -198,7 +208,7 @@ def find_difference(name: str, arguments: Mapping[str, Any]) -> Difference | Non
 
 
 def compare(old: str, new: str) -> Difference:
-    """Old and new text, line by line."""
+    """The difference of two texts, line by line."""
     before, after = strip_controls(old).splitlines(), strip_controls(new).splitlines()
     if len(before) + len(after) > MOST:
         lines = [("-", line) for line in before] + [("+", line) for line in after]
@@ -207,5 +217,5 @@ def compare(old: str, new: str) -> Difference:
         lines = [(line[0], line[1:]) for line in diff][2:]
     marks = [mark for mark, _ in lines]
     if marks.count("@") == 1:
-        lines = lines[1:]  # where a piece of a file begins in the file is not known here
+        lines = lines[1:]  # its line numbers are those of the arguments, not of the file
     return Difference(tuple(lines), marks.count("+"), marks.count("-"))

@@ -1,13 +1,14 @@
-"""The transcript: the conversation as it scrolls by, and what keys and mouse do with it.
+"""The transcript: the messages of a session, and what keys and mouse do with them.
 
-Its messages come through `load` and its news through `show`; it knows neither the store nor the
-runtime. How blocks get onto the screen is in `canvas`, what an event changes in `story`.
+`load` gets messages, `show` takes events; it knows neither the store nor the runtime. `canvas`
+draws the blocks, `event_blocks` makes them.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from textual import events
@@ -19,20 +20,20 @@ from clew.core.live_events import Event
 from clew.core.session import Session
 from clew.core.turn import place_unfinished
 from clew.errors import ClewError
-from clew.terminal.screen.block_list import Pile, Spot
+from clew.terminal.screen.block_list import BlockList, Spot
 from clew.terminal.screen.blocks import Block, NoteBlock, ReplyBlock
 from clew.terminal.screen.canvas import STEP, Canvas
-from clew.terminal.screen.event_blocks import Story, list_blocks
+from clew.terminal.screen.event_blocks import BlockBuilder, list_blocks
 from clew.terminal.screen.find import Search, find_spans
 
 Load = Callable[[int | None, int], Awaitable[MessagePage]]
 """The newest messages before a seq (None: of all), so many at most, in their order."""
 
 PAGE: Final = 60
-"""Messages that are loaded in one go."""
+"""Messages that are loaded at once."""
 
 SEARCHED: Final = 20_000
-"""Messages that a search goes back, in pages of `SEARCH_PAGE`."""
+"""Messages that a search reads at most, in pages of `SEARCH_PAGE`."""
 
 SEARCH_PAGE: Final = 500
 
@@ -53,24 +54,16 @@ class Transcript(Canvas):
         Binding("end", "follow", "Newest"),
     ]
 
+    @dataclass
     class Copied(Posted):
         """A block's text, for the clipboard."""
 
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
+        text: str
 
-    def __init__(
-        self,
-        load: Load,
-        *,
-        verbose: Callable[[], bool],
-        id: str | None = None,  # noqa: A002  # Textual's name for it
-        classes: str | None = None,
-    ) -> None:
-        super().__init__(verbose=verbose, id=id, classes=classes)
+    def __init__(self, load: Load, *, verbose: Callable[[], bool]) -> None:
+        super().__init__(verbose=verbose)
         self._load = load
-        self._story = Story(self._pile)
+        self._builder = BlockBuilder(self._blocks)
         self._opened = 0
         self._oldest: int | None = None
         self._oldest_turn: str | None = None
@@ -85,46 +78,46 @@ class Transcript(Canvas):
         opened = self._opened
         page = MessagePage((), 0) if session is None else await self._load(None, PAGE)
         if opened != self._opened:
-            return  # another one was opened meanwhile
-        self._pile = Pile()
+            return  # another session was opened since
+        self._blocks = BlockList()
         self._search = self._selected = None
         self._has_news, self._follows = False, True
         self._oldest = self._oldest_turn = None
         self.unloaded = 0 if session is None else session.message_count
         self._take_page(page, PAGE)
         last = page.messages[-1].seq if page.messages else 0
-        self._story = Story(self._pile, last, self._pile.earlier)
+        self._builder = BlockBuilder(self._blocks, last, self._blocks.earlier)
         self.draw()
         self.refresh()
 
     def show(self, event: Event) -> None:
-        """Something happens in the session."""
-        if self._story.show(event):
+        """Show an event of the session."""
+        if self._builder.show(event):
             self.draw()
         else:
             self.draw_soon()
 
     def sent(self, text: str) -> None:
         """The person's message, before it is committed."""
-        self._story.sent(text)
+        self._builder.sent(text)
         self.action_follow()
 
     def note(self, text: str, style: str | None = "dim") -> None:
         """A line beside the conversation; style is dim, warning, error or None."""
-        self._pile.add(NoteBlock(text, style))
+        self._blocks.add(NoteBlock(text, style))
         self.draw()
 
     def tell(self, text: str) -> None:
         """What a command answers, laid out already."""
-        self._pile.add(ReplyBlock(text))
+        self._blocks.add(ReplyBlock(text))
         self.action_follow()
 
     # --- what is earlier ------------------------------------------------------------------------
 
     def _take_page(self, page: MessagePage, limit: int) -> None:
-        """Messages before those that are there already: they wait above them, undrawn."""
+        """Add older messages above the others; they are not drawn yet."""
         messages = page.messages
-        # A turn that goes on below has not ended here.
+        # A turn that continues on the page below has not ended here.
         stopped = [each for each in page.unfinished if each.id != self._oldest_turn]
         self._is_whole = len(messages) < limit
         if not self._is_whole:
@@ -134,7 +127,7 @@ class Transcript(Canvas):
         if messages:
             self._oldest, self._oldest_turn = messages[0].seq, messages[0].turn_id
         self.unloaded = 0 if self._is_whole else max(0, self.unloaded - len(messages))
-        self._pile.put_earlier(list_blocks(messages, place_unfinished(stopped, messages)))
+        self._blocks.put_earlier(list_blocks(messages, place_unfinished(stopped, messages)))
 
     async def _load_earlier(self, limit: int = PAGE) -> bool:
         """Get one more page; False if there is none."""
@@ -154,65 +147,57 @@ class Transcript(Canvas):
             return True
 
     def near_top(self) -> None:
-        """Bring what is above."""
-        if self._pile.earlier or not self._is_whole:
+        """Load and draw what is above."""
+        if self._blocks.earlier or not self._is_whole:
             self.run_worker(self._look_back(), group="earlier")
 
     async def _look_back(self) -> None:
-        if not self._pile.earlier and not await self._load_earlier():
+        if not self._blocks.earlier and not await self._load_earlier():
             return
         if self.scroll_offset.y < self.size.height:
             place = self.get_place()
-            self._pile.pull(STEP)
+            self._blocks.pull(STEP)
             self.screen.clear_selection()  # its lines have moved
             self.draw(place)
 
     def near_end(self) -> None:
-        """Bring what is below."""
-        if self._pile.later:
-            self._pile.pull_later(STEP)
+        """Draw what is below."""
+        if self._blocks.later:
+            self._blocks.pull_later(STEP)
             self.draw(self.get_place())
 
     # --- finding --------------------------------------------------------------------------------
 
     async def find(self, text: str) -> int:
-        """Look for words, in older messages too, and go to the newest hit. Returns how many.
+        """Search for words, also in older messages, and go to the newest hit. Returns how many.
 
         Hits are blocks; an empty text ends the search.
         """
         self._search = None
         if text.strip():
-            while self._pile.count_messages() < SEARCHED:
+            while self._blocks.count_messages() < SEARCHED:
                 if not await self._load_earlier(SEARCH_PAGE):
                     break
             self._search = Search(text)
-            await self._search.look_through(self._pile.list_all())
-            self.find_previous()
+            await self._search.look_through(self._blocks.list_all())
+            self.action_find(-1)
         self.draw()
         self.refresh()
         return len(self._search.hits) if self._search is not None else 0
 
-    def find_next(self) -> None:
-        """Go to the hit below; after the last comes the first."""
-        self.action_find(1)
-
-    def find_previous(self) -> None:
-        """Go to the hit above; after the first comes the last."""
-        self.action_find(-1)
-
     def action_find(self, by: int) -> None:
-        """Go to another hit."""
+        """Go to the hit below or above; after the last comes the first."""
         hit = self._search.step(by) if self._search is not None else None
         if hit is None or self._search is None:
             return
         if hit.folds and hit.is_folded(verbose=self._verbose()):
             hit.folded = False
-            self._pile.change(hit)
+            self._blocks.change(hit)
         self._bring(hit)
         self._selected = hit
-        lines = self._pile.find_lines(hit) or range(0)
+        lines = self._blocks.find_lines(hit) or range(0)
         for at, y in enumerate(lines):
-            strip = self._pile.get_strip(y)
+            strip = self._blocks.get_strip(y)
             if strip is not None and any(find_spans(strip.text, self._search.needle)):
                 self.show_line(lines.start + at)
                 break
@@ -223,8 +208,8 @@ class Transcript(Canvas):
     def _bring(self, block: Block) -> None:
         """Lay a block out, wherever it is."""
         self._follows = False
-        if self._pile.find_index(block) is None:
-            self._pile.open_at(block, STEP)
+        if self._blocks.find_index(block) is None:
+            self._blocks.open_at(block, STEP)
             self.draw(Spot(block, 0, 1))
         else:
             self.draw(self.get_place())
@@ -233,11 +218,11 @@ class Transcript(Canvas):
 
     def action_select(self, by: int) -> None:
         """Select the block above or below."""
-        blocks = self._pile.blocks
-        index = None if self._selected is None else self._pile.find_index(self._selected)
+        blocks = self._blocks.blocks
+        index = None if self._selected is None else self._blocks.find_index(self._selected)
         if index is None:
             edge = self.scroll_offset.y + (self.size.height - 1 if by < 0 else 0)
-            spot = self._pile.find_nearest(edge)
+            spot = self._blocks.find_nearest(edge)
             chosen = None if spot is None else spot.block
         else:
             chosen = blocks[min(max(0, index + by), len(blocks) - 1)]
@@ -247,21 +232,17 @@ class Transcript(Canvas):
             self.refresh()
 
     def action_fold(self) -> None:
-        """Fold or unfold the selected block."""
-        self.toggle_block()
-
-    def toggle_block(self) -> None:
-        """Fold or unfold the selected block, or the last one that is seen."""
+        """Fold or unfold the selected block, or the last visible one."""
         block = self._get_selected()
         if block is None or not block.folds:
             return
         block.folded = not block.is_folded(verbose=self._verbose())
-        self._pile.change(block)
+        self._blocks.change(block)
         self.draw(self.get_place())
-        self._follows = self.scroll_offset.y >= self.max_scroll_y and not self._pile.later
+        self._follows = self.scroll_offset.y >= self.max_scroll_y and not self._blocks.later
 
     def action_copy(self) -> None:
-        """Hand the text of the selected block out, or of the last one that is seen."""
+        """Copy the text of the selected block, or of the last visible one."""
         block = self._get_selected()
         if block is not None and block.text:
             self.post_message(self.Copied(block.text))
@@ -283,21 +264,21 @@ class Transcript(Canvas):
     def action_follow(self) -> None:
         """To the end, and stay there."""
         self._follows, self._has_news = True, False
-        if self._pile.later:
-            self._pile.open_at(None, STEP)
+        if self._blocks.later:
+            self._blocks.open_at(None, STEP)
         self.draw()
         self.move_to(self.max_scroll_y)
         self.refresh()
 
     def on_click(self, event: events.Click) -> None:
-        """Select a block; its head folds it."""
+        """Select a block; a click on its first line folds it."""
         if self._has_hint and event.y == self.size.height - 1:
             self.action_follow()
             return
-        spot = self._pile.find(event.y + self.scroll_offset.y)
+        spot = self._blocks.find(event.y + self.scroll_offset.y)
         if spot is None or self.text_selection is not None:
             return
         self._selected = spot.block
         if spot.line == 0:
-            self.toggle_block()
+            self.action_fold()
         self.refresh()

@@ -35,7 +35,7 @@ async def ask(store: Store, person: str, code: str, *, most: int = 9) -> Pairing
 class PairingsContract(Contract):
     """Guests."""
 
-    async def test_who_asks_has_a_code_for_an_hour(
+    async def test_a_guest_who_asks_has_a_code_for_an_hour(
         self, store: Store, other: Store, clock: FakeClock
     ) -> None:
         now = clock()
@@ -52,7 +52,7 @@ class PairingsContract(Contract):
         assert await other.find_pairing("chat:8") is None
         assert await other.list_pairings() == (asked,)
 
-    async def test_who_asks_again_keeps_the_code_while_it_counts(
+    async def test_a_guest_who_asks_again_keeps_a_valid_code(
         self, store: Store, clock: FakeClock
     ) -> None:
         first = await ask(store, "chat:7", "AAAAAAAA")
@@ -64,7 +64,7 @@ class PairingsContract(Contract):
         assert (again.code, again.told, again.expires_at) == ("AAAAAAAA", 2, first.expires_at)
         assert (later.code, later.told, later.asked_at) == ("CCCCCCCC", 1, clock())
 
-    async def test_a_code_counts_once(self, store: Store, other: Store, clock: FakeClock) -> None:
+    async def test_a_code_is_valid_once(self, store: Store, other: Store, clock: FakeClock) -> None:
         await ask(store, "chat:7", "AAAAAAAA")
 
         found = await asyncio.gather(
@@ -78,9 +78,7 @@ class PairingsContract(Contract):
         assert (paired.decided_by, paired.decided_at) == ("owner", clock())
         assert await other.find_pairing("chat:7") == paired
 
-    async def test_a_code_does_not_count_after_its_hour(
-        self, store: Store, clock: FakeClock
-    ) -> None:
+    async def test_a_code_is_not_valid_after_an_hour(self, store: Store, clock: FakeClock) -> None:
         asked = await ask(store, "chat:7", "AAAAAAAA")
         clock.advance(CODE_MS)
 
@@ -89,7 +87,7 @@ class PairingsContract(Contract):
 
         assert await store.find_pairing("chat:7") == asked
 
-    async def test_no_code_lets_nobody_in(self, store: Store) -> None:
+    async def test_a_wrong_code_is_refused(self, store: Store) -> None:
         await ask(store, "chat:7", "AAAAAAAA")
         await store.decide_pairing("chat:8", "chat", "refused", by="owner")
 
@@ -97,7 +95,7 @@ class PairingsContract(Contract):
             with pytest.raises(RecordNotFound):
                 await store.redeem_pairing(wrong, by="owner")
 
-    async def test_what_is_decided_stays_whoever_asks(self, store: Store) -> None:
+    async def test_a_decision_stays_when_the_guest_asks_again(self, store: Store) -> None:
         await ask(store, "chat:7", "AAAAAAAA")
         refused = await store.decide_pairing("chat:7", "chat", "refused", by="owner")
         paired = await store.decide_pairing("chat:8", "chat", "paired", by="owner")
@@ -108,7 +106,7 @@ class PairingsContract(Contract):
             with pytest.raises(RecordNotFound):
                 await store.redeem_pairing(code, by="owner")
 
-    async def test_who_is_let_in_can_be_refused_and_let_in_again(
+    async def test_a_paired_guest_can_be_refused_and_paired_again(
         self, store: Store, clock: FakeClock
     ) -> None:
         await ask(store, "chat:7", "AAAAAAAA")
@@ -122,7 +120,9 @@ class PairingsContract(Contract):
         assert (refused.decided_by, refused.decided_at) == ("somebody", clock())
         assert paired.status == "paired"
 
-    async def test_only_so_many_of_a_channel_wait(self, store: Store, clock: FakeClock) -> None:
+    async def test_a_channel_has_a_limit_of_waiting_guests(
+        self, store: Store, clock: FakeClock
+    ) -> None:
         await ask(store, "chat:1", "AAAAAAAA", most=2)
         await ask(store, "chat:2", "BBBBBBBB", most=2)
 
@@ -132,7 +132,7 @@ class PairingsContract(Contract):
         clock.advance(CODE_MS)
         assert (await ask(store, "chat:3", "FFFFFFFF", most=2)).code == "FFFFFFFF"
 
-    async def test_who_comes_too_late_waits_for_room_as_others_do(
+    async def test_a_guest_with_an_expired_code_counts_for_the_limit_again(
         self, store: Store, clock: FakeClock
     ) -> None:
         await ask(store, "chat:1", "AAAAAAAA", most=1)
@@ -141,7 +141,7 @@ class PairingsContract(Contract):
 
         assert await store.ask_pairing(asking("chat:1", "CCCCCCCC"), most=1) is None
 
-    async def test_what_strangers_were_told_is_forgotten_after_thirty_days(
+    async def test_replies_to_strangers_are_removed_after_thirty_days(
         self, store: Store, clock: FakeClock
     ) -> None:
         session, _ = await store.open_session(NewSession(key="k"))
@@ -158,7 +158,7 @@ class PairingsContract(Contract):
 
         assert {row.id for row in await store.list_outbound()} == {"waits", "kept"}
 
-    async def test_codes_that_nobody_approved_are_forgotten(
+    async def test_codes_that_were_not_approved_are_removed(
         self, store: Store, clock: FakeClock
     ) -> None:
         await ask(store, "chat:1", "AAAAAAAA")

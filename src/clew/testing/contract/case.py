@@ -6,7 +6,7 @@ Also the few steps that most tests are made of. They write as a runner does, und
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import pytest
 import pytest_asyncio
@@ -16,13 +16,26 @@ from clew.core.keys import new_id
 from clew.core.message import Draft, Message, Role
 from clew.core.search.hits import SearchFilter, SearchHit
 from clew.core.session import OWNER, NewSession, Session, SessionFilter
+from clew.core.turn import Lease
 from clew.ports import Clock, Store
 from clew.testing.clock import FakeClock
 
 OpenStore = Callable[[Clock], Awaitable[Store]]
 
+
+class Page(Protocol):
+    """A page of a list or a search."""
+
+    @property
+    def cursor(self) -> str | None:
+        """Where the next page begins; None after the last one."""
+        ...
+
+
+P = TypeVar("P", bound=Page)
+
 UNKNOWN = "00000000-0000-4000-8000-000000000000"
-"""The id of no session."""
+"""An id that no session has."""
 
 
 class Contract:
@@ -43,6 +56,16 @@ class Contract:
         await store.close()
 
     @pytest_asyncio.fixture
+    async def session(self, store: Store) -> Session:
+        """A session of the owner, without messages."""
+        return await make(store)
+
+    @pytest_asyncio.fixture
+    async def lease(self, store: Store, session: Session) -> Lease:
+        """The lease on `session`."""
+        return await store.acquire_lease(session.id, "me")
+
+    @pytest_asyncio.fixture
     async def other(self, open_store: OpenStore, clock: FakeClock) -> AsyncIterator[Store]:
         """The same data, opened as by another process."""
         other = await open_store(clock)
@@ -53,6 +76,12 @@ class Contract:
 async def make(store: Store, key: str | None = None, **fields: Any) -> Session:
     """A new session."""
     return await store.create_session(NewSession(key=key or f"cli:{new_id()}", **fields))
+
+
+async def purge(store: Store, *session_ids: str) -> None:
+    """Delete sessions for good."""
+    await store.delete_sessions(session_ids)
+    assert set(await store.purge_sessions(session_ids)) == set(session_ids)
 
 
 async def dead_identity(open_store: OpenStore, clock: Clock) -> str:
@@ -112,6 +141,14 @@ async def find(
 async def found(store: Store, query: str, **where: Any) -> set[tuple[str, int]]:
     """Which messages a search finds."""
     return {(hit.session_id, hit.seq) for hit in await find(store, query, **where)}
+
+
+async def list_pages(get_page: Callable[[str | None], Awaitable[P]]) -> list[P]:
+    """All pages, from the first to the one without a cursor."""
+    pages = [await get_page(None)]
+    while pages[-1].cursor is not None:
+        pages.append(await get_page(pages[-1].cursor))
+    return pages
 
 
 async def listed(store: Store, *, viewer: str = OWNER, **where: Any) -> list[str]:

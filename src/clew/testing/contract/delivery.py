@@ -11,6 +11,7 @@ from clew.core.changes import AddMessage, EndTurn, Send, StartTurn, TakeInbound
 from clew.core.delivery import NewInbound, NewOutbound, Outbound, OutboundStatus
 from clew.core.keys import new_id
 from clew.core.message import Draft
+from clew.core.session import Session
 from clew.errors import Conflict, InvalidInput, RecordNotFound, SessionNotFound
 from clew.ports import Store
 from clew.testing.clock import DAY, SECOND, FakeClock
@@ -52,9 +53,8 @@ class InboxContract(Contract):
         assert await store.list_inbound() == (row,)
 
     async def test_a_message_is_got_by_its_id_whatever_became_of_it(
-        self, store: Store, other: Store
+        self, store: Store, session: Session, other: Store
     ) -> None:
-        session = await make(store)
         queued, _ = await store.accept(inbound("a", payload={"text": "hi"}))
         claimed, _ = await store.accept(inbound("b"), claimant="me")
         for name in "cd":
@@ -86,7 +86,7 @@ class InboxContract(Contract):
         assert again == (first, False)
         assert await open_ids(store) == ["a"]
 
-    async def test_a_message_may_be_somebodys_from_the_beginning(
+    async def test_a_message_may_be_accepted_and_claimed_at_once(
         self, store: Store, other: Store, clock: FakeClock
     ) -> None:
         row, fresh = await store.accept(inbound("a"), claimant="me")
@@ -98,7 +98,7 @@ class InboxContract(Contract):
         assert await other.claim_inbound("you") == ()
         assert await other.drop_inbound(["a"]) == ()
 
-    async def test_what_was_somebodys_from_the_beginning_goes_back_as_any_other(
+    async def test_a_message_that_was_claimed_at_once_can_be_released(
         self, store: Store, other: Store
     ) -> None:
         await store.accept(inbound("a"), claimant="dead")
@@ -162,9 +162,8 @@ class InboxContract(Contract):
             assert fresh
 
     async def test_identities_are_remembered_for_seven_days(
-        self, store: Store, clock: FakeClock
+        self, store: Store, session: Session, clock: FakeClock
     ) -> None:
-        session = await make(store)
         await store.accept(inbound("a"))
         await record(store, session.id, StartTurn(turn_id="t", inbound=("a",)))
         for day in range(7):
@@ -245,8 +244,9 @@ class InboxContract(Contract):
         assert await store.claim_inbound("you") == ()
         assert await open_ids(store) == ["c", "a", "b"]
 
-    async def test_a_turn_takes_messages_while_it_runs(self, store: Store) -> None:
-        session = await make(store)
+    async def test_a_turn_takes_messages_while_it_runs(
+        self, store: Store, session: Session
+    ) -> None:
         for name in "ab":
             await store.accept(inbound(name), claimant="me" if name == "a" else None)
         await record(store, session.id, StartTurn(turn_id="t"))
@@ -260,9 +260,8 @@ class InboxContract(Contract):
         assert (await store.get_turn("t")).status == "running"
 
     async def test_a_turn_takes_nothing_that_is_taken_and_nothing_after_its_end(
-        self, store: Store
+        self, store: Store, session: Session
     ) -> None:
-        session = await make(store)
         for name in "ab":
             await store.accept(inbound(name))
         await record(store, session.id, StartTurn(turn_id="t", inbound=("a",)))
@@ -303,8 +302,7 @@ class InboxContract(Contract):
         claimed = [row.id for claim in claims for row in claim]
         assert sorted(claimed) == names
 
-    async def test_what_a_dead_claimant_had_goes_back(self, store: Store) -> None:
-        session = await make(store)
+    async def test_what_a_dead_claimant_had_goes_back(self, store: Store, session: Session) -> None:
         for name in "abc":
             await store.accept(inbound(name))
         await store.claim_inbound("dead", limit=2)
@@ -317,8 +315,7 @@ class InboxContract(Contract):
         assert (row.id, row.claimant) == ("b", "me")
         assert await store.release_inbound("dead") == 0
 
-    async def test_a_turn_takes_its_messages(self, store: Store) -> None:
-        session = await make(store)
+    async def test_a_turn_takes_its_messages(self, store: Store, session: Session) -> None:
         for name in "abc":
             await store.accept(inbound(name))
         await store.claim_inbound("me", limit=1)
@@ -330,9 +327,8 @@ class InboxContract(Contract):
         assert (row.status, row.turn_id, row.session_id) == ("done", "t", session.id)
 
     async def test_what_a_turn_has_taken_is_listed_oldest_first(
-        self, store: Store, other: Store
+        self, store: Store, session: Session, other: Store
     ) -> None:
-        session = await make(store)
         for name in ("c", "a", "d", "b"):
             await store.accept(inbound(name))
         await record(store, session.id, StartTurn(turn_id="t", inbound=("a",)))
@@ -348,8 +344,7 @@ class InboxContract(Contract):
         assert await other.list_taken_inbound("u") == ()
         assert await other.list_taken_inbound("none") == ()
 
-    async def test_a_message_is_taken_by_one_turn(self, store: Store) -> None:
-        session = await make(store)
+    async def test_a_message_is_taken_by_one_turn(self, store: Store, session: Session) -> None:
         await store.accept(inbound("a"))
         await record(store, session.id, StartTurn(turn_id="t", inbound=("a",)))
 
@@ -386,10 +381,8 @@ class OutboxContract(Contract):
     """The outbox."""
 
     async def test_a_reply_is_durable_with_its_message(
-        self, store: Store, clock: FakeClock
+        self, store: Store, session: Session, clock: FakeClock
     ) -> None:
-        session = await make(store)
-
         await record(
             store,
             session.id,
@@ -406,9 +399,8 @@ class OutboxContract(Contract):
         )  # fmt: skip
 
     async def test_a_reply_of_no_turn_needs_no_lease(
-        self, store: Store, other: Store, clock: FakeClock
+        self, store: Store, session: Session, other: Store, clock: FakeClock
     ) -> None:
-        session = await make(store)
         lease = await other.acquire_lease(session.id, "busy")
         new = NewOutbound(id="a", key="k", channel="telegram", address={"chat": 7}, content="hi")
 
@@ -432,8 +424,9 @@ class OutboxContract(Contract):
         assert await claim(store) == ["a"]
         assert (await store.settle_outbound("a", "sent")).status == "sent"
 
-    async def test_a_reply_that_is_added_twice_stays_as_it_is(self, store: Store) -> None:
-        session = await make(store)
+    async def test_a_reply_that_is_added_twice_stays_as_it_is(
+        self, store: Store, session: Session
+    ) -> None:
         first = NewOutbound(id="a", key="k", channel="telegram", content="hi")
         await store.add_outbound(session.id, first)
         await claim(store)
@@ -451,8 +444,9 @@ class OutboxContract(Contract):
 
         assert await store.list_outbound() == ()
 
-    async def test_replies_are_claimed_oldest_first(self, store: Store, clock: FakeClock) -> None:
-        session = await make(store)
+    async def test_replies_are_claimed_oldest_first(
+        self, store: Store, session: Session, clock: FakeClock
+    ) -> None:
         for name in ("c", "a", "b"):
             await record(store, session.id, send(name, name))
         now = clock.advance(1)
@@ -468,9 +462,8 @@ class OutboxContract(Contract):
         assert await claim(store, "you") == []
 
     async def test_per_key_a_reply_waits_for_the_earlier_one(
-        self, store: Store, other: Store
+        self, store: Store, session: Session, other: Store
     ) -> None:
-        session = await make(store)
         await record(store, session.id, send("a"), send("b"), send("x", "another"))
 
         assert await claim(store) == ["a", "x"]
@@ -479,9 +472,8 @@ class OutboxContract(Contract):
         assert await claim(other, "you") == ["b"]
 
     async def test_a_reply_that_is_tried_again_is_still_before_the_next(
-        self, store: Store, clock: FakeClock
+        self, store: Store, session: Session, clock: FakeClock
     ) -> None:
-        session = await make(store)
         await record(store, session.id, send("a"), send("b"))
         await claim(store)
 
@@ -495,9 +487,8 @@ class OutboxContract(Contract):
         assert row.attempts == 2
 
     async def test_a_key_that_waits_does_not_hold_up_the_others(
-        self, store: Store, clock: FakeClock
+        self, store: Store, session: Session, clock: FakeClock
     ) -> None:
-        session = await make(store)
         await record(store, session.id, *(send(f"a{number}", "slow") for number in range(30)))
         await record(store, session.id, send("b", "quick"))
         await claim(store, limit=1)
@@ -534,8 +525,9 @@ class OutboxContract(Contract):
 
         assert await claim(store) == ["b"]
 
-    async def test_replies_of_some_channels_can_be_claimed(self, store: Store) -> None:
-        session = await make(store)
+    async def test_replies_of_some_channels_can_be_claimed(
+        self, store: Store, session: Session
+    ) -> None:
         await record(
             store, session.id, send("a", "1", "slack"), send("b", "2", "email"), send("c", "3")
         )
@@ -545,9 +537,8 @@ class OutboxContract(Contract):
 
     @pytest.mark.parametrize("status", ["sent", "failed", "withheld"])
     async def test_what_came_of_a_delivery_is_kept(
-        self, store: Store, clock: FakeClock, status: OutboundStatus
+        self, store: Store, session: Session, clock: FakeClock, status: OutboundStatus
     ) -> None:
-        session = await make(store)
         await record(store, session.id, send("a"))
         await claim(store)
         now = clock.advance(1)
@@ -560,16 +551,16 @@ class OutboxContract(Contract):
         assert await store.list_outbound(status=status) == (row,)
         assert await claim(store) == []
 
-    async def test_a_withheld_reply_is_never_claimed(self, store: Store) -> None:
-        session = await make(store)
+    async def test_a_withheld_reply_is_never_claimed(self, store: Store, session: Session) -> None:
         await record(store, session.id, send("a", withheld=True), send("b"))
 
         assert await claim(store) == ["b"]
         (row,) = await store.list_outbound(status="withheld")
         assert row.id == "a"
 
-    async def test_what_a_dead_claimant_was_sending_is_uncertain(self, store: Store) -> None:
-        session = await make(store)
+    async def test_what_a_dead_claimant_was_sending_is_uncertain(
+        self, store: Store, session: Session
+    ) -> None:
         await record(store, session.id, send("a", "1"), send("b", "2"), send("c", "3"))
         await claim(store, "dead", limit=2)
         await claim(store, "alive")
@@ -594,8 +585,9 @@ class OutboxContract(Contract):
         assert [row.id for row in await store.list_outbound(limit=1)] == ["c"]
         assert await store.list_outbound(status="sent") == ()
 
-    async def test_two_claimants_get_each_reply_once(self, store: Store, other: Store) -> None:
-        session = await make(store)
+    async def test_two_claimants_get_each_reply_once(
+        self, store: Store, session: Session, other: Store
+    ) -> None:
         names = [f"{number:02}" for number in range(40)]
         await record(store, session.id, *(send(name, name) for name in names))
 
@@ -610,9 +602,8 @@ class OutboxContract(Contract):
         assert sorted(row.id for claim in claims for row in claim) == names
 
     async def test_a_delivery_is_got_by_its_id_whatever_its_status(
-        self, store: Store, other: Store
+        self, store: Store, session: Session, other: Store
     ) -> None:
-        session = await make(store)
         await record(store, session.id, send("a", "1"), send("b", "2", withheld=True))
         alone = await store.add_outbound(None, NewOutbound(id="c", key="3", channel="email"))
         await claim(store, limit=1)
@@ -633,8 +624,7 @@ class OutboxContract(Contract):
         with pytest.raises(RecordNotFound):
             await store.settle_outbound("none", "sent")
 
-    async def test_a_delivery_has_no_other_state(self, store: Store) -> None:
-        session = await make(store)
+    async def test_a_delivery_has_no_other_state(self, store: Store, session: Session) -> None:
         await record(store, session.id, send("a"))
 
         with pytest.raises(InvalidInput):

@@ -26,6 +26,7 @@ from clew.testing.contract.case import (
     found,
     listed,
     make,
+    purge,
     read,
     record,
     say,
@@ -353,8 +354,7 @@ class ForksContract(Contract):
         parent = await make(store, "cli:a")
         await say(store, parent.id, "one")
         await store.fork_session(parent.id)
-        await store.delete_sessions([parent.id])
-        await store.purge_sessions([parent.id])
+        await purge(store, parent.id)
 
         assert await store.restore_sessions([parent.id]) == ()
         assert await store.restore_last() == ()
@@ -370,8 +370,7 @@ class ForksContract(Contract):
         await say(store, parent.id, "apple")
         fork = await store.fork_session(parent.id)
         for gone in (parent.id, fork.id):
-            await store.delete_sessions([gone])
-            await store.purge_sessions([gone])
+            await purge(store, gone)
 
         assert await found(store, "apple") == set()
         assert (await store.stats()).messages == 0
@@ -406,8 +405,7 @@ class ForksContract(Contract):
         fork = await store.fork_session(parent.id)
         await say(store, fork.id, "banana")
 
-        await store.delete_sessions([fork.id])
-        await store.purge_sessions([fork.id])
+        await purge(store, fork.id)
 
         assert await found(store, "apple") == {(parent.id, 1)}
         assert await found(store, "banana") == set()

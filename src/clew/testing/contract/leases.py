@@ -16,7 +16,7 @@ import pytest
 
 from clew.core.changes import StartTurn
 from clew.core.message import Draft
-from clew.core.session import NewSession, SessionEdit
+from clew.core.session import NewSession, Session, SessionEdit
 from clew.core.turn import LEASE_MS, Lease
 from clew.errors import InvalidInput, LeaseHeld, SessionAttached, SessionNotFound, StaleLease
 from clew.ports import Store
@@ -36,10 +36,8 @@ class LeasesContract(Contract):
     """Leases."""
 
     async def test_a_lease_lasts_thirty_seconds(
-        self, store: Store, other: Store, clock: FakeClock
+        self, store: Store, session: Session, other: Store, clock: FakeClock
     ) -> None:
-        session = await make(store)
-
         lease = await store.acquire_lease(session.id, "me")
 
         assert (lease.session_id, lease.holder) == (session.id, "me")
@@ -51,9 +49,8 @@ class LeasesContract(Contract):
         assert await other.find_lease(session.id) is None
 
     async def test_another_runner_is_refused_while_the_lease_is_alive(
-        self, store: Store, other: Store, clock: FakeClock
+        self, store: Store, session: Session, other: Store, clock: FakeClock
     ) -> None:
-        session = await make(store)
         lease = await store.acquire_lease(session.id, "me", ttl=SECOND)
         clock.advance(SECOND - 1)
 
@@ -64,9 +61,8 @@ class LeasesContract(Contract):
         assert await store.find_lease(session.id) == lease
 
     async def test_a_lease_that_ran_out_is_taken_over_with_a_higher_epoch(
-        self, store: Store, other: Store, clock: FakeClock
+        self, store: Store, session: Session, other: Store, clock: FakeClock
     ) -> None:
-        session = await make(store)
         mine = await store.acquire_lease(session.id, "me")
         clock.advance(LEASE_MS)
 
@@ -76,9 +72,8 @@ class LeasesContract(Contract):
         assert await store.find_lease(session.id) == yours
 
     async def test_a_late_writer_is_refused_after_a_takeover(
-        self, store: Store, other: Store, clock: FakeClock
+        self, store: Store, session: Session, other: Store, clock: FakeClock
     ) -> None:
-        session = await make(store)
         mine = await store.acquire_lease(session.id, "me")
         await store.append(session.id, mine.epoch, Draft(role="user", content="in time"))
         clock.advance(LEASE_MS)
@@ -93,10 +88,8 @@ class LeasesContract(Contract):
         assert await read(store, session.id) == ["in time", "mine now"]
 
     async def test_a_lease_that_ran_out_still_writes_until_it_is_taken_over(
-        self, store: Store, clock: FakeClock
+        self, store: Store, session: Session, lease: Lease, clock: FakeClock
     ) -> None:
-        session = await make(store)
-        lease = await store.acquire_lease(session.id, "me")
         clock.advance(LEASE_MS + SECOND)
 
         await store.append(session.id, lease.epoch, Draft(role="user", content="slow"))
@@ -105,8 +98,9 @@ class LeasesContract(Contract):
         assert await store.find_lease(session.id) == renewed
         assert await read(store, session.id) == ["slow"]
 
-    async def test_the_holder_may_take_its_lease_again(self, store: Store) -> None:
-        session = await make(store)
+    async def test_the_holder_may_take_its_lease_again(
+        self, store: Store, session: Session
+    ) -> None:
         first = await store.acquire_lease(session.id, "me")
 
         second = await store.acquire_lease(session.id, "me")
@@ -117,10 +111,8 @@ class LeasesContract(Contract):
         await store.append(session.id, second.epoch, Draft(role="user"))
 
     async def test_a_renewed_lease_is_the_same_for_longer(
-        self, store: Store, other: Store, clock: FakeClock
+        self, store: Store, session: Session, lease: Lease, other: Store, clock: FakeClock
     ) -> None:
-        session = await make(store)
-        lease = await store.acquire_lease(session.id, "me")
         clock.advance(10 * SECOND)
 
         renewed = await store.renew_lease(lease, ttl=5 * SECOND)
@@ -128,8 +120,9 @@ class LeasesContract(Contract):
         assert renewed == Lease(session.id, "me", lease.epoch, clock() + 5 * SECOND)
         assert await other.find_lease(session.id) == renewed
 
-    async def test_a_released_lease_is_free_at_once(self, store: Store, other: Store) -> None:
-        session = await make(store)
+    async def test_a_released_lease_is_free_at_once(
+        self, store: Store, session: Session, other: Store
+    ) -> None:
         mine = await store.acquire_lease(session.id, "me")
 
         await store.release_lease(mine)
@@ -143,9 +136,8 @@ class LeasesContract(Contract):
         assert yours.epoch > mine.epoch
 
     async def test_releasing_what_is_no_longer_held_is_fine(
-        self, store: Store, other: Store, clock: FakeClock
+        self, store: Store, session: Session, other: Store, clock: FakeClock
     ) -> None:
-        session = await make(store)
         mine = await store.acquire_lease(session.id, "me")
         clock.advance(LEASE_MS)
         yours = await other.acquire_lease(session.id, "you")
@@ -179,8 +171,9 @@ class LeasesContract(Contract):
             await store.acquire_lease(UNKNOWN, "me")
         assert await store.find_lease(UNKNOWN) is None
 
-    async def test_a_lease_never_changes_the_session(self, store: Store, clock: FakeClock) -> None:
-        session = await make(store)
+    async def test_a_lease_never_changes_the_session(
+        self, store: Store, session: Session, clock: FakeClock
+    ) -> None:
         clock.advance(SECOND)
 
         lease = await store.acquire_lease(session.id, "me")
@@ -194,10 +187,8 @@ class AttachmentsContract(Contract):
     """Attachments."""
 
     async def test_a_session_is_held_by_one_process(
-        self, store: Store, other: Store, clock: FakeClock
+        self, store: Store, session: Session, other: Store, clock: FakeClock
     ) -> None:
-        session = await make(store)
-
         held, before = await store.attach(session.id, terminal="/dev/pts/3")
 
         assert before is None
@@ -211,16 +202,16 @@ class AttachmentsContract(Contract):
         assert (refused.value.pid, refused.value.since) == (held.pid, held.since)
         assert await store.find_attachment(session.id) == held
 
-    async def test_the_holder_may_attach_again(self, store: Store) -> None:
-        session = await make(store)
+    async def test_the_holder_may_attach_again(self, store: Store, session: Session) -> None:
         await store.attach(session.id)
 
         again, before = await store.attach(session.id, terminal="b")
 
         assert (again.terminal, before) == ("b", None)
 
-    async def test_what_is_let_go_can_be_held_by_another(self, store: Store, other: Store) -> None:
-        session = await make(store)
+    async def test_a_detached_session_can_be_attached_by_another(
+        self, store: Store, session: Session, other: Store
+    ) -> None:
         await store.attach(session.id)
 
         await store.detach(session.id)
@@ -229,8 +220,9 @@ class AttachmentsContract(Contract):
         _, before = await other.attach(session.id)
         assert before is None
 
-    async def test_nobody_lets_go_for_another(self, store: Store, other: Store) -> None:
-        session = await make(store)
+    async def test_a_process_can_not_detach_another(
+        self, store: Store, session: Session, other: Store
+    ) -> None:
         held, _ = await store.attach(session.id)
 
         await other.detach(session.id)
@@ -239,9 +231,8 @@ class AttachmentsContract(Contract):
         assert await other.find_attachment(session.id) == held
 
     async def test_a_closed_store_holds_nothing(
-        self, store: Store, open_store: OpenStore, clock: FakeClock
+        self, store: Store, session: Session, open_store: OpenStore, clock: FakeClock
     ) -> None:
-        session = await make(store)
         other = await open_store(clock)
         await other.attach(session.id)
         await other.close()
@@ -250,9 +241,9 @@ class AttachmentsContract(Contract):
         held, _ = await store.attach(session.id)
         assert await store.find_attachment(session.id) == held
 
-    async def test_of_two_processes_one_gets_the_hold(self, store: Store, other: Store) -> None:
-        session = await make(store)
-
+    async def test_of_two_processes_one_gets_the_hold(
+        self, store: Store, session: Session, other: Store
+    ) -> None:
         answers = await asyncio.gather(
             store.attach(session.id), other.attach(session.id), return_exceptions=True
         )
@@ -273,9 +264,8 @@ class AttachmentsContract(Contract):
             assert (held.beat_at, held.since) == (now, now - 10 * SECOND)
 
     async def test_a_hold_here_needs_no_beat(
-        self, store: Store, other: Store, clock: FakeClock
+        self, store: Store, session: Session, other: Store, clock: FakeClock
     ) -> None:
-        session = await make(store)
         await store.attach(session.id)
         clock.advance(3_600 * SECOND)
 
@@ -283,9 +273,8 @@ class AttachmentsContract(Contract):
             await other.attach(session.id)
 
     async def test_attaching_never_changes_the_session(
-        self, store: Store, clock: FakeClock
+        self, store: Store, session: Session, clock: FakeClock
     ) -> None:
-        session = await make(store)
         clock.advance(SECOND)
 
         await store.attach(session.id)
@@ -336,7 +325,7 @@ class ProcessesContract(Contract):
     @pytest.mark.parametrize(
         "name", ["", "me", "#", "@", "a@b", "../../etc", "\0", "\ud800", "0" * 32, "é" * 500]
     )
-    async def test_whoever_is_not_known_counts_as_living(self, store: Store, name: str) -> None:
+    async def test_an_unknown_process_counts_as_living(self, store: Store, name: str) -> None:
         assert await store.is_living(name)
 
     async def test_an_identity_that_is_no_text_is_refused(self, store: Store) -> None:
@@ -355,10 +344,9 @@ class ProcessesContract(Contract):
 
         assert answers == [False] * 40 + [True] * 40
 
-    async def test_the_pulse_changes_with_every_commit_of_anybody(
-        self, store: Store, other: Store
+    async def test_the_pulse_changes_with_every_commit_of_any_process(
+        self, store: Store, session: Session, other: Store
     ) -> None:
-        session = await make(store)
         seen = [await store.pulse()]
 
         for handle in (store, other):
@@ -372,9 +360,8 @@ class ProcessesContract(Contract):
         assert all(before != after for before, after in pairwise(seen))
 
     async def test_the_pulse_stands_still_while_nothing_is_committed(
-        self, store: Store, other: Store
+        self, store: Store, session: Session, other: Store
     ) -> None:
-        session = await make(store)
         await say(other, session.id, "hello")
         before = await store.pulse()
 
@@ -396,9 +383,8 @@ class ProcessesContract(Contract):
         assert await store.find_route("cli:a") == session
 
     async def test_a_dead_processs_lease_is_taken_over_at_once(
-        self, store: Store, open_store: OpenStore, clock: FakeClock
+        self, store: Store, session: Session, open_store: OpenStore, clock: FakeClock
     ) -> None:
-        session = await make(store)
         gone = await open_store(clock)
         held = await gone.acquire_lease(session.id, gone.identity)
         assert await store.find_lease(session.id) == held
@@ -413,9 +399,8 @@ class ProcessesContract(Contract):
         assert await store.find_lease(session.id) == mine
 
     async def test_a_holder_with_more_behind_its_identity_dies_with_its_process(
-        self, store: Store, open_store: OpenStore, clock: FakeClock
+        self, store: Store, session: Session, open_store: OpenStore, clock: FakeClock
     ) -> None:
-        session = await make(store)
         gone = await dead_identity(open_store, clock)
         await store.acquire_lease(session.id, f"{gone}#lane 1")
 
@@ -423,8 +408,9 @@ class ProcessesContract(Contract):
         mine = await store.acquire_lease(session.id, f"{store.identity}#lane 1")
         assert await store.find_lease(session.id) == mine
 
-    async def test_only_the_very_same_holder_takes_a_living_lease_again(self, store: Store) -> None:
-        session = await make(store)
+    async def test_only_the_very_same_holder_takes_a_living_lease_again(
+        self, store: Store, session: Session
+    ) -> None:
         lease = await store.acquire_lease(session.id, f"{store.identity}#1")
 
         for holder in (store.identity, f"{store.identity}#2"):
@@ -435,19 +421,17 @@ class ProcessesContract(Contract):
         assert again.epoch > lease.epoch
 
     async def test_a_living_processs_lease_still_runs_out(
-        self, store: Store, other: Store, clock: FakeClock
+        self, store: Store, session: Session, other: Store, clock: FakeClock
     ) -> None:
-        session = await make(store)
         await store.acquire_lease(session.id, store.identity, ttl=SECOND)
         clock.advance(SECOND)
 
         assert await other.find_lease(session.id) is None
         assert (await other.acquire_lease(session.id, other.identity)).holder == other.identity
 
-    async def test_who_is_taken_for_dead_may_write_until_somebody_takes_over(
-        self, store: Store, open_store: OpenStore, clock: FakeClock
+    async def test_a_process_that_seems_dead_may_write_until_a_takeover(
+        self, store: Store, session: Session, open_store: OpenStore, clock: FakeClock
     ) -> None:
-        session = await make(store)
         gone = await dead_identity(open_store, clock)
         lease = await store.acquire_lease(session.id, gone)
 
@@ -458,9 +442,8 @@ class ProcessesContract(Contract):
         assert await store.find_lease(session.id) is None
 
     async def test_a_dead_processs_turns_are_interrupted_at_once(
-        self, store: Store, open_store: OpenStore, clock: FakeClock
+        self, store: Store, session: Session, open_store: OpenStore, clock: FakeClock
     ) -> None:
-        session = await make(store)
         gone = await open_store(clock)
         lease = await gone.acquire_lease(session.id, f"{gone.identity}#1")
         await gone.record(session.id, lease.epoch, StartTurn(turn_id="t"))

@@ -19,6 +19,7 @@ from clew.core.session import (
     SessionFilter,
     SessionName,
     SessionState,
+    name_of,
 )
 from clew.core.turn import LEASE_MS, Lease, TurnEnd
 from clew.errors import InvalidCursor, InvalidInput
@@ -29,6 +30,7 @@ from clew.testing.contract.case import (
     Contract,
     OpenStore,
     dead_identity,
+    list_pages,
     listed,
     make,
     record,
@@ -43,14 +45,8 @@ NOTHING = SessionState()
 
 async def pages(store: Store, where: SessionFilter, limit: int) -> list[list[str]]:
     """A list, page by page."""
-    found: list[list[str]] = []
-    cursor = None
-    while True:
-        page = await store.list_sessions(where, limit=limit, cursor=cursor)
-        found.append([session.id for session in page.sessions])
-        cursor = page.cursor
-        if cursor is None:
-            return found
+    found = await list_pages(lambda cursor: store.list_sessions(where, limit=limit, cursor=cursor))
+    return [[session.id for session in page.sessions] for page in found]
 
 
 def flat(found: list[list[str]]) -> list[str]:
@@ -141,7 +137,7 @@ class ListingContract(Contract):
         assert flat(await pages(store, where, 2)) == made[::-1]
 
     @pytest.mark.parametrize("cursor", ["", "x", "!!!!", "bnVsbA", "WzEsMl0", "é", "\ud800", "\0"])
-    async def test_a_cursor_from_elsewhere_is_refused(self, store: Store, cursor: str) -> None:
+    async def test_a_foreign_cursor_is_refused(self, store: Store, cursor: str) -> None:
         with pytest.raises(InvalidCursor):
             await store.list_sessions(SessionFilter(viewer="owner"), cursor=cursor)
 
@@ -217,8 +213,9 @@ class ListingContract(Contract):
             [made[2]],
         ]
 
-    async def test_the_trash_lists_archived_sessions_too(self, store: Store) -> None:
-        session = await make(store)
+    async def test_the_trash_lists_archived_sessions_too(
+        self, store: Store, session: Session
+    ) -> None:
         await store.edit_session(session.id, SessionEdit(archived=True))
         await store.delete_sessions([session.id])
 
@@ -244,35 +241,10 @@ class ListingContract(Contract):
         assert set(await listed(store)) == made
 
 
-def name_of(session: Session) -> SessionName:
-    """What a list of names shows of a session."""
-    return SessionName(
-        id=session.id,
-        title=session.title,
-        short_summary=session.short_summary,
-        preview=session.preview,
-        cwd=session.cwd,
-        project=session.project,
-        platform=session.platform,
-        kind=session.kind,
-        person=session.person,
-        updated_at=session.updated_at,
-        pinned=session.pinned,
-        message_count=session.message_count,
-        archived=session.archived_at is not None,
-    )
-
-
 async def named(store: Store, where: SessionFilter, limit: int) -> list[list[SessionName]]:
     """A list of names, page by page."""
-    found: list[list[SessionName]] = []
-    cursor = None
-    while True:
-        page = await store.list_names(where, limit=limit, cursor=cursor)
-        found.append(list(page.names))
-        cursor = page.cursor
-        if cursor is None:
-            return found
+    found = await list_pages(lambda cursor: store.list_names(where, limit=limit, cursor=cursor))
+    return [list(page.names) for page in found]
 
 
 async def begin(store: Store, session_id: str, holder: str, turn_id: str) -> Lease:
@@ -309,8 +281,7 @@ class OverviewContract(Contract):
         assert (page.names[0].pinned, page.names[0].archived) == (True, True)
         assert page.cursor is None
 
-    async def test_long_texts_are_cut_in_a_name(self, store: Store) -> None:
-        session = await make(store)
+    async def test_long_texts_are_cut_in_a_name(self, store: Store, session: Session) -> None:
         await say(store, session.id, "a prompt that goes on " * 100)
         long = "狐\0" * NAME_TEXT
         await record(
@@ -385,13 +356,13 @@ class OverviewContract(Contract):
 
         assert [name.id for name in rest.names] == [made[3], made[0]]
 
-    async def test_names_refuse_a_cursor_from_elsewhere(self, store: Store) -> None:
+    async def test_names_refuse_a_foreign_cursor(self, store: Store) -> None:
         with pytest.raises(InvalidCursor):
             await store.list_names(SessionFilter(viewer="owner"), cursor="x")
 
     # --- what goes on -------------------------------------------------------------------------
 
-    async def test_in_most_sessions_nothing_goes_on(self, store: Store) -> None:
+    async def test_an_idle_session_has_an_empty_state(self, store: Store) -> None:
         fresh, used = await make(store), await make(store)
         await take_turn(store, used.id, "hello")
 
@@ -413,9 +384,8 @@ class OverviewContract(Contract):
             await store.list_states([5])  # type: ignore[list-item]  # on purpose
 
     async def test_a_session_runs_from_the_start_of_a_turn_to_its_end(
-        self, store: Store, other: Store
+        self, store: Store, session: Session, other: Store
     ) -> None:
-        session = await make(store)
         lease = await store.acquire_lease(session.id, store.identity)
         assert await state(other, session.id) == NOTHING
 
@@ -427,9 +397,8 @@ class OverviewContract(Contract):
         assert await state(other, session.id) == NOTHING
 
     async def test_a_session_waits_until_its_question_is_answered(
-        self, store: Store, other: Store, clock: FakeClock
+        self, store: Store, session: Session, other: Store, clock: FakeClock
     ) -> None:
-        session = await make(store)
         lease = await begin(store, session.id, store.identity, "t")
         await store.record(session.id, lease.epoch, ask("t", "a", clock() + 10 * SECOND))
         asked = await state(other, session.id)
@@ -442,9 +411,8 @@ class OverviewContract(Contract):
         assert answered == await state(other, session.id) == SessionState(running=True)
 
     async def test_a_session_waits_while_one_of_two_questions_is_open(
-        self, store: Store, clock: FakeClock
+        self, store: Store, session: Session, clock: FakeClock
     ) -> None:
-        session = await make(store)
         lease = await begin(store, session.id, store.identity, "t")
         for each in ("a", "b"):
             await store.record(session.id, lease.epoch, ask("t", each, clock() + SECOND))
@@ -453,10 +421,9 @@ class OverviewContract(Contract):
 
         assert (await state(store, session.id)).waiting
 
-    async def test_nobody_waits_for_an_answer_to_an_expired_question(
-        self, store: Store, clock: FakeClock
+    async def test_a_session_does_not_wait_for_an_expired_question(
+        self, store: Store, session: Session, clock: FakeClock
     ) -> None:
-        session = await make(store)
         lease = await begin(store, session.id, store.identity, "t")
         await store.record(session.id, lease.epoch, ask("t", "a", clock() + SECOND))
         clock.advance(SECOND)
@@ -464,10 +431,9 @@ class OverviewContract(Contract):
         assert await store.list_approvals(session.id) == ()
         assert await state(store, session.id) == SessionState(running=True)
 
-    async def test_what_a_dead_process_was_at_is_interrupted_and_waits_for_nobody(
-        self, store: Store, open_store: OpenStore, clock: FakeClock
+    async def test_the_turn_of_a_dead_process_is_interrupted_and_does_not_wait(
+        self, store: Store, session: Session, open_store: OpenStore, clock: FakeClock
     ) -> None:
-        session = await make(store)
         gone = await dead_identity(open_store, clock)
         lease = await begin(store, session.id, f"{gone}#lane", "t")
         await store.record(session.id, lease.epoch, ask("t", "a", clock() + DAY))
@@ -478,9 +444,8 @@ class OverviewContract(Contract):
         assert await state(store, session.id) == SessionState(interrupted=True)
 
     async def test_a_turn_whose_lease_ran_out_is_interrupted(
-        self, store: Store, clock: FakeClock
+        self, store: Store, session: Session, clock: FakeClock
     ) -> None:
-        session = await make(store)
         await begin(store, session.id, "somebody", "t")
         clock.advance(LEASE_MS - 1)
         assert await state(store, session.id) == SessionState(running=True)
@@ -489,16 +454,16 @@ class OverviewContract(Contract):
 
         assert await state(store, session.id) == SessionState(interrupted=True)
 
-    async def test_a_turn_whose_lease_was_given_back_is_interrupted(self, store: Store) -> None:
-        session = await make(store)
+    async def test_a_turn_whose_lease_was_given_back_is_interrupted(
+        self, store: Store, session: Session
+    ) -> None:
         await store.release_lease(await begin(store, session.id, store.identity, "t"))
 
         assert await state(store, session.id) == SessionState(interrupted=True)
 
     async def test_a_session_is_no_longer_interrupted_after_the_next_turn(
-        self, store: Store
+        self, store: Store, session: Session
     ) -> None:
-        session = await make(store)
         await store.release_lease(await begin(store, session.id, store.identity, "t"))
         await store.interrupt_turns(session.id)
 
@@ -506,8 +471,9 @@ class OverviewContract(Contract):
 
         assert await state(store, session.id) == NOTHING
 
-    async def test_a_turn_that_was_taken_back_is_not_interrupted(self, store: Store) -> None:
-        session = await make(store)
+    async def test_a_turn_that_was_taken_back_is_not_interrupted(
+        self, store: Store, session: Session
+    ) -> None:
         await record(
             store, session.id,
             StartTurn(turn_id="t"), EndTurn(turn_id="t", status="interrupted"), UndoTurn("t"),
@@ -516,14 +482,16 @@ class OverviewContract(Contract):
         assert await state(store, session.id) == NOTHING
 
     @pytest.mark.parametrize("status", ["done", "failed", "aborted"])
-    async def test_other_ends_are_no_interruption(self, store: Store, status: TurnEnd) -> None:
-        session = await make(store)
+    async def test_other_ends_are_no_interruption(
+        self, store: Store, session: Session, status: TurnEnd
+    ) -> None:
         await record(store, session.id, StartTurn(turn_id="t"), EndTurn(turn_id="t", status=status))
 
         assert await state(store, session.id) == NOTHING
 
-    async def test_a_fork_does_not_inherit_what_goes_on(self, store: Store) -> None:
-        session = await make(store)
+    async def test_a_fork_does_not_inherit_what_goes_on(
+        self, store: Store, session: Session
+    ) -> None:
         await begin(store, session.id, store.identity, "t")
         await store.attach(session.id)
 

@@ -12,12 +12,16 @@ from clew.core.changes import (
     AddMessage,
     AddUsage,
     EndTurn,
+    RedoTurn,
     StartTurn,
     UndoTurn,
     WriteScratch,
+    WriteTodos,
 )
 from clew.core.message import Draft, ToolCall
-from clew.core.session import SessionEdit
+from clew.core.notes import Todo
+from clew.core.session import Session, SessionEdit
+from clew.core.turn import Lease
 from clew.core.usage import Usage
 from clew.errors import Conflict, InvalidInput, RecordNotFound, SessionNotFound, StaleLease
 from clew.ports import Store
@@ -51,9 +55,9 @@ EVERYTHING = Draft(
 class LogContract(Contract):
     """Messages."""
 
-    async def test_messages_are_numbered_from_one(self, store: Store, clock: FakeClock) -> None:
-        session = await make(store)
-
+    async def test_messages_are_numbered_from_one(
+        self, store: Store, session: Session, clock: FakeClock
+    ) -> None:
         recorded = await record(
             store,
             session.id,
@@ -70,37 +74,33 @@ class LogContract(Contract):
             (2, "assistant", "b"),
         ]
 
-    async def test_a_message_comes_back_as_it_went_in(self, store: Store, other: Store) -> None:
-        session = await make(store)
-        lease = await store.acquire_lease(session.id, "me")
-
+    async def test_a_message_comes_back_as_it_went_in(
+        self, store: Store, session: Session, lease: Lease, other: Store
+    ) -> None:
         message = await store.append(session.id, lease.epoch, EVERYTHING, turn_id=None)
 
         assert message.draft == EVERYTHING
         assert (message.session_id, message.seq) == (session.id, 1)
         assert await other.get_messages(session.id) == (message,)
 
-    async def test_a_bare_message_has_the_stores_time(self, store: Store, clock: FakeClock) -> None:
-        session = await make(store)
-        lease = await store.acquire_lease(session.id, "me")
-
+    async def test_a_bare_message_has_the_stores_time(
+        self, store: Store, session: Session, lease: Lease, clock: FakeClock
+    ) -> None:
         message = await store.append(session.id, lease.epoch, Draft(role="user"))
 
         assert message.draft == Draft(role="user", at=clock())
 
-    async def test_a_message_is_visible_to_everybody_once_it_is_acknowledged(
-        self, store: Store, other: Store
+    async def test_a_message_is_visible_to_all_handles_once_it_is_acknowledged(
+        self, store: Store, session: Session, lease: Lease, other: Store
     ) -> None:
-        session = await make(store)
-        lease = await store.acquire_lease(session.id, "me")
         for number in range(10):
             await store.append(session.id, lease.epoch, Draft(role="user", content=str(number)))
             assert len(await other.get_messages(session.id)) == number + 1
             assert len(await store.get_messages(session.id)) == number + 1
 
-    async def test_a_burst_in_one_millisecond_keeps_its_order(self, store: Store) -> None:
-        session = await make(store)
-        lease = await store.acquire_lease(session.id, "me")
+    async def test_a_burst_in_one_millisecond_keeps_its_order(
+        self, store: Store, session: Session, lease: Lease
+    ) -> None:
         drafts = [Draft(role="user", content=str(number)) for number in range(60)]
 
         messages = await asyncio.gather(
@@ -111,9 +111,8 @@ class LogContract(Contract):
         assert await read(store, session.id) == [draft.content for draft in drafts]
 
     async def test_order_is_the_number_and_never_the_clock(
-        self, store: Store, clock: FakeClock
+        self, store: Store, session: Session, clock: FakeClock
     ) -> None:
-        session = await make(store)
         await say(store, session.id, "first")
         clock.advance(-SECOND)
         await say(store, session.id, "second")
@@ -151,25 +150,22 @@ class LogContract(Contract):
         ],
     )
     async def test_a_page_is_counted_from_the_newest(
-        self, store: Store, options: dict[str, Any], expected: str
+        self, store: Store, session: Session, options: dict[str, Any], expected: str
     ) -> None:
-        session = await make(store)
         await say(store, session.id, *"123456")
 
         assert await read(store, session.id, **options) == list(expected)
 
     @pytest.mark.parametrize("options", [{"limit": -1}, {"offset": -1}, {"limit": 0, "offset": -1}])
     async def test_a_negative_page_is_a_value_error(
-        self, store: Store, options: dict[str, Any]
+        self, store: Store, session: Session, options: dict[str, Any]
     ) -> None:
-        session = await make(store)
-
         with pytest.raises(ValueError, match=r"."):
             await store.get_messages(session.id, **options)
 
-    async def test_a_session_without_messages_reads_empty(self, store: Store) -> None:
-        session = await make(store)
-
+    async def test_a_session_without_messages_reads_empty(
+        self, store: Store, session: Session
+    ) -> None:
         assert await store.get_messages(session.id) == ()
 
     async def test_an_unknown_session_has_no_thread(self, store: Store) -> None:
@@ -178,18 +174,15 @@ class LogContract(Contract):
         with pytest.raises(SessionNotFound):
             await store.record(UNKNOWN, 1, AddMessage(Draft(role="user")))
 
-    async def test_an_empty_message_is_a_message(self, store: Store) -> None:
-        session = await make(store)
-
+    async def test_an_empty_message_is_a_message(self, store: Store, session: Session) -> None:
         await say(store, session.id, "", "  ")
 
         assert await read(store, session.id) == ["", "  "]
         assert (await store.get_session(session.id)).message_count == 2
 
     async def test_a_message_of_ten_megabytes_is_kept_whole(
-        self, store: Store, other: Store
+        self, store: Store, session: Session, other: Store
     ) -> None:
-        session = await make(store)
         huge = "wörter und mehr " * 625_000
         assert len(huge) == 10_000_000
 
@@ -198,8 +191,7 @@ class LogContract(Contract):
         assert await read(other, session.id) == ["needle " + huge]
         assert await found(store, "needle") == {(session.id, 1)}
 
-    async def test_a_record_is_all_or_nothing(self, store: Store) -> None:
-        session = await make(store)
+    async def test_a_record_is_all_or_nothing(self, store: Store, session: Session) -> None:
         before = await store.get_session(session.id)
         lease = await store.acquire_lease(session.id, "me")
 
@@ -226,9 +218,9 @@ class LogContract(Contract):
         )
         assert (recorded.seqs, recorded.repeated) == ((1,), False)
 
-    async def test_a_failed_record_leaves_those_beside_it(self, store: Store) -> None:
-        session = await make(store)
-        lease = await store.acquire_lease(session.id, "me")
+    async def test_a_failed_record_leaves_those_beside_it(
+        self, store: Store, session: Session, lease: Lease
+    ) -> None:
         changes = [
             UndoTurn("none") if number % 3 == 0 else AddMessage(Draft(role="user"))
             for number in range(30)
@@ -243,8 +235,7 @@ class LogContract(Contract):
         assert failed == [number % 3 == 0 for number in range(30)]
         assert [m.seq for m in await store.get_messages(session.id)] == list(range(1, 21))
 
-    async def test_an_empty_record_changes_nothing(self, store: Store) -> None:
-        session = await make(store)
+    async def test_an_empty_record_changes_nothing(self, store: Store, session: Session) -> None:
         await say(store, session.id, "a")
         before = await store.get_session(session.id)
 
@@ -254,8 +245,9 @@ class LogContract(Contract):
         assert await store.get_session(session.id) == before
 
     @pytest.mark.parametrize("epoch", [-1, 0, 1, 3, 2**62])
-    async def test_a_writer_with_another_epoch_is_refused(self, store: Store, epoch: int) -> None:
-        session = await make(store)
+    async def test_a_writer_with_another_epoch_is_refused(
+        self, store: Store, session: Session, epoch: int
+    ) -> None:
         await store.acquire_lease(session.id, "me")
         lease = await store.acquire_lease(session.id, "me")
         before = await store.get_session(session.id)
@@ -266,17 +258,15 @@ class LogContract(Contract):
         assert (refused.value.epoch, refused.value.current) == (epoch, lease.epoch)
         assert await store.get_session(session.id) == before
 
-    async def test_a_writer_without_a_lease_is_refused(self, store: Store) -> None:
-        session = await make(store)
-
+    async def test_a_writer_without_a_lease_is_refused(
+        self, store: Store, session: Session
+    ) -> None:
         with pytest.raises(StaleLease):
             await store.append(session.id, 0, Draft(role="user"))
 
     async def test_a_repeated_key_returns_the_first_answer(
-        self, store: Store, other: Store
+        self, store: Store, session: Session, lease: Lease, other: Store
     ) -> None:
-        session = await make(store)
-        lease = await store.acquire_lease(session.id, "me")
         change = AddMessage(Draft(role="user", content="once"))
         first = await store.record(session.id, lease.epoch, change, idempotency_key="k")
         await store.append(session.id, lease.epoch, Draft(role="assistant"))
@@ -288,9 +278,9 @@ class LogContract(Contract):
         assert await store.get_session(session.id) == before
         assert len(await store.get_messages(session.id)) == 2
 
-    async def test_a_repeated_append_returns_the_first_message(self, store: Store) -> None:
-        session = await make(store)
-        lease = await store.acquire_lease(session.id, "me")
+    async def test_a_repeated_append_returns_the_first_message(
+        self, store: Store, session: Session, lease: Lease
+    ) -> None:
         draft = Draft(role="user", content="once")
 
         first = await store.append(session.id, lease.epoch, draft, idempotency_key="k")
@@ -301,9 +291,9 @@ class LogContract(Contract):
         assert again == first
         assert await read(store, session.id) == ["once"]
 
-    async def test_an_append_under_the_key_of_another_record_is_refused(self, store: Store) -> None:
-        session = await make(store)
-        lease = await store.acquire_lease(session.id, "me")
+    async def test_an_append_under_the_key_of_another_record_is_refused(
+        self, store: Store, session: Session, lease: Lease
+    ) -> None:
         hello = AddMessage(Draft(role="user", content="hello"))
         await store.record(session.id, lease.epoch, hello, hello, idempotency_key="two")
         await store.record(session.id, lease.epoch, idempotency_key="none")
@@ -314,11 +304,9 @@ class LogContract(Contract):
 
         assert len(await store.get_messages(session.id)) == 2
 
-    async def test_a_repeated_key_is_answered_whoever_holds_the_lease(
-        self, store: Store, other: Store, clock: FakeClock
+    async def test_a_repeated_key_is_answered_without_the_lease(
+        self, store: Store, session: Session, lease: Lease, other: Store, clock: FakeClock
     ) -> None:
-        session = await make(store)
-        lease = await store.acquire_lease(session.id, "me")
         change = AddMessage(Draft(role="user"))
         first = await store.record(session.id, lease.epoch, change, idempotency_key="k")
         clock.advance(60 * SECOND)
@@ -328,9 +316,9 @@ class LogContract(Contract):
 
         assert again == msgspec.structs.replace(first, repeated=True)
 
-    async def test_keys_are_remembered_for_seven_days(self, store: Store, clock: FakeClock) -> None:
-        session = await make(store)
-        lease = await store.acquire_lease(session.id, "me")
+    async def test_keys_are_remembered_for_seven_days(
+        self, store: Store, session: Session, lease: Lease, clock: FakeClock
+    ) -> None:
         change = AddMessage(Draft(role="user"))
         await store.record(session.id, lease.epoch, change, idempotency_key="k")
         for _ in range(7):
@@ -350,9 +338,9 @@ class LogContract(Contract):
             )
             assert not recorded.repeated
 
-    async def test_of_two_writers_with_one_key_one_writes(self, store: Store, other: Store) -> None:
-        session = await make(store)
-        lease = await store.acquire_lease(session.id, "me")
+    async def test_of_two_writers_with_one_key_one_writes(
+        self, store: Store, session: Session, lease: Lease, other: Store
+    ) -> None:
         change = AddMessage(Draft(role="user"))
 
         answers = await asyncio.gather(
@@ -365,8 +353,9 @@ class LogContract(Contract):
         assert sum(not answer.repeated for answer in answers) == 1
         assert {answer.seqs for answer in answers} == {(1,)}
 
-    async def test_a_message_moves_the_time_of_update(self, store: Store, clock: FakeClock) -> None:
-        session = await make(store)
+    async def test_a_message_moves_the_time_of_update(
+        self, store: Store, session: Session, clock: FakeClock
+    ) -> None:
         now = clock.advance(SECOND)
 
         await say(store, session.id, "a", role="assistant")
@@ -374,19 +363,28 @@ class LogContract(Contract):
         after = await store.get_session(session.id)
         assert (after.updated_at, after.created_at) == (now, session.created_at)
 
-    async def test_an_old_message_does_not_turn_the_time_back(
-        self, store: Store, clock: FakeClock
+    async def test_only_messages_move_the_time_of_update(
+        self, store: Store, session: Session, clock: FakeClock
     ) -> None:
-        session = await make(store)
+        turn = await take_turn(store, session.id, "1")
+        before = (await store.get_session(session.id)).updated_at
+        spent, todos = AddUsage(usage=Usage(1)), WriteTodos((Todo("x"),))
 
+        for change in (UndoTurn(turn), RedoTurn(turn), spent, WriteScratch("a", "x"), todos):
+            clock.advance(SECOND)
+            await record(store, session.id, change)
+            assert (await store.get_session(session.id)).updated_at == before, change
+
+    async def test_an_old_message_does_not_turn_the_time_back(
+        self, store: Store, session: Session, clock: FakeClock
+    ) -> None:
         await record(store, session.id, AddMessage(Draft(role="user", at=5)))
 
         assert (await store.get_session(session.id)).updated_at == clock()
 
     async def test_only_a_persons_message_moves_the_reset_clock(
-        self, store: Store, clock: FakeClock
+        self, store: Store, session: Session, clock: FakeClock
     ) -> None:
-        session = await make(store)
         now = clock.advance(SECOND)
         await say(store, session.id, "hello")
         clock.advance(SECOND)
@@ -397,17 +395,15 @@ class LogContract(Contract):
 
         assert (await store.get_session(session.id)).last_interaction_at == now
 
-    async def test_the_preview_is_the_first_thing_a_user_said(self, store: Store) -> None:
-        session = await make(store)
-
+    async def test_the_preview_is_the_first_thing_a_user_said(
+        self, store: Store, session: Session
+    ) -> None:
         await say(store, session.id, "Welcome", role="assistant")
         await say(store, session.id, "  ", "  First words  ", "Second words")
 
         assert (await store.get_session(session.id)).preview == "First words"
 
-    async def test_a_long_preview_is_cut(self, store: Store) -> None:
-        session = await make(store)
-
+    async def test_a_long_preview_is_cut(self, store: Store, session: Session) -> None:
         await say(store, session.id, "word " * 10_000)
 
         preview = (await store.get_session(session.id)).preview
@@ -415,24 +411,24 @@ class LogContract(Contract):
         assert 50 < len(preview) < 500
         assert ("word " * 10_000).startswith(preview.rstrip("…"))
 
-    async def test_content_is_counted_in_bytes(self, store: Store) -> None:
-        session = await make(store)
-
+    async def test_content_is_counted_in_bytes(self, store: Store, session: Session) -> None:
         await say(store, session.id, "abc", "é")
         await record(store, session.id, WriteScratch("n", "1234"))
 
         assert (await store.get_session(session.id)).content_bytes == 3 + 2 + 4
 
-    async def test_a_message_brings_an_archived_session_back(self, store: Store) -> None:
-        session = await make(store)
+    async def test_a_message_brings_an_archived_session_back(
+        self, store: Store, session: Session
+    ) -> None:
         await store.edit_session(session.id, SessionEdit(archived=True))
 
         await say(store, session.id, "hello again")
 
         assert (await store.get_session(session.id)).archived_at is None
 
-    async def test_reading_never_changes_the_session(self, store: Store, clock: FakeClock) -> None:
-        session = await make(store)
+    async def test_reading_never_changes_the_session(
+        self, store: Store, session: Session, clock: FakeClock
+    ) -> None:
         await say(store, session.id, "a")
         before = await store.get_session(session.id)
         clock.advance(SECOND)
@@ -443,8 +439,7 @@ class LogContract(Contract):
 
         assert await store.get_session(session.id) == before
 
-    async def test_an_undone_turn_is_passed_over(self, store: Store) -> None:
-        session = await make(store)
+    async def test_an_undone_turn_is_passed_over(self, store: Store, session: Session) -> None:
         await say(store, session.id, "1")
         turn = await take_turn(store, session.id, "2", "3")
         await say(store, session.id, "4")
@@ -457,8 +452,7 @@ class LogContract(Contract):
         assert await read(store, session.id, undone=True) == ["1", "2", "3", "4"]
         assert (await store.get_session(session.id)).message_count == 2
 
-    async def test_numbers_stay_when_a_turn_is_undone(self, store: Store) -> None:
-        session = await make(store)
+    async def test_numbers_stay_when_a_turn_is_undone(self, store: Store, session: Session) -> None:
         turn = await take_turn(store, session.id, "1", "2")
 
         await record(store, session.id, UndoTurn(turn))
@@ -469,9 +463,8 @@ class LogContract(Contract):
         assert (await store.get_session(session.id)).head == 3
 
     async def test_what_was_undone_and_said_again_in_one_record_counts_right(
-        self, store: Store
+        self, store: Store, session: Session
     ) -> None:
-        session = await make(store)
         turn = await take_turn(store, session.id, "1", "2")
 
         await record(
@@ -487,9 +480,7 @@ class LogContract(Contract):
         assert contents(await store.get_messages(session.id)) == ["3"]
         assert (await store.get_session(session.id)).message_count == 1
 
-    async def test_a_message_needs_its_blobs(self, store: Store) -> None:
-        session = await make(store)
-
+    async def test_a_message_needs_its_blobs(self, store: Store, session: Session) -> None:
         with pytest.raises(InvalidInput):
             await record(
                 store, session.id, AddMessage(Draft(role="user", parts=({"blob": "0" * 64},)))

@@ -14,6 +14,7 @@ from clew.core.changes import (
     WriteTodos,
 )
 from clew.core.notes import Blob, ScratchEntry, Todo
+from clew.core.session import Session
 from clew.errors import BlobNotFound, InvalidInput, RecordNotFound
 from clew.ports import Store
 from clew.testing.clock import SECOND, FakeClock
@@ -51,9 +52,8 @@ class NotesContract(Contract):
         assert await store.find_scratch(session.id, "c") is None
 
     async def test_an_entry_is_written_over_an_older_one(
-        self, store: Store, clock: FakeClock
+        self, store: Store, session: Session, clock: FakeClock
     ) -> None:
-        session = await make(store)
         await record(store, session.id, WriteScratch("a", "old and long"))
         now = clock.advance(SECOND)
 
@@ -63,9 +63,8 @@ class NotesContract(Contract):
         assert (await store.get_session(session.id)).content_bytes == 3
 
     async def test_a_deleted_entry_is_gone_and_one_that_is_not_there_is_fine(
-        self, store: Store
+        self, store: Store, session: Session
     ) -> None:
-        session = await make(store)
         await record(store, session.id, WriteScratch("a", "x"), WriteScratch("b", "y"))
 
         await record(store, session.id, DeleteScratch("a"), DeleteScratch("none"))
@@ -73,14 +72,13 @@ class NotesContract(Contract):
         assert [entry.name for entry in await store.list_scratch(session.id)] == ["b"]
         assert (await store.get_session(session.id)).content_bytes == 1
 
-    async def test_an_entry_needs_a_name(self, store: Store) -> None:
-        session = await make(store)
-
+    async def test_an_entry_needs_a_name(self, store: Store, session: Session) -> None:
         with pytest.raises(InvalidInput):
             await record(store, session.id, WriteScratch("", "x"))
 
-    async def test_the_todo_list_is_written_anew_in_its_order(self, store: Store) -> None:
-        session = await make(store)
+    async def test_the_todo_list_is_replaced_in_its_order(
+        self, store: Store, session: Session
+    ) -> None:
         todos = (Todo("b"), Todo("a", "in_progress"), Todo("b", "done"), Todo("", "cancelled"))
         await record(store, session.id, WriteTodos((Todo("old"),)))
 
@@ -90,16 +88,6 @@ class NotesContract(Contract):
         await record(store, session.id, WriteTodos(()))
         assert await store.get_todos(session.id) == ()
 
-    async def test_notes_never_change_the_time_of_update(
-        self, store: Store, clock: FakeClock
-    ) -> None:
-        session = await make(store)
-        clock.advance(SECOND)
-
-        await record(store, session.id, WriteScratch("a", "x"), WriteTodos((Todo("x"),)))
-
-        assert (await store.get_session(session.id)).updated_at == session.updated_at
-
     async def test_what_was_never_written_is_empty(self, store: Store) -> None:
         for session_id in ((await make(store)).id, UNKNOWN):
             assert await store.list_scratch(session_id) == ()
@@ -108,9 +96,8 @@ class NotesContract(Contract):
             assert await store.list_compactions(session_id) == ()
 
     async def test_a_compaction_holds_and_deletes_nothing(
-        self, store: Store, clock: FakeClock
+        self, store: Store, session: Session, clock: FakeClock
     ) -> None:
-        session = await make(store)
         await say(store, session.id, "1", "2", "3")
 
         await record(store, session.id, compact("a", 3))
@@ -127,9 +114,8 @@ class NotesContract(Contract):
         assert await read(store, session.id) == ["1", "2", "3"]
 
     async def test_the_latest_compaction_holds_until_it_is_undone(
-        self, store: Store, clock: FakeClock
+        self, store: Store, session: Session, clock: FakeClock
     ) -> None:
-        session = await make(store)
         await say(store, session.id, "1", "2", "3")
         await record(store, session.id, compact("b", 2, "first"))
         await record(store, session.id, compact("a", 3, "second"))
@@ -154,9 +140,8 @@ class NotesContract(Contract):
 
     @pytest.mark.parametrize("keep_from", [-1, 0, 4, 2**63])
     async def test_a_compaction_keeps_from_within_the_thread(
-        self, store: Store, keep_from: int
+        self, store: Store, session: Session, keep_from: int
     ) -> None:
-        session = await make(store)
         await say(store, session.id, "1", "2")
 
         with pytest.raises(InvalidInput):

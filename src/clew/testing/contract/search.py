@@ -10,7 +10,7 @@ import pytest
 from clew.core.changes import AddMessage, UndoTurn
 from clew.core.message import Draft
 from clew.core.search.hits import SearchFilter, SearchHit
-from clew.core.session import SessionEdit
+from clew.core.session import Session, SessionEdit
 from clew.errors import InvalidCursor, SessionNotFound
 from clew.ports import Store
 from clew.testing.clock import SECOND, FakeClock
@@ -20,7 +20,9 @@ from clew.testing.contract.case import (
     OpenStore,
     find,
     found,
+    list_pages,
     make,
+    purge,
     read,
     record,
     say,
@@ -28,7 +30,7 @@ from clew.testing.contract.case import (
 )
 
 GUEST = "telegram:7"
-EVERYBODY = SearchFilter(viewer="owner")
+BY_OWNER = SearchFilter(viewer="owner")
 
 SCRIPTS = {
     "latin": "Der Kaffee im CAFÉ Zürich war naïve Überraschung",
@@ -58,14 +60,8 @@ STRANGE = [
 
 async def ordered(store: Store, query: str, **options: Any) -> list[SearchHit]:
     """The hits of all pages."""
-    hits: list[SearchHit] = []
-    cursor = None
-    while True:
-        page = await store.search(query, EVERYBODY, cursor=cursor, **options)
-        hits += page.hits
-        cursor = page.cursor
-        if cursor is None:
-            return hits
+    pages = await list_pages(lambda cursor: store.search(query, BY_OWNER, cursor=cursor, **options))
+    return [hit for page in pages for hit in page.hits]
 
 
 class SearchContract(Contract):
@@ -102,9 +98,8 @@ class SearchContract(Contract):
         ],
     )
     async def test_a_query_finds_what_it_says(
-        self, store: Store, query: str, expected: str
+        self, store: Store, session: Session, query: str, expected: str
     ) -> None:
-        session = await make(store)
         await say(
             store,
             session.id,
@@ -117,21 +112,21 @@ class SearchContract(Contract):
         assert {seq for _, seq in await found(store, query)} == {int(each) for each in expected}
 
     @pytest.mark.parametrize("query", ["", " ", "\n", ".", "!?", '"', '""', "-", "*", "()", "🚀"])
-    async def test_a_query_without_a_word_finds_nothing(self, store: Store, query: str) -> None:
-        session = await make(store)
+    async def test_a_query_without_a_word_finds_nothing(
+        self, store: Store, session: Session, query: str
+    ) -> None:
         await say(store, session.id, "words. And! (more)", "")
 
-        page = await store.search(query, EVERYBODY)
+        page = await store.search(query, BY_OWNER)
 
         assert (page.hits, page.cursor) == ((), None)
 
-    async def test_any_text_is_a_query(self, store: Store) -> None:
-        session = await make(store)
+    async def test_any_text_is_a_query(self, store: Store, session: Session) -> None:
         await say(store, session.id, *(text[:100] for text in STRANGE), "word a b")
 
         for query in STRANGE:
-            await store.search(query, EVERYBODY)
-            await store.search(query, EVERYBODY, typing=True)
+            await store.search(query, BY_OWNER)
+            await store.search(query, BY_OWNER, typing=True)
 
     @pytest.mark.parametrize(
         ("script", "query"),
@@ -167,8 +162,9 @@ class SearchContract(Contract):
             ("emoji", "deploy done"),
         ],
     )
-    async def test_every_script_is_found(self, store: Store, script: str, query: str) -> None:
-        session = await make(store)
+    async def test_every_script_is_found(
+        self, store: Store, session: Session, script: str, query: str
+    ) -> None:
         await say(store, session.id, *SCRIPTS.values())
 
         (hit,) = await find(store, query)
@@ -179,8 +175,9 @@ class SearchContract(Contract):
     @pytest.mark.parametrize(
         "query", ["狐狗", "狸狐", "を速", "여갈", "ขจ้", "-狐狸 棕色", "булоки", "αλεπο"]
     )
-    async def test_what_was_not_said_is_not_found(self, store: Store, query: str) -> None:
-        session = await make(store)
+    async def test_what_was_not_said_is_not_found(
+        self, store: Store, session: Session, query: str
+    ) -> None:
         await say(store, session.id, *SCRIPTS.values())
 
         assert await found(store, query) == set()
@@ -201,12 +198,11 @@ class SearchContract(Contract):
         ],
     )
     async def test_the_last_word_may_be_a_beginning_while_typing(
-        self, store: Store, query: str, expected: set[int]
+        self, store: Store, session: Session, query: str, expected: set[int]
     ) -> None:
-        session = await make(store)
         await say(store, session.id, "Learning Python", "棕色狐狸", "The colorful bird")
 
-        page = await store.search(query, EVERYBODY, typing=True)
+        page = await store.search(query, BY_OWNER, typing=True)
 
         assert {hit.seq for hit in page.hits} == expected
 
@@ -214,8 +210,9 @@ class SearchContract(Contract):
         ("query", "marked"),
         [("needle", "needle"), ("NEEDLES", "needle"), ("spots", "Spotted"), ("éte", "ÉTÉ")],
     )
-    async def test_a_snippet_marks_the_match(self, store: Store, query: str, marked: str) -> None:
-        session = await make(store)
+    async def test_a_snippet_marks_the_match(
+        self, store: Store, session: Session, query: str, marked: str
+    ) -> None:
         await say(store, session.id, "hay " * 500 + "needle Spotted in ÉTÉ " + "hay " * 500)
 
         (hit,) = await find(store, query)
@@ -239,8 +236,7 @@ class SearchContract(Contract):
         )  # fmt: skip
         assert not hit.archived
 
-    async def test_better_matches_come_first(self, store: Store) -> None:
-        session = await make(store)
+    async def test_better_matches_come_first(self, store: Store, session: Session) -> None:
         await say(store, session.id, "hay " * 200 + "apple", "apple apple", "nothing")
 
         hits = await find(store, "apple")
@@ -249,9 +245,8 @@ class SearchContract(Contract):
         assert hits[0].score > hits[1].score
 
     async def test_of_equal_matches_the_newer_comes_first(
-        self, store: Store, clock: FakeClock
+        self, store: Store, session: Session, clock: FakeClock
     ) -> None:
-        session = await make(store)
         for _ in range(5):
             await say(store, session.id, "apple pie")
             clock.advance(30 * 86_400 * SECOND)
@@ -291,8 +286,7 @@ class SearchContract(Contract):
 
         assert hits == {(made[name[0]].id, int(name[1])) for name in expected}
 
-    async def test_times_are_inclusive(self, store: Store) -> None:
-        session = await make(store)
+    async def test_times_are_inclusive(self, store: Store, session: Session) -> None:
         for number in range(5):
             await record(
                 store, session.id, AddMessage(Draft(role="user", content="apple", at=number))
@@ -315,7 +309,7 @@ class SearchContract(Contract):
 
         assert await found(store, "apple", session=old.id) == {(old.id, 1)}
         assert await found(store, "apple old") == {(old.id, 1)}
-        page = await store.search("apple", EVERYBODY, limit=10)
+        page = await store.search("apple", BY_OWNER, limit=10)
         assert len(page.hits) == 10
 
     async def test_a_session_that_is_unknown_can_not_be_searched(self, store: Store) -> None:
@@ -348,13 +342,13 @@ class SearchContract(Contract):
         for query in ("apple", "狐"):
             assert await found(other, query) == {(gone.id, 1), (stays.id, 1)}
 
-        await store.delete_sessions([gone.id])
-        await store.purge_sessions([gone.id])
+        await purge(store, gone.id)
         for query in ("apple", "狐"):
             assert await found(other, query) == {(stays.id, 1)}
 
-    async def test_an_archived_session_is_found_and_marked(self, store: Store) -> None:
-        session = await make(store)
+    async def test_an_archived_session_is_found_and_marked(
+        self, store: Store, session: Session
+    ) -> None:
         await say(store, session.id, "apple")
         await store.edit_session(session.id, SessionEdit(archived=True))
 
@@ -362,8 +356,7 @@ class SearchContract(Contract):
 
         assert hit.archived
 
-    async def test_an_undone_turn_is_still_found(self, store: Store) -> None:
-        session = await make(store)
+    async def test_an_undone_turn_is_still_found(self, store: Store, session: Session) -> None:
         turn = await take_turn(store, session.id, "apple")
         await record(store, session.id, UndoTurn(turn))
 
@@ -371,17 +364,17 @@ class SearchContract(Contract):
         assert await read(store, session.id) == []
 
     async def test_a_message_is_found_once_it_is_acknowledged(
-        self, store: Store, other: Store
+        self, store: Store, session: Session, other: Store
     ) -> None:
-        session = await make(store)
         for number in range(5):
             await say(store, session.id, f"word{number} 字{number}")
             assert await found(other, f"word{number}") == {(session.id, number + 1)}
             assert len(await found(other, "字")) == number + 1
 
     @pytest.mark.parametrize("size", [1, 3, 7, 30])
-    async def test_pages_add_up_to_all_hits(self, store: Store, size: int) -> None:
-        session = await make(store)
+    async def test_pages_add_up_to_all_hits(
+        self, store: Store, session: Session, size: int
+    ) -> None:
         await say(store, session.id, *(f"apple {'pie ' * (number % 4)}" for number in range(21)))
 
         hits = await ordered(store, "apple", limit=size)
@@ -389,31 +382,30 @@ class SearchContract(Contract):
         assert sorted(hit.seq for hit in hits) == list(range(1, 22))
         assert [hit.score for hit in hits] == sorted((h.score for h in hits), reverse=True)
 
-    async def test_a_cursor_stays_within_what_there_was(self, store: Store) -> None:
-        session = await make(store)
+    async def test_a_cursor_stays_within_what_there_was(
+        self, store: Store, session: Session
+    ) -> None:
         await say(store, session.id, *["apple pie"] * 6)
-        first = await store.search("apple", EVERYBODY, limit=4)
+        first = await store.search("apple", BY_OWNER, limit=4)
 
         await say(store, session.id, *["apple apple"] * 6)
         assert first.cursor is not None
-        rest = await store.search("apple", EVERYBODY, limit=10, cursor=first.cursor)
+        rest = await store.search("apple", BY_OWNER, limit=10, cursor=first.cursor)
 
         seqs = [hit.seq for hit in (*first.hits, *rest.hits)]
         assert sorted(seqs) == [1, 2, 3, 4, 5, 6]
 
     @pytest.mark.parametrize("cursor", ["", "x", "!!!!", "bnVsbA", "WzEsMl0", "é", "\ud800", "\0"])
-    async def test_a_search_cursor_from_elsewhere_is_refused(
-        self, store: Store, cursor: str
-    ) -> None:
+    async def test_a_foreign_search_cursor_is_refused(self, store: Store, cursor: str) -> None:
         with pytest.raises(InvalidCursor):
-            await store.search("apple", EVERYBODY, cursor=cursor)
+            await store.search("apple", BY_OWNER, cursor=cursor)
 
     async def test_per_session_keeps_the_best_hit_of_each(self, store: Store) -> None:
         one, two = await make(store), await make(store)
         await say(store, one.id, "an apple among many other words", "apple apple")
         await say(store, two.id, "apple", "an apple among many other words")
 
-        page = await store.search("apple", EVERYBODY, per_session=True)
+        page = await store.search("apple", BY_OWNER, per_session=True)
 
         assert {(hit.session_id, hit.seq) for hit in page.hits} == {(one.id, 2), (two.id, 1)}
         pages = await ordered(store, "apple", per_session=True, limit=1)
@@ -421,9 +413,8 @@ class SearchContract(Contract):
         assert len(pages) == 2
 
     async def test_a_search_survives_a_second_opening(
-        self, store: Store, open_store: OpenStore, clock: FakeClock
+        self, store: Store, session: Session, open_store: OpenStore, clock: FakeClock
     ) -> None:
-        session = await make(store)
         await say(store, session.id, "apple 狐狸")
         other = await open_store(clock)
 

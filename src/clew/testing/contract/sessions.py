@@ -7,12 +7,12 @@ import asyncio
 import pytest
 
 from clew.core.keys import new_id
-from clew.core.session import MAX_TITLE, NewSession, SessionEdit, SessionFacts
+from clew.core.session import MAX_TITLE, NewSession, Session, SessionEdit, SessionFacts
 from clew.core.usage import Usage
 from clew.errors import Conflict, InvalidInput, SessionNotFound, StaleRevision
 from clew.ports import Store
 from clew.testing.clock import SECOND, FakeClock
-from clew.testing.contract.case import UNKNOWN, Contract, make, read, say
+from clew.testing.contract.case import UNKNOWN, Contract, make, purge, read, say
 
 EVERYTHING = NewSession(
     key="agent:main:telegram:group:42",
@@ -66,24 +66,18 @@ class SessionsContract(Contract):
 
         assert (again, made) == (first, False)
 
-    async def test_a_key_whose_session_is_in_the_trash_is_made_anew(self, store: Store) -> None:
+    @pytest.mark.parametrize("purged", [False, True])
+    async def test_a_key_whose_session_was_deleted_gets_a_new_one(
+        self, store: Store, purged: bool
+    ) -> None:
         first, _ = await store.open_session(NewSession(key="cli:a"))
-        await store.delete_sessions([first.id])
+        await (purge(store, first.id) if purged else store.delete_sessions([first.id]))
 
         second, made = await store.open_session(NewSession(key="cli:a"))
 
         assert made
         assert second.id != first.id
-
-    async def test_a_key_whose_session_was_purged_is_made_anew(self, store: Store) -> None:
-        first, _ = await store.open_session(NewSession(key="cli:a"))
-        await store.delete_sessions([first.id])
-        await store.purge_sessions([first.id])
-
-        second, made = await store.open_session(NewSession(key="cli:a"))
-
-        assert made
-        assert (await store.find_route("cli:a")) == second
+        assert await store.find_route("cli:a") == second
 
     async def test_an_archived_session_keeps_its_route(self, store: Store) -> None:
         first, _ = await store.open_session(NewSession(key="cli:a"))
@@ -161,17 +155,14 @@ class SessionsContract(Contract):
         assert (await store.get_session(archived.id)).archived_at is not None
         assert (await store.get_session(trashed.id)).deleted_at is not None
 
-    async def test_an_unknown_session_is_not_found(self, store: Store) -> None:
-        with pytest.raises(SessionNotFound):
-            await store.get_session(UNKNOWN)
+    async def test_an_unknown_or_purged_session_is_not_found(
+        self, store: Store, session: Session
+    ) -> None:
+        await purge(store, session.id)
 
-    async def test_a_purged_session_is_not_found(self, store: Store) -> None:
-        session = await make(store)
-        await store.delete_sessions([session.id])
-        await store.purge_sessions([session.id])
-
-        with pytest.raises(SessionNotFound):
-            await store.get_session(session.id)
+        for session_id in (UNKNOWN, session.id):
+            with pytest.raises(SessionNotFound):
+                await store.get_session(session_id)
 
     async def test_a_beginning_finds_its_sessions_newest_first(
         self, store: Store, clock: FakeClock
@@ -369,8 +360,9 @@ class SessionsContract(Contract):
 
         assert (after.title, after.title_by) == (None, None)
 
-    async def test_a_title_that_is_too_long_is_refused(self, store: Store) -> None:
-        session = await make(store)
+    async def test_a_title_that_is_too_long_is_refused(
+        self, store: Store, session: Session
+    ) -> None:
         longest = "é" * MAX_TITLE
 
         assert (await store.edit_session(session.id, SessionEdit(title=longest))).title == longest
@@ -378,9 +370,8 @@ class SessionsContract(Contract):
             await store.edit_session(session.id, SessionEdit(title=longest + "é"))
 
     async def test_archiving_and_back_leave_the_time_of_update(
-        self, store: Store, clock: FakeClock
+        self, store: Store, session: Session, clock: FakeClock
     ) -> None:
-        session = await make(store)
         clock.advance(SECOND)
 
         archived = await store.edit_session(session.id, SessionEdit(archived=True))
@@ -429,9 +420,9 @@ class SessionsContract(Contract):
 
         assert (after.room, after.last_route) == (None, None)
 
-    async def test_an_automatic_title_gives_way_to_a_persons(self, store: Store) -> None:
-        session = await make(store)
-
+    async def test_an_automatic_title_gives_way_to_a_persons(
+        self, store: Store, session: Session
+    ) -> None:
         first = await store.describe_session(session.id, SessionFacts(title="auto one"))
         second = await store.describe_session(session.id, SessionFacts(title="auto two"))
         mine = await store.edit_session(session.id, SessionEdit(title="mine"))
@@ -459,10 +450,9 @@ class SessionsContract(Contract):
 
         assert after.origin == {"label": "a", "from": 1, "to": "b", "account": "c"}
 
-    async def test_who_decided_on_what_was_noted_before_is_refused(
-        self, store: Store, other: Store
+    async def test_facts_decided_on_old_metadata_are_refused(
+        self, store: Store, session: Session, other: Store
     ) -> None:
-        session = await make(store)
         first = await store.describe_session(session.id, SessionFacts(metadata={"a": 1}), noted={})
 
         with pytest.raises(Conflict):

@@ -10,7 +10,14 @@ from clew.core.channels.people import NewPairing
 from clew.core.delivery import NewInbound, NewOutbound
 from clew.core.message import Draft
 from clew.core.search.hits import SearchFilter
-from clew.core.session import NewSession, Retention, SessionEdit, SessionFacts, SessionFilter
+from clew.core.session import (
+    NewSession,
+    Retention,
+    Session,
+    SessionEdit,
+    SessionFacts,
+    SessionFilter,
+)
 from clew.core.tokens import Token
 from clew.core.turn import Lease
 from clew.errors import StoreClosed
@@ -136,10 +143,8 @@ class HandlesContract(Contract):
         await store.close()
 
     async def test_what_is_being_written_is_finished_first(
-        self, store: Store, open_store: OpenStore, clock: FakeClock
+        self, store: Store, session: Session, lease: Lease, open_store: OpenStore, clock: FakeClock
     ) -> None:
-        session = await make(store)
-        lease = await store.acquire_lease(session.id, "me")
         other = await open_store(clock)
         writes = [
             asyncio.ensure_future(other.append(session.id, lease.epoch, Draft(role="user")))

@@ -8,11 +8,21 @@ import pytest
 
 from clew.core.changes import AddMessage, WriteScratch
 from clew.core.message import Draft
-from clew.core.session import NewSession, Retained, Retention, RetentionAction, SessionEdit
+from clew.core.session import NewSession, Retained, Retention, RetentionAction, Session, SessionEdit
 from clew.errors import BlobNotFound, Locked, SessionNotFound
 from clew.ports import Store
 from clew.testing.clock import DAY, SECOND, FakeClock
-from clew.testing.contract.case import UNKNOWN, Contract, found, listed, make, read, record, say
+from clew.testing.contract.case import (
+    UNKNOWN,
+    Contract,
+    found,
+    listed,
+    make,
+    purge,
+    read,
+    record,
+    say,
+)
 
 
 class TrashContract(Contract):
@@ -32,7 +42,7 @@ class TrashContract(Contract):
         assert (await other.get_session(session.id)).deleted_at == clock()
         assert await read(other, session.id) == ["apple"]
 
-    async def test_what_is_not_there_to_delete_is_not_reported(self, store: Store) -> None:
+    async def test_unknown_and_deleted_sessions_are_not_reported(self, store: Store) -> None:
         one, two, gone = [(await make(store)).id for _ in range(3)]
         await store.delete_sessions([gone])
 
@@ -52,7 +62,9 @@ class TrashContract(Contract):
         assert await store.find_route("cli:a") == before
         assert await store.restore_sessions([session.id]) == ()
 
-    async def test_a_key_that_was_made_anew_stays_with_the_new_session(self, store: Store) -> None:
+    async def test_a_key_that_was_opened_again_stays_with_the_new_session(
+        self, store: Store
+    ) -> None:
         old, _ = await store.open_session(NewSession(key="cli:a"))
         await store.delete_sessions([old.id])
         new, _ = await store.open_session(NewSession(key="cli:a"))
@@ -151,8 +163,7 @@ class TrashContract(Contract):
 
         for number, session in enumerate(sessions):
             assert (await store.get_blob(blob)).data == b"picture", number
-            await store.delete_sessions([session.id])
-            await store.purge_sessions([session.id])
+            await purge(store, session.id)
 
         with pytest.raises(BlobNotFound):
             await store.get_blob(blob)
@@ -167,14 +178,12 @@ class TrashContract(Contract):
             await record(store, parent.id, AddMessage(Draft(role="user", parts=({"blob": each},))))
         fork = await store.fork_session(parent.id, at=1)
 
-        await store.delete_sessions([parent.id])
-        await store.purge_sessions([parent.id])
+        await purge(store, parent.id)
 
         assert (await store.get_blob(blob)).data == b"1"
         with pytest.raises(BlobNotFound):
             await store.get_blob(late)
-        await store.delete_sessions([fork.id])
-        await store.purge_sessions([fork.id])
+        await purge(store, fork.id)
         with pytest.raises(BlobNotFound):
             await store.get_blob(blob)
 
@@ -188,9 +197,8 @@ class TrashContract(Contract):
         assert sorted(one + two) == sorted(ids)
 
     async def test_deleting_never_changes_the_time_of_update(
-        self, store: Store, clock: FakeClock
+        self, store: Store, session: Session, clock: FakeClock
     ) -> None:
-        session = await make(store)
         clock.advance(SECOND)
 
         await store.delete_sessions([session.id])
@@ -321,7 +329,9 @@ class RetentionContract(Contract):
 
         assert done == Retained("archive", (ids[0], ids[1]), (ids[2],))
 
-    async def test_pins_count_but_stay(self, store: Store, clock: FakeClock) -> None:
+    async def test_pinned_sessions_count_for_the_limit_but_stay(
+        self, store: Store, clock: FakeClock
+    ) -> None:
         ids = await make_days(store, clock, 3)
         await store.edit_session(ids[0], SessionEdit(pinned=True))
 

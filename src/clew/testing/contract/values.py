@@ -30,8 +30,9 @@ from clew.core.delivery import NewInbound, NewOutbound
 from clew.core.message import Draft, ToolCall
 from clew.core.notes import Blob, Todo
 from clew.core.search.hits import SearchFilter
-from clew.core.session import NewSession, SessionEdit, SessionFacts, SessionFilter
+from clew.core.session import NewSession, Session, SessionEdit, SessionFacts, SessionFilter
 from clew.core.tokens import Token
+from clew.core.turn import Lease
 from clew.core.usage import Usage
 from clew.errors import BlobNotFound, ClewError, InvalidInput, RecordNotFound, SessionNotFound
 from clew.ports import Store
@@ -65,10 +66,8 @@ class TextContract(Contract):
 
     @pytest.mark.parametrize("text", [*STRANGE, ""])
     async def test_strange_text_of_a_message_comes_back_identical(
-        self, store: Store, other: Store, text: str
+        self, store: Store, session: Session, lease: Lease, other: Store, text: str
     ) -> None:
-        session = await make(store)
-        lease = await store.acquire_lease(session.id, "me")
         draft = Draft(
             role="tool",
             content=text,
@@ -137,10 +136,8 @@ class TextContract(Contract):
 
     @pytest.mark.parametrize("text", STRANGE)
     async def test_strange_text_of_an_edit_comes_back_identical(
-        self, store: Store, text: str
+        self, store: Store, session: Session, text: str
     ) -> None:
-        session = await make(store)
-
         edited = await store.edit_session(
             session.id, SessionEdit(title="x" + text + "x", mode=text, model=text)
         )
@@ -155,9 +152,8 @@ class TextContract(Contract):
 
     @pytest.mark.parametrize("text", STRANGE)
     async def test_strange_text_of_a_turn_comes_back_identical(
-        self, store: Store, clock: FakeClock, text: str
+        self, store: Store, session: Session, clock: FakeClock, text: str
     ) -> None:
-        session = await make(store)
         lease = await store.acquire_lease(session.id, text)
         await store.accept(
             NewInbound(
@@ -227,9 +223,8 @@ class TextContract(Contract):
 
     @pytest.mark.parametrize("text", STRANGE)
     async def test_strange_text_of_notes_comes_back_identical(
-        self, store: Store, text: str
+        self, store: Store, session: Session, text: str
     ) -> None:
-        session = await make(store)
         await say(store, session.id, "x")
 
         await record(
@@ -253,10 +248,9 @@ class TextContract(Contract):
         assert await store.find_compaction(session.id) is None
 
     @pytest.mark.parametrize("text", STRANGE)
-    async def test_strange_text_elsewhere_comes_back_identical(
-        self, store: Store, text: str
+    async def test_strange_text_of_other_rows_comes_back_identical(
+        self, store: Store, session: Session, text: str
     ) -> None:
-        session = await make(store)
         token = Token(text, text, text, "read", 1)
 
         blob = await store.put_blob(b"x", text)
@@ -277,7 +271,7 @@ class TextContract(Contract):
         assert await store.find_attachment(session.id) == held
 
     @pytest.mark.parametrize("text", STRANGE)
-    async def test_a_strange_id_is_nobodys(self, store: Store, text: str) -> None:
+    async def test_a_strange_id_is_not_found(self, store: Store, text: str) -> None:
         for call in (store.get_session, store.get_messages, store.fork_session):
             with pytest.raises(SessionNotFound):
                 await call(text)
@@ -314,9 +308,9 @@ class TextContract(Contract):
         assert await store.list_states([text]) == {}
         await store.shorten_ids([text])
 
-    async def test_words_beside_strange_text_are_found(self, store: Store) -> None:
-        session = await make(store)
-
+    async def test_words_beside_strange_text_are_found(
+        self, store: Store, session: Session
+    ) -> None:
         await say(store, session.id, "apple\0banana", "cherry\ud800damson", "狐\0狸 \udfff")
 
         assert await found(store, "apple") == {(session.id, 1)}
@@ -332,7 +326,7 @@ def wrong(kind: Any, /, **fields: Any) -> Any:
 
 
 CHANGES: dict[str, Any] = {
-    "a role nobody has": AddMessage(wrong(Draft, role="system", content="x")),
+    "an unknown role": AddMessage(wrong(Draft, role="system", content="x")),
     "no role": AddMessage(wrong(Draft, role=None)),
     "a number as content": AddMessage(wrong(Draft, role="user", content=5)),
     "bytes as content": AddMessage(wrong(Draft, role="user", content=b"x")),
@@ -344,40 +338,40 @@ CHANGES: dict[str, Any] = {
     "tokens beyond the integers": AddMessage(Draft(role="user", usage=Usage(HUGE))),
     "a model that is a number": AddMessage(wrong(Draft, role="user", model=5)),
     "a turn that is a number": wrong(AddMessage, draft=Draft(role="user"), turn_id=5),
-    "parts that are no JSON": AddMessage(wrong(Draft, role="user", parts=({"x": ANY},))),
+    "parts that are not JSON": AddMessage(wrong(Draft, role="user", parts=({"x": ANY},))),
     "usage beyond the integers": AddUsage(usage=Usage(cost=HUGE)),
     "usage that overflows in the sum": AddUsage(usage=Usage(HUGE - 1)),
     "usage with a fraction": AddUsage(usage=wrong(Usage, input_tokens=1.5)),
     "a turn without a name": wrong(StartTurn, turn_id=None),
-    "an end that is none": wrong(EndTurn, turn_id="t", status="running?"),
+    "an unknown end": wrong(EndTurn, turn_id="t", status="running?"),
     "a time of undo as text": wrong(UndoTurn, turn_id="t", at="now"),
     "a scratch entry that is a number": wrong(WriteScratch, name="n", content=5),
     "a todo that is a number": WriteTodos((wrong(Todo, text=5),)),
     "a todo in no known state": WriteTodos((wrong(Todo, text="x", status="maybe"),)),
     "a summary that is a number": wrong(AddCompaction, compaction_id="c", keep_from=1, summary=5),
     "a reply that is a number": Send(wrong(NewOutbound, id="o", key="k", channel="c", content=5)),
-    "something that is no change": "delete everything",
+    "something that is not a change": "delete everything",
     "nothing": None,
 }
 
 SESSIONS: dict[str, dict[str, Any]] = {
     "no key": {"key": ""},
     "a key that is a number": {"key": 5},
-    "a kind nobody knows": {"kind": "zebra"},
-    "a policy nobody knows": {"send_policy": "maybe"},
-    "a title by nobody": {"title": "x", "title_by": "them"},
+    "an unknown kind": {"kind": "zebra"},
+    "an unknown policy": {"send_policy": "maybe"},
+    "an unknown author of the title": {"title": "x", "title_by": "them"},
     "a title that is a number": {"title": 5},
-    "an id that is none": {"id": "nonsense"},
+    "an id that is not a UUID": {"id": "nonsense"},
     "an id in another spelling": {"id": UNKNOWN.upper().replace("0", "A")},
     "a time beyond the integers": {"created_at": HUGE},
     "a directory that is a number": {"cwd": 5},
-    "an origin that is no JSON": {"origin": {"x": ANY}},
+    "an origin that is not JSON": {"origin": {"x": ANY}},
 }
 
 EDITS: dict[str, dict[str, Any]] = {
     "a title that is a number": {"title": 5},
-    "a pin that is neither": {"pinned": 5},
-    "a policy nobody knows": {"send_policy": "maybe"},
+    "a pin that is a number": {"pinned": 5},
+    "an unknown policy": {"send_policy": "maybe"},
     "a mode that is a number": {"mode": 5},
 }
 
@@ -386,7 +380,7 @@ FACTS: dict[str, dict[str, Any]] = {
     "tokens beyond the integers": {"context_tokens": HUGE},
     "tokens as text": {"context_tokens": "many"},
     "a room that is a number": {"room": 5},
-    "metadata that are no JSON": {"metadata": {"x": ANY}},
+    "metadata that are not JSON": {"metadata": {"x": ANY}},
 }
 
 
@@ -395,10 +389,8 @@ class TypesContract(Contract):
 
     @pytest.mark.parametrize("change", CHANGES)
     async def test_a_bad_change_is_refused_and_nothing_changes(
-        self, store: Store, change: str
+        self, store: Store, session: Session, lease: Lease, change: str
     ) -> None:
-        session = await make(store)
-        lease = await store.acquire_lease(session.id, "me")
         await store.record(
             session.id, lease.epoch, StartTurn(turn_id="t"), AddUsage(usage=Usage(5, cost=5))
         )
@@ -476,9 +468,9 @@ class TypesContract(Contract):
         with pytest.raises(ClewError):
             await store.decide_approval("a", maybe, by="owner")
 
-    async def test_a_fork_under_an_id_that_exists_or_is_none_is_refused(self, store: Store) -> None:
-        session = await make(store)
-
+    async def test_a_fork_under_an_id_that_exists_or_is_none_is_refused(
+        self, store: Store, session: Session
+    ) -> None:
         for new_id in (session.id, "nonsense"):
             with pytest.raises(ClewError):
                 await store.fork_session(session.id, new_id=new_id)

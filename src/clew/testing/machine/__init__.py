@@ -12,10 +12,18 @@ from __future__ import annotations
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from clew.testing.machine.rules import KEYS, WORDS, Check, Keeping, OpenEmpty, Reading, Writing
+from clew.testing.machine.rules import (
+    KEYS,
+    WORDS,
+    Check,
+    OpenEmpty,
+    ReadRules,
+    SessionRules,
+    WriteRules,
+)
 
 
-class StoreMachine(Writing, Keeping, Reading):
+class StoreMachine(WriteRules, SessionRules, ReadRules):
     """One history: any calls of a store, in any order."""
 
     def teardown(self) -> None:

@@ -54,7 +54,7 @@ OpenEmpty = Callable[[Clock], Coroutine[Any, Any, Store]]
 Check = Callable[[Store], Coroutine[Any, Any, None]]
 
 
-class Pair(RuleBasedStateMachine):
+class Comparison(RuleBasedStateMachine):
     """The store under test, its model, and what this history has made so far."""
 
     def __init__(self, open_empty: OpenEmpty, check: Check | None = None) -> None:
@@ -141,7 +141,7 @@ class Pair(RuleBasedStateMachine):
         assert self.run(self.store.get_todos(session_id)) == line.todos
 
 
-class Writing(Pair):
+class WriteRules(Comparison):
     """Steps that write: turns, messages, leases, forks."""
 
     @initialize(key=keys, said=spoken)
@@ -308,7 +308,7 @@ class Writing(Pair):
             assert (lease is not None) == self.model.is_leased(session, self.clock())
 
 
-class Keeping(Pair):
+class SessionRules(Comparison):
     """Steps on whole sessions: trash, archive, titles and routes."""
 
     @rule(numbers=some)
@@ -383,7 +383,7 @@ class Keeping(Pair):
         self.model.routes.pop(key, None)
 
 
-class Reading(Pair):
+class ReadRules(Comparison):
     """Steps that read: they change nothing, and agree with the model."""
 
     @rule(number=which, limit=counts, offset=st.integers(0, 6), before=seqs, after=seqs,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.text import strip_controls
-from clew.terminal.plain_output import Cleaner, Paper
+from clew.terminal.plain_output import ControlFilter, TextOutput
 
 SEQUENCES = [
     "\x1b[31m", "\x1b[2J", "\x1b]52;c;aGVsbG8=\x07", "\x1b]0;title\x1b\\", "\x9b31m",
@@ -20,8 +20,8 @@ TEXTS = st.lists(st.sampled_from([*SEQUENCES, "a", "b ", "京", "👩\u200d💻"
 
 
 def clean(pieces: list[str]) -> str:
-    cleaner = Cleaner()
-    return "".join(cleaner.feed(piece) for piece in pieces) + cleaner.end()
+    control_filter = ControlFilter()
+    return "".join(control_filter.feed(piece) for piece in pieces) + control_filter.end()
 
 
 @given(TEXTS, st.integers(1, 9))
@@ -37,23 +37,25 @@ def test_nothing_that_drives_a_terminal_comes_through(pieces: list[str]) -> None
 
 
 def test_an_endless_sequence_is_not_waited_for_for_ever() -> None:
-    cleaner = Cleaner()
-    shown = "".join(cleaner.feed("x" * 100) for _ in range(3)) + cleaner.feed("\x1b]52;c;")
+    control_filter = ControlFilter()
+    shown = "".join(control_filter.feed("x" * 100) for _ in range(3)) + control_filter.feed(
+        "\x1b]52;c;"
+    )
     for _ in range(100):
-        shown += cleaner.feed("A" * 100)
-    assert "\x1b" not in shown + cleaner.end()
+        shown += control_filter.feed("A" * 100)
+    assert "\x1b" not in shown + control_filter.end()
     assert len(shown) > 300  # it went on before the end
 
 
 def test_a_line_begins_at_the_beginning_and_is_clean() -> None:
     stream = io.StringIO()
-    paper = Paper(lambda text, style: f"<{style}>{text}", stream)
-    paper.write("half")
-    paper.line("a \x1b[31mline", "dim")
-    paper.fresh()
-    paper.flow("streams ")
-    paper.flow("on")
-    paper.end_flow()
-    paper.passing("never seen in a file")
-    paper.line()
+    output = TextOutput(lambda text, style: f"<{style}>{text}", stream)
+    output.write("half")
+    output.line("a \x1b[31mline", "dim")
+    output.fresh()
+    output.flow("streams ")
+    output.flow("on")
+    output.end_flow()
+    output.passing("never seen in a file")
+    output.line()
     assert stream.getvalue() == "half\n<dim>a line\nstreams on\n\n"
