@@ -237,6 +237,13 @@ class Log(Protocol):
         """
         ...
 
+    async def list_damaged(self, session_id: str) -> tuple[int, ...]:
+        """The numbers of the messages of a thread whose text is not the one that was stored.
+
+        It reads the whole thread. A message that was changed by hand is not damaged.
+        """
+        ...
+
     async def get_turn(self, turn_id: str) -> Turn:
         """A turn, or `RecordNotFound`."""
         ...

@@ -14,6 +14,7 @@ from clew.store.checksums import checksum
 from clew.store.migrations import Migration
 from clew.store.postgres import doctor, schema
 from clew.store.postgres.connection import connect, conninfo_of
+from clew.store.postgres.repair import repair_database
 from clew.store.postgres.schema import shipped_migrations
 from clew.store.postgres.store import PostgresStore
 from clew.testing.contract.case import make, record, say
@@ -150,6 +151,24 @@ async def test_a_changed_message_has_no_checksum_any_more(server: Server, older:
     server.execute("UPDATE messages SET content = 'three' WHERE seq = 2", older)
     left = "SELECT checksum IS NULL FROM messages ORDER BY seq"
     assert server.execute(left, older) == [(False,), (True,)]
+    url = server.url(older)
+    found = {each.name: each for each in (await doctor.examine(url, full=True)).findings}
+    assert (found["checksums"].level, found["changed by hand"].level) == ("ok", "warning")
+    repaired = await repair_database(url, await doctor.examine(url, full=True))
+    assert "changed by hand" in {each.name for each in repaired}
+    assert server.execute(left, older) == [(False,), (False,)]
+
+
+async def test_a_damaged_message_is_found(server: Server, older: str) -> None:
+    url = server.url(older)
+    async with await open_store(url) as store:
+        session = await make(store)
+        await say(store, session.id, "one", "two")
+        server.execute("UPDATE messages SET checksum = checksum # 1 WHERE seq = 2", older)
+        assert await store.list_damaged(session.id) == (2,)
+    found = {each.name: each for each in (await doctor.examine(url, full=True)).findings}
+    assert found["checksums"].level == "problem"
+    assert f"{session.id} message 2" in found["checksums"].what
 
 
 async def test_an_update_may_take_as_long_as_it_takes(server: Server, older: str) -> None:

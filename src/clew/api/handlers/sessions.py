@@ -390,7 +390,8 @@ async def export_session(parts: Parts, params: ExportSession, caller: Caller) ->
     made = parts.export(session, params.format, params.masked, params.thinking)
     pieces = [each async for each in made]
     name = f"session-{session.id}.{params.format}"
-    return Exported(name, MEDIA_TYPES[params.format], "".join(pieces))
+    damaged = await parts.store.list_damaged(session.id)
+    return Exported(name, MEDIA_TYPES[params.format], "".join(pieces), damaged)
 
 
 @handles(RESOLVE)

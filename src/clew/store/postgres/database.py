@@ -22,6 +22,7 @@ from clew.core.keys import is_id
 from clew.core.turn import Attachment, Lease
 from clew.errors import StoreClosed
 from clew.ports import Clock
+from clew.store.checksums import COVERED
 from clew.store.migrations import Migration, Report, quiet
 from clew.store.postgres import schema
 from clew.store.postgres.connection import (
@@ -54,6 +55,7 @@ DIALECT = Dialect(
       SELECT id, status, ended_at FROM turns WHERE session_id = s.id
       ORDER BY ordinal DESC LIMIT 1) t ON true""",
     store_size="pg_database_size(current_database())",
+    checksum=f"clew_checksum({', '.join(COVERED)})",
 )
 
 SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"

@@ -24,9 +24,11 @@ from clew.store.postgres.connection import (
     conninfo_of,
     place_of,
 )
+from clew.store.postgres.database import DIALECT
 from clew.store.postgres.errors import DRIVER_ERRORS, translate
 from clew.store.postgres.words import vector_of
 from clew.store.presence import ProcessInfo
+from clew.store.work.checksums import check_checksums
 from clew.store.work.counters import check_counters
 
 OLDEST = 14
@@ -38,6 +40,7 @@ SLOW = 50.0
 CONSTRAINTS = 16
 """References between tables that the schema has."""
 
+_RESTORE = "Restore it with pg_restore from a pg_dump."
 _BACK_UP = "Make a backup before: pg_dump --format custom --file clew.dump URL."
 
 _ROUNDS = 5
@@ -147,6 +150,7 @@ async def _check(
         _check_references,
         _check_counters,
         _check_index,
+        *([_check_checksums] if full else []),
     )
     for check in checks:
         # All that a check reads is of one moment.
@@ -254,9 +258,13 @@ async def _check_references(connection: Connection, *, full: bool) -> AsyncItera
         yield Finding("references", "ok", what)
 
 
+async def _check_checksums(connection: Connection, *, full: bool) -> AsyncIterator[Finding]:  # noqa: ARG001  # it always checks all
+    for finding in await check_checksums(connection, DIALECT, restore=_RESTORE):
+        yield finding
+
+
 async def _check_counters(connection: Connection, *, full: bool) -> AsyncIterator[Finding]:
-    restore = "Restore it with pg_restore from a pg_dump."
-    for finding in await check_counters(connection, full=full, restore=restore):
+    for finding in await check_counters(connection, full=full, restore=_RESTORE):
         yield finding
 
 

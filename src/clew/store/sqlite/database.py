@@ -125,6 +125,7 @@ class Database:
         first, self._first = self._first, None
         connection = first or self._connect()
         register_functions(connection)
+        schema.register_checksum(connection)
         return connection
 
     def _release(self) -> None:

@@ -79,7 +79,7 @@ def apply(
     try:
         current = connection.pragma("user_version")
         messages = _count_messages(connection)
-        _register_checksum(connection, messages, progress)
+        register_checksum(connection, _in_steps(progress, messages))
         for step in steps:
             if step.number > current:
                 connection.execute(
@@ -107,18 +107,30 @@ def _count_messages(connection: apsw.Connection) -> int:
     return int(count)
 
 
-def _register_checksum(connection: apsw.Connection, total: int, progress: Progress) -> None:
-    """The function `clew_checksum` of the steps: called once for each message, so it counts too."""
+def _in_steps(progress: Progress, total: int) -> Callable[[int], None]:
+    """Report progress now and then, and at the end."""
+
+    def advance(done: int) -> None:
+        if done % 1000 == 0 or done == total:
+            progress(done, total)
+
+    return advance
+
+
+def register_checksum(
+    connection: apsw.Connection, advance: Callable[[int], None] | None = None
+) -> None:
+    """Give a connection the function `clew_checksum`. `advance` is told how often it was called."""
     done = 0
 
     def count(*texts: Any) -> int:
         nonlocal done
         done += 1
-        if done % 1000 == 0 or done == total:
-            progress(done, total)
+        if advance is not None:
+            advance(done)
         return checksum_of_bytes(*texts)
 
-    connection.create_scalar_function("clew_checksum", count, len(COVERED))
+    connection.create_scalar_function("clew_checksum", count, len(COVERED), deterministic=True)
 
 
 def needed_space(connection: apsw.Connection, version: int) -> int:
