@@ -15,29 +15,11 @@ gated="tests/core tests/store tests/postgres"
 # Some machines set it, and then every run would rewrite the assertions of all tests anew.
 unset PYTHONDONTWRITEBYTECODE
 
-# Thousands of small stores are made and synced: in memory, where there is enough of it, nobody waits
-# for a disk. Tests that pass remove what they made; what a failed one left stays, to be looked at.
-memory=/dev/shm
-scratch=
-if [ -z "${TMPDIR:-}" ] && [ -w "$memory" ] &&
-    [ "$(df -Pk "$memory" | awk 'END { print $4 }')" -gt 4000000 ]; then
-    scratch=$(mktemp -d "$memory/clew-tests.XXXXXX")
-    chmod 755 "$scratch" # PostgreSQL is another user, if we are root
-    export TMPDIR="$scratch"
-fi
-
 types=$(mktemp)
 "$bin/mypy" "$@" >"$types" 2>&1 &
 mypy=$!
 failed=
-finish() {
-    kill "$mypy" 2>/dev/null
-    rm -f "$types"
-    [ -z "$scratch" ] && return
-    [ -z "$failed" ] && rm -rf "$scratch"
-    [ -d "$scratch" ] && echo "What failed tests left is in $scratch." >&2
-}
-trap finish EXIT
+trap 'kill "$mypy" 2>/dev/null; rm -f "$types"' EXIT
 trap 'exit 130' INT TERM
 
 run() {
@@ -49,7 +31,7 @@ run() {
 "$bin/coverage" erase
 # shellcheck disable=SC2086  # several words
 run $gated --cov
-# shellcheck disable=SC2046  # likewise
+# shellcheck disable=SC2046  # several words
 run tests $(printf -- '--ignore=%s ' $gated)
 
 wait "$mypy" || failed="$failed types"
