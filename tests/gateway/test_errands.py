@@ -83,14 +83,14 @@ async def test_what_dies_of_a_bug_is_told_and_shown_and_the_rest_goes_on(tmp_pat
 async def test_a_gateway_puts_old_sessions_away_and_removes_what_is_settled(tmp_path: Path) -> None:
     config = load(home=str(tmp_path), environ={})
     now = host_clock()
-    async with await open_store(config.store.url, clock=lambda: now - 100 * DAY) as store:
-        old = await store.create_session(NewSession(key="old"))
-        gone = await store.create_session(NewSession(key="gone"))
-        await store.delete_sessions([gone.id])
-        await store.accept(NewInbound(id="settled", channel="c", key="k", external_id="1"))
-        await store.drop_inbound(["settled"])
-    async with await open_store(config.store.url) as store:
-        await store.create_session(NewSession(key="new"))
+    async with await open_store(config.store.url, clock=lambda: now - 100 * DAY) as before:
+        old = await before.create_session(NewSession(key="old"))
+        gone = await before.create_session(NewSession(key="gone"))
+        await before.delete_sessions([gone.id])
+        await before.accept(NewInbound(id="settled", channel="c", key="k", external_id="1"))
+        await before.drop_inbound(["settled"])
+    async with await open_store(config.store.url) as lately:
+        await lately.create_session(NewSession(key="new"))
 
     async with open_gateway(config, Setup()) as gateway:
         store = gateway.house.runtime.store

@@ -91,8 +91,8 @@ def test_every_text_of_a_message_is_covered(path: Path, text: bytes) -> None:
 
 def test_a_message_that_was_changed_by_hand_is_no_damage(path: Path) -> None:
     fill(path, "one", "two", "three")
-    query(path, "UPDATE messages SET content = 'drei' WHERE seq = 3")
-    query(path, "UPDATE sessions SET content_bytes = content_bytes - 1")
+    query(path, "UPDATE messages SET content = '@drei@' WHERE seq = 3")
+    query(path, "UPDATE sessions SET content_bytes = content_bytes + 1")
     query(path, "UPDATE messages SET cost = 1 WHERE seq = 2")  # what people don't read
 
     found = findings(examine(path, now=1, full=True))
@@ -104,7 +104,7 @@ def test_a_message_that_was_changed_by_hand_is_no_damage(path: Path) -> None:
     mended = repair_file(path, examine(path, now=1, full=True), now=1)
     assert "kept as they are" in {each.name: each.what for each in mended}["changed by hand"]
     assert "changed by hand" not in findings(examine(path, now=1, full=True))
-    flip(path, b"drei")
+    flip(path, b"@drei@")
     assert findings(examine(path, now=1, full=True))["checksums"].level == "problem"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -497,7 +497,9 @@ class OutboxContract(Contract):
         assert await claim(store) == ["b"]
 
     @pytest.mark.parametrize("outcome", ["sent", "failed", "uncertain", "doubted"])
-    async def test_a_long_line_is_called_one_by_one(self, store: Store, outcome: str) -> None:
+    async def test_a_long_line_is_called_one_by_one(
+        self, store: Store, outcome: OutboundStatus | Literal["doubted"]
+    ) -> None:
         session = await make(store)
         await record(store, session.id, *(send(f"{number}", "slow") for number in range(5)))
         for number in range(5):
