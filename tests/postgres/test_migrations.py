@@ -10,13 +10,13 @@ from clew.core.changes import RedoTurn
 from clew.core.message import Draft
 from clew.errors import StoreUnavailable
 from clew.store import open_store
-from clew.store.checksums import checksum
 from clew.store.migrations import Migration
 from clew.store.postgres import doctor, schema
 from clew.store.postgres.connection import connect, conninfo_of
 from clew.store.postgres.repair import repair_database
 from clew.store.postgres.schema import shipped_migrations
 from clew.store.postgres.store import PostgresStore
+from clew.store.rows import checksum
 from clew.testing.contract.case import make, record, say
 from tests.postgres.server import Server
 

@@ -17,8 +17,7 @@ from typing import Any, Final, Protocol, Self
 import msgspec
 
 from clew.errors import Conflict, InvalidInput, StoreDamaged
-from clew.store.checksums import COVERED, checksum
-from clew.store.rows import Row
+from clew.store.rows import COVERED, Row, checksum
 from clew.store.tables import CHUNK_ROWS, TABLES, Mark, Table
 
 Progress = Callable[[int, int], None]

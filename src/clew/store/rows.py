@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any, TypeVar
 
 import msgspec
@@ -22,7 +23,6 @@ from clew.core.text import ESCAPE, decode_text, encode_text, from_json, to_json
 from clew.core.turn import Approval, Attachment, Turn
 from clew.core.usage import Usage
 from clew.errors import InvalidCursor, InvalidInput
-from clew.store.checksums import checksum
 
 Row = tuple[Any, ...]
 
@@ -52,6 +52,12 @@ NEW_MESSAGE_COLUMNS = f"""
   checksum, turn_id, role, content, parts, tool_call_id, tool_name, tool_calls, model, is_error,
   {USAGE_COLUMNS}
 """
+
+COVERED = (
+    "turn_id", "role", "content", "parts", "tool_call_id", "tool_name", "tool_calls", "model",
+    "author",
+)  # fmt: skip
+"""The columns of a message that its checksum is made of: its texts, no numbers and no times."""
 
 TURN_COLUMNS = f"""
   id, session_id, status, reply_to, model, {USAGE_COLUMNS}, error, partial, started_at, ended_at,
@@ -87,6 +93,7 @@ COMPACTION_COLUMNS = """
 
 _pack = msgspec.msgpack.Encoder().encode
 _ESCAPED = ESCAPE.encode()
+_SEPARATOR = "\x1f"
 
 _decode_parts = msgspec.json.Decoder(tuple[dict[str, Any], ...]).decode
 _decode_calls = msgspec.json.Decoder(tuple[ToolCall, ...]).decode
@@ -251,6 +258,25 @@ def message_bindings(draft: Draft, turn_id: str | None) -> tuple[Row, int]:
     covered = (turn, draft.role, content, parts, call_id, tool, calls, model)
     bindings = (checksum(*covered, None), *covered, bool(draft.is_error), *usage)
     return bindings, size
+
+
+def checksum(*texts: str | None) -> int:
+    """The checksum of a message: of its texts as they are stored, in the order of COVERED.
+
+    It tells a row that the disk has changed from the one that was written. PostgreSQL makes it too,
+    with the function `clew_checksum` of its schema.
+    """
+    return _short_hash(_SEPARATOR.join([each or "" for each in texts]).encode())
+
+
+def checksum_of_bytes(*texts: bytes | None) -> int:
+    """The same over texts that may not be UTF-8 any more."""
+    return _short_hash(_SEPARATOR.encode().join([each or b"" for each in texts]))
+
+
+def _short_hash(data: bytes) -> int:
+    # As a signed number: both databases keep that in four bytes.
+    return int.from_bytes(sha256(data, usedforsecurity=False).digest()[:4], "big", signed=True)
 
 
 def turn_from(row: Row) -> Turn:

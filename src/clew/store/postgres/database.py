@@ -22,7 +22,6 @@ from clew.core.keys import is_id
 from clew.core.turn import Attachment, Lease
 from clew.errors import StoreClosed
 from clew.ports import Clock
-from clew.store.checksums import COVERED
 from clew.store.migrations import Migration, Report, quiet
 from clew.store.postgres import schema
 from clew.store.postgres.connection import (
@@ -39,6 +38,7 @@ from clew.store.postgres.connection import (
 from clew.store.postgres.errors import DRIVER_ERRORS, is_repeatable, translate
 from clew.store.postgres.presence import CHANNEL, Presence, list_processes
 from clew.store.presence import ProcessInfo, process_of
+from clew.store.rows import COVERED
 from clew.store.work.transaction import Dialect, Transaction
 
 T = TypeVar("T")

@@ -17,9 +17,8 @@ import msgspec
 
 from clew.core.turn import STALE_HEARTBEAT_MS, Attachment, Lease
 from clew.ports import Clock
-from clew.store.checksums import COVERED
 from clew.store.presence import ProcessInfo
-from clew.store.rows import Row
+from clew.store.rows import COVERED, Row
 from clew.store.sqlite.database import Database, snapshot
 from clew.store.work.transaction import Dialect, Transaction, Work
 

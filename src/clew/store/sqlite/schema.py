@@ -14,8 +14,8 @@ from typing import Any
 import apsw
 
 from clew.errors import StoreDamaged, StoreForeign, StoreTooNew, StoreUnavailable
-from clew.store.checksums import COVERED, checksum_of_bytes
 from clew.store.migrations import REBUILD, SPARE, Migration, read_migrations
+from clew.store.rows import COVERED, checksum_of_bytes
 from clew.store.sqlite.connection import connect, fetch, lock_path
 
 Progress = Callable[[int, int], None]

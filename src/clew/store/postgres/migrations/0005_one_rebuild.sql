@@ -33,7 +33,7 @@ CREATE TABLE messages (
   tool_calls            TEXT COLLATE "C"
 );
 
--- The checksum that store/checksums.py makes of a row: of its texts, with a separator between them.
+-- The checksum that store/rows.py makes of a row: of its texts, with a separator between them.
 CREATE FUNCTION clew_checksum(turn_id TEXT, role TEXT, content TEXT, parts TEXT, tool_call_id TEXT,
     tool_name TEXT, tool_calls TEXT, model TEXT, author TEXT) RETURNS INTEGER
   LANGUAGE sql STABLE PARALLEL SAFE AS $$

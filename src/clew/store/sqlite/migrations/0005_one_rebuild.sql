@@ -32,7 +32,7 @@ DROP TRIGGER messages_ad;
 CREATE TRIGGER messages_moved AFTER INSERT ON messages_new BEGIN
   DELETE FROM messages WHERE id = new.id;
 END;
--- clew_checksum is a function of clew's (store/checksums.py); it also counts how far this is.
+-- clew_checksum is a function of clew's (store/rows.py); it also counts how far this is.
 INSERT INTO messages_new (id, session_id, seq, at, role, turn_id, checksum, tool_call_id, tool_name,
     is_error, model, input_tokens, output_tokens, cache_read_tokens, cache_creation_tokens, cost,
     api_calls, content, parts, tool_calls)
