@@ -33,6 +33,7 @@ from benchmarks import (
     searching,
     startup,
     talking,
+    update,
     writers,
 )
 from benchmarks.corpora import Setting
@@ -46,6 +47,7 @@ TOPICS: dict[str, Callable[[Setting], Awaitable[list[Finding]]]] = {
     "fork": reading.forks,
     "search": searching.searches,
     "disk": disk.disk,
+    "update": update.update,
     "worst": appending.worst_case,
     "writers": writers.many_writers,
     "startup": startup.startup,

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import shutil
 import signal
 import subprocess
@@ -33,6 +34,7 @@ from clew.store.sqlite.search_index import index_queued
 from clew.store.sqlite.store import SqliteStore
 from clew.testing.contract.case import record
 from tests.patience import PATIENCE
+from tests.sizes import pick
 from tests.store.files import Child, contents, digest, fill, holding, query, snapshot
 
 NEXT = shipped_migrations()[-1].number + 1
@@ -278,6 +280,12 @@ def test_an_update_for_which_the_disk_has_no_room_is_refused_untouched(
     assert snapshot(path.parent) == before
 
 
+MANY = f"""
+WITH RECURSIVE n (i) AS (SELECT 4 UNION ALL SELECT i + 1 FROM n LIMIT 2997)
+INSERT INTO messages (session_id, seq, role, content, at)
+SELECT '{OLD}', i, 'user', 'number ' || i || hex(randomblob(1000)), i FROM n
+"""
+
 REBUILD_SLOWLY = """
 import sys, time
 from pathlib import Path
@@ -305,11 +313,7 @@ def test_an_update_that_is_killed_while_it_writes_messages_anew_leaves_the_old_s
     path: Path, stop: int
 ) -> None:
     made_with(path, shipped_migrations()[:4])
-    many = f"""
-        WITH RECURSIVE n (i) AS (SELECT 4 UNION ALL SELECT i + 1 FROM n LIMIT 2997)
-        INSERT INTO messages (session_id, seq, role, content, at)
-        SELECT '{OLD}', i, 'user', 'number ' || i || hex(randomblob(1000)), i FROM n"""
-    query(path, many)
+    query(path, MANY)
     before = query(path, AS_BEFORE)
     with Child(REBUILD_SLOWLY, path, stop) as child:
         child.wait_for("there")
@@ -372,6 +376,31 @@ def test_nothing_is_migrated_when_the_copy_is_not_sound(store: Path) -> None:
         open_and_close(store, new_step())
     assert version_of(store) == NEXT - 1
     assert not list(store.parent.glob("*.before-*"))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
+def test_an_update_that_is_killed_at_any_moment_leaves_the_old_store_or_the_new(path: Path) -> None:
+    made_with(path, shipped_migrations()[:4])
+    query(path, MANY)
+    before = query(path, AS_BEFORE)
+    original = path.with_name("original.db")
+    with closing(connect(path, mode="ro")) as connection:
+        verified_copy(connection, original)
+    rng, versions = random.Random(7), set()
+    for _ in range(pick(4, 60)):
+        for ending in ("-wal", "-shm"):
+            path.with_name(path.name + ending).unlink(missing_ok=True)
+        shutil.copy(original, path)
+        with Child(MIGRATE, path, "") as child:
+            child.wait_for("ready")
+            go(child)
+            time.sleep(rng.uniform(0, 0.6))
+            child.process.send_signal(signal.SIGKILL)
+            child.process.wait(PATIENCE)
+        versions.add(version_of(path))
+        assert query(path, AS_BEFORE) == before
+        assert query(path, "PRAGMA integrity_check") == [("ok",)]
+    assert versions <= {4, NEXT - 1}
 
 
 def test_a_copy_that_was_left_half_by_a_kill_is_no_obstacle(store: Path) -> None:
