@@ -540,7 +540,10 @@ class Outbox(Protocol):
     async def claim_outbound(
         self, claimant: str, *, channels: Sequence[str] | None = None, limit: int = 20
     ) -> tuple[Outbound, ...]:
-        """Claim due replies, oldest first, as `sending`; in strict order under each key."""
+        """Claim due replies, oldest first, as `sending`; in strict order under each key.
+
+        A reply that waits behind another may get a later `due_at`, until that one is settled.
+        """
         ...
 
     async def settle_outbound(

@@ -17,22 +17,12 @@ from clew.store.sqlite.copy_side import SqliteSource, SqliteTarget
 from clew.store.sqlite.doctor import examine
 from clew.store.sqlite.repair import repair_file
 from clew.transfer import export_session
-from tests.store.files import fill, query
+from tests.store.files import fill, flip, query
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "home" / "sessions.db"
-
-
-def flip(path: Path, text: bytes, *, bit: int = 1) -> None:
-    """Flip one bit of a text in the file, as a bad disk does."""
-    query(path, "PRAGMA wal_checkpoint(TRUNCATE)")
-    data = bytearray(path.read_bytes())
-    assert data.count(text) >= 1
-    at = data.index(text)
-    data[at] ^= bit
-    path.write_bytes(data)
 
 
 def findings(diagnosis: Diagnosis) -> dict[str, Finding]:

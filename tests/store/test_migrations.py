@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -21,21 +21,31 @@ from clew.core.session import OWNER
 from clew.errors import (
     StoreDamaged,
     StoreForeign,
+    StoreFull,
     StoreInUse,
     StoreTooNew,
-    StoreUnavailable,
 )
 from clew.store.migrations import Migration
 from clew.store.sqlite.backup import back_up, restore
 from clew.store.sqlite.connection import connect
 from clew.store.sqlite.database import Database
 from clew.store.sqlite.schema import shipped_migrations, verified_copy
-from clew.store.sqlite.search_index import index_queued
 from clew.store.sqlite.store import SqliteStore
 from clew.testing.contract.case import record
 from tests.patience import PATIENCE
 from tests.sizes import pick
-from tests.store.files import Child, contents, digest, fill, holding, query, snapshot
+from tests.store.files import (
+    FORK,
+    OLD,
+    Child,
+    contents,
+    digest,
+    fill,
+    holding,
+    made_with,
+    query,
+    snapshot,
+)
 
 NEXT = shipped_migrations()[-1].number + 1
 
@@ -159,53 +169,10 @@ def test_a_migration_is_preceded_by_a_verified_backup(store: Path) -> None:
     assert backup.stat().st_mode & 0o777 == 0o600
 
 
-OLD = "aaaaaaaa-0000-4000-8000-000000000001"
-FORK = "aaaaaaaa-0000-4000-8000-000000000002"
-GONE = "aaaaaaaa-0000-4000-8000-000000000003"
-
-FILL = f"""
-INSERT INTO sessions (id, key, agent, person, platform, kind, title, title_key, title_by,
-  parent_id, forked_at_seq, message_count, content_bytes, head, created_at, updated_at, deleted_at)
-VALUES
-  ('{OLD}', 'cli:old', 'main', 'owner', 'cli', 'cli', 'Old', 'old', 'user', NULL, NULL, 1, 16, 3,
-    7, 7, NULL),
-  ('{FORK}', 'cli:old:fork:7', 'main', 'owner', 'cli', 'cli', NULL, NULL, NULL, '{OLD}', 3, 1, 0,
-    3, 7, 7, NULL),
-  ('{GONE}', 'cli:old', 'main', 'owner', 'cli', 'cli', NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 7,
-    7, 7);
-INSERT INTO blobs VALUES ('hash', 'text/plain', x'00', 7);
-INSERT INTO turns (id, session_id, first_seq, status, started_at, ended_at)
-  VALUES ('taken back', '{OLD}', 2, 'done', 7, 7);
-INSERT INTO undone (session_id, turn_id, undone_at)
-  VALUES ('{OLD}', 'taken back', 7), ('{FORK}', 'taken back', 7);
-INSERT INTO messages (id, session_id, seq, turn_id, role, content, parts, tool_call_id, tool_name,
-  is_error, model, cost, at)
-VALUES
-  (11, '{OLD}', 1, NULL, 'user', 'ключ und 狐狸', '[{{"blob":"hash"}}]', NULL, NULL, 0, NULL, NULL,
-    5),
-  (12, '{OLD}', 2, 'taken back', 'tool', 'no', NULL, 'call', 'shell', 1, NULL, NULL, 6),
-  (13, '{OLD}', 3, 'taken back', 'assistant', 'oh', NULL, NULL, NULL, 0, 'model', 4, 7),
-  (99, '{OLD}', 4, NULL, 'user', 'gone', NULL, NULL, NULL, 0, NULL, NULL, 7);
-INSERT INTO message_blobs VALUES (11, 'hash');
-DELETE FROM messages WHERE id = 99;
-INSERT INTO inbox (id, channel, account, key, person, payload, status, received_at)
-  VALUES ('in', 'c', 'default', 'k', 'owner', '{{}}', 'done', 6);
-"""
-
 AS_BEFORE = """
 SELECT id, session_id, seq, turn_id, role, content, parts, tool_call_id, tool_name, tool_calls,
   is_error, model, cost, at FROM messages ORDER BY id
 """
-
-
-def made_with(path: Path, steps: Sequence[Migration]) -> None:
-    """A store of an older schema, with something in it."""
-    database = Database(path, clock=lambda: 7, version="0.1")
-    database.open(steps)
-    database._release()
-    with closing(connect(path)) as connection:
-        connection.execute(FILL)
-        index_queued(connection)
 
 
 @pytest.mark.parametrize("number", [step.number for step in shipped_migrations()[:-1]])
@@ -275,7 +242,7 @@ def test_an_update_for_which_the_disk_has_no_room_is_refused_untouched(
     made_with(path, shipped_migrations()[:4])
     before = snapshot(path.parent)
     monkeypatch.setattr("shutil.disk_usage", lambda _: shutil._ntuple_diskusage(9, 8, 1 << 20))
-    with pytest.raises(StoreUnavailable, match=r"needs about .* MB .* there are 1 MB"):
+    with pytest.raises(StoreFull, match=r"needs about .* MB .* there are 1 MB"):
         open_and_close(path)
     assert snapshot(path.parent) == before
 

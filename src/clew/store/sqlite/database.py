@@ -18,7 +18,7 @@ from typing import TypeVar
 import apsw
 
 from clew.core.names import format_bytes
-from clew.errors import ClewError, StoreBusy, StoreInUse, StoreUnavailable
+from clew.errors import ClewError, StoreBusy, StoreFull, StoreInUse, StoreUnavailable
 from clew.files.locks import FileLock
 from clew.ports import Clock
 from clew.store.migrations import Migration, Report, quiet
@@ -204,7 +204,7 @@ class Database:
         free = shutil.disk_usage(self.path.parent).free
         what = f"{self.path} is from an older clew and is updated (schema {version} to {latest})"
         if needed > free:
-            raise StoreUnavailable(
+            raise StoreFull(
                 f"{self.path} is from an older clew. Updating it needs about "
                 f"{format_bytes(needed)} of free disk, and there are {format_bytes(free)}. "
                 "Nothing was changed: free some, and start clew again."
