@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
@@ -18,7 +19,9 @@ from clew.store.postgres.schema import shipped_migrations
 from clew.store.postgres.store import PostgresStore
 from clew.store.rows import checksum
 from clew.testing.contract.case import make, record, say
+from tests.patience import PATIENCE
 from tests.postgres.server import Server
+from tests.store.files import Child
 
 OLD = "aaaaaaaa-0000-4000-8000-000000000001"
 FORK = "aaaaaaaa-0000-4000-8000-000000000002"
@@ -140,6 +143,45 @@ async def test_a_database_of_the_schema_before_messages_were_written_anew_keeps_
         assert found["references"].level == "ok"
         assert "disk" in reports[0][0]
         assert reports[-1] == ("Updating messages", 3, 3)
+    finally:
+        server.drop_database(name)
+
+
+UPDATE = """
+import asyncio, os, sys, threading, time
+from clew.store.postgres.store import PostgresStore
+
+def die():
+    time.sleep(float(sys.argv[2]))
+    os.kill(os.getpid(), 9)
+
+threading.Thread(target=die).start()
+asyncio.run(PostgresStore.open(sys.argv[1]))
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.05, 0.1, 0.2, 0.4])
+async def test_an_update_that_is_killed_leaves_the_old_database_or_the_new(
+    server: Server, seconds: float
+) -> None:
+    name = server.create_database()
+    url = server.url(name)
+    try:
+        connection = await connect(conninfo_of(url))
+        await schema.apply(connection, shipped_migrations()[:4], "here")
+        await connection.close()
+        server.execute(FILL, name)
+        rows = "SELECT id, session_id, seq, content FROM messages ORDER BY id"
+        before = server.execute(rows, name)
+        with Child(UPDATE, url, seconds) as child:
+            await asyncio.to_thread(child.process.wait, PATIENCE)
+
+        assert server.execute("SELECT max(number) FROM clew_schema", name)[0][0] in (4, LATEST)
+        async with await open_store(url) as store:
+            assert [m.seq for m in await store.get_messages(OLD, undone=True)] == [1, 2, 3]
+        assert server.execute(rows, name) == before
+        assert server.execute("SELECT max(number) FROM clew_schema", name) == [(LATEST,)]
     finally:
         server.drop_database(name)
 
