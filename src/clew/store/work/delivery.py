@@ -121,10 +121,12 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $10)
 """
 
 # A reply waits while an earlier one under its key is still to be sent or on its way.
+_BEHIND = f"""
+EXISTS (SELECT 1 FROM outbox e WHERE e.key = o.key AND e.ordinal < o.ordinal AND e.{_IN_LINE})
+"""
+
 DUE_OUTBOUND = f"""
-SELECT o.id, EXISTS (
-  SELECT 1 FROM outbox e WHERE e.key = o.key AND e.ordinal < o.ordinal AND e.{_IN_LINE})
-FROM outbox o WHERE o.status = 'pending' AND o.due_at <= $1 {{only}}
+SELECT o.id, {_BEHIND} FROM outbox o WHERE o.status = 'pending' AND o.due_at <= $1 {{only}}
 ORDER BY o.due_at, o.ordinal LIMIT $2
 """
 _DUE_ANYWHERE = DUE_OUTBOUND.format(only="")
@@ -132,14 +134,17 @@ DUE_IN_CHANNEL = DUE_OUTBOUND.format(only="AND o.channel = $3")
 
 # What waits behind another is set aside, so that a long line is not looked through at each claim.
 # When the first of the line is settled, the next one is due again; and in any case after a while.
+# Both may happen at once: who sets aside looks again whether the reply still waits, and who calls
+# the next one writes its row in any case, and so after who is just setting it aside.
 SET_ASIDE = f"""
 UPDATE outbox SET due_at = $2 WHERE id IN (
-  SELECT id FROM outbox WHERE id = ANY ($1) AND {_STILL_PENDING} FOR UPDATE SKIP LOCKED)
+  SELECT o.id FROM outbox o WHERE o.id = ANY ($1) AND {_STILL_PENDING} AND {_BEHIND}
+  FOR UPDATE SKIP LOCKED)
 """
 CALL_NEXT = f"""
-UPDATE outbox SET due_at = $2
+UPDATE outbox SET due_at = CASE WHEN due_at > $2 THEN $2 ELSE due_at END
 WHERE ordinal = (SELECT min(ordinal) FROM outbox WHERE key = $1 AND {_IN_LINE})
-  AND status = 'pending' AND attempts = 0 AND due_at > $2
+  AND status = 'pending' AND attempts = 0
 """
 
 CLAIM_OUTBOUND = f"""

@@ -512,6 +512,30 @@ class OutboxContract(Contract):
 
         assert await claim(store) == []
 
+    async def test_two_claimants_work_off_a_line_without_a_pause(
+        self, store: Store, other: Store
+    ) -> None:
+        session = await make(store)
+        names = [f"{number:02}" for number in range(60)]
+        sent: list[str] = []
+
+        async def answer() -> None:
+            for name in names:
+                await store.add_outbound(session.id, send(name, "same").outbound)
+
+        async def deliver(handle: Store, who: str) -> None:
+            for _ in range(3_000):
+                for row in await handle.claim_outbound(who, channels=["telegram"]):
+                    sent.append(row.id)
+                    await handle.settle_outbound(row.id, "sent")
+                if len(sent) == len(names):
+                    break
+
+        workers = (deliver(*each) for each in ((store, "me"), (other, "you")) * 2)
+        await asyncio.gather(answer(), *workers)
+
+        assert sent == names
+
     async def test_a_reply_behind_one_that_is_gone_is_sent_in_the_end(
         self, store: Store, clock: FakeClock
     ) -> None:
