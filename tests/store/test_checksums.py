@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from clew.core.message import Draft, ToolCall
-from clew.core.session import NewSession
+from clew.core.session import OWNER, NewSession, SessionFilter
+from clew.errors import ClewError
 from clew.store import open_store
 from clew.store.copy import StoreCopy
 from clew.store.diagnosis import Diagnosis, Finding
@@ -16,7 +19,9 @@ from clew.store.sqlite.backup import back_up, restore
 from clew.store.sqlite.copy_side import SqliteSource, SqliteTarget
 from clew.store.sqlite.doctor import examine
 from clew.store.sqlite.repair import repair_file
+from clew.testing.corpus import Corpus, load
 from clew.transfer import export_session
+from tests.sizes import pick
 from tests.store.files import fill, flip, query
 
 
@@ -137,3 +142,44 @@ def test_an_export_says_what_is_damaged(path: Path) -> None:
     assert asyncio.run(export()) == ()
     flip(path, b"@wordless@")
     assert asyncio.run(export()) == (2,)
+
+
+def texts_of(path: Path) -> dict[tuple[str, int], Draft]:
+    """Everything that was said, as clew reads it."""
+
+    async def read() -> dict[tuple[str, int], Draft]:
+        async with await open_store(str(path)) as store:
+            where = SessionFilter(viewer=OWNER, archived=None)
+            sessions = (await store.list_sessions(where, limit=100)).sessions
+            return {
+                (message.session_id, message.seq): message.draft
+                for session in sessions
+                for message in await store.get_messages(session.id)
+            }
+
+    return asyncio.run(read())
+
+
+def test_of_bits_that_flip_anywhere_none_changes_a_text_unnoticed(path: Path) -> None:
+    async def make() -> None:
+        async with await open_store(str(path)) as store:
+            await load(store, Corpus(now=1_790_000_000_000, seed=3).conversations(10, 150))
+
+    asyncio.run(make())
+    query(path, "PRAGMA wal_checkpoint(TRUNCATE)")
+    data, said = path.read_bytes(), texts_of(path)
+    rng, wrong = random.Random(2), 0
+    for _ in range(pick(40, 500)):
+        for file in path.parent.glob("sessions.db*"):
+            file.unlink()
+        damaged = bytearray(data)
+        damaged[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        path.write_bytes(damaged)
+        try:
+            now = texts_of(path)
+        except (ClewError, UnicodeDecodeError, msgspec.MsgspecError):
+            continue  # it can't be read, and so it is noticed
+        if any(now[each] != said[each] for each in said.keys() & now.keys()):
+            wrong += 1
+            assert not examine(path, now=1, full=True).sound
+    assert wrong, "nothing was damaged: take another seed"
