@@ -145,7 +145,7 @@ def test_an_export_says_what_is_damaged(path: Path) -> None:
 
 
 def texts_of(path: Path) -> dict[tuple[str, int], Draft]:
-    """Everything that was said, as clew reads it; without numbers and times, which no sum covers."""
+    """Everything that was said, as clew reads it, without the numbers: no checksum covers them."""
 
     async def read() -> dict[tuple[str, int], Draft]:
         async with await open_store(str(path)) as store:

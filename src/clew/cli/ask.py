@@ -13,6 +13,7 @@ import msgspec
 from clew.cli.app import App, encode, json_option, pass_app
 from clew.cli.conversation import Choice, Parts, conversation, on_signals, read_words, run_talk
 from clew.cli.options import session_options
+from clew.errors import Forbidden
 
 if TYPE_CHECKING:
     from clew.api.chat import Accepted
@@ -148,7 +149,12 @@ class Question:
         self._aside.write(ASKED)
         typed = (await self._lines.get() or "").strip().lower()
         decision, scope = ANSWERS.get(typed, ("no", "once"))
-        await self._seat.answer(approval, decision, scope)
+        try:
+            await self._seat.answer(approval, decision, scope)
+        except Forbidden as error:
+            self._aside.line(str(error))
+            if scope == "always":  # the token may allow a shorter time
+                await self._decide(approval)
 
     async def _finish(self, turn: Turn) -> int:
         if self._app.json:
