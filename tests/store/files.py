@@ -16,7 +16,7 @@ from clew.core.changes import AddMessage
 from clew.core.message import Draft
 from clew.core.session import NewSession
 from clew.store import open_store
-from clew.store.migrations import Migration
+from clew.store.migrations import REBUILD, Migration
 from clew.store.sqlite.connection import connect
 from clew.store.sqlite.database import Database
 from clew.store.sqlite.search_index import index_queued
@@ -164,10 +164,15 @@ INSERT INTO inbox (id, channel, account, key, person, payload, status, received_
 
 
 def made_with(path: Path, steps: Sequence[Migration]) -> None:
-    """A store of an older schema, with something in it."""
-    database = Database(path, clock=lambda: 7, version="0.1")
-    database.open(steps)
-    database._release()
+    """A store of an older schema, with something in it that the first ones could have too."""
+    _open(path, steps[: REBUILD - 1])
     with closing(connect(path)) as connection:
         connection.execute(FILL)
         index_queued(connection)
+    _open(path, steps)
+
+
+def _open(path: Path, steps: Sequence[Migration]) -> None:
+    database = Database(path, clock=lambda: 7, version="0.1")
+    database.open(steps)
+    database._release()
