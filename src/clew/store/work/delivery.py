@@ -41,7 +41,7 @@ _ROUNDS = 25
 _OPEN_INBOUND = "status IN ('queued', 'claimed')"
 _IN_LINE = "status IN ('pending', 'sending')"
 # Of rows that are named: with the bare column, SQLite would look through all that are pending.
-_STILL_PENDING = "coalesce(status, '') = 'pending'"
+_STILL_PENDING = "coalesce({0}status, '') = 'pending'"
 
 _ACCEPT = f"""
 INSERT INTO inbox (id, channel, account, external_id, key, session_id, person, payload, position,
@@ -121,12 +121,10 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $10)
 """
 
 # A reply waits while an earlier one under its key is still to be sent or on its way.
-_BEHIND = f"""
-EXISTS (SELECT 1 FROM outbox e WHERE e.key = o.key AND e.ordinal < o.ordinal AND e.{_IN_LINE})
-"""
-
 DUE_OUTBOUND = f"""
-SELECT o.id, {_BEHIND} FROM outbox o WHERE o.status = 'pending' AND o.due_at <= $1 {{only}}
+SELECT o.id, EXISTS (
+  SELECT 1 FROM outbox e WHERE e.key = o.key AND e.ordinal < o.ordinal AND e.{_IN_LINE})
+FROM outbox o WHERE o.status = 'pending' AND o.due_at <= $1 {{only}}
 ORDER BY o.due_at, o.ordinal LIMIT $2
 """
 _DUE_ANYWHERE = DUE_OUTBOUND.format(only="")
@@ -134,11 +132,14 @@ DUE_IN_CHANNEL = DUE_OUTBOUND.format(only="AND o.channel = $3")
 
 # What waits behind another is set aside, so that a long line is not looked through at each claim.
 # When the first of the line is settled, the next one is due again; and in any case after a while.
-# Both may happen at once: who sets aside looks again whether the reply still waits, and who calls
-# the next one writes its row in any case, and so after who is just setting it aside.
+# Who sets aside locks the first of the line too. So it is settled either before, and then nothing
+# is set aside, or after, and then the next one is called.
 SET_ASIDE = f"""
 UPDATE outbox SET due_at = $2 WHERE id IN (
-  SELECT o.id FROM outbox o WHERE o.id = ANY ($1) AND {_STILL_PENDING} AND {_BEHIND}
+  SELECT o.id FROM outbox o JOIN outbox e ON e.ordinal = (
+    SELECT min(f.ordinal) FROM outbox f WHERE f.key = o.key AND f.{_IN_LINE})
+  WHERE o.id = ANY ($1) AND {_STILL_PENDING.format("o.")}
+    AND e.ordinal < o.ordinal AND e.{_IN_LINE}
   FOR UPDATE SKIP LOCKED)
 """
 CALL_NEXT = f"""
@@ -151,7 +152,7 @@ CLAIM_OUTBOUND = f"""
 UPDATE outbox SET status = 'sending', claimant = $1, claimed_at = $2, updated_at = $2,
   attempts = attempts + 1
 WHERE id IN (
-  SELECT id FROM outbox WHERE id = ANY ($3) AND {_STILL_PENDING}
+  SELECT id FROM outbox WHERE id = ANY ($3) AND {_STILL_PENDING.format("")}
   ORDER BY due_at, ordinal LIMIT $4 FOR UPDATE SKIP LOCKED)
 RETURNING ordinal, {OUTBOX_COLUMNS}
 """
