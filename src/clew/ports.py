@@ -244,6 +244,13 @@ class Log(Protocol):
         """
         ...
 
+    async def list_damaged(self, session_id: str) -> tuple[int, ...]:
+        """The numbers of the messages of a thread whose text is not the one that was stored.
+
+        It reads the whole thread. A message that was changed by hand is not damaged.
+        """
+        ...
+
     async def get_turn(self, turn_id: str) -> Turn:
         """A turn, or `RecordNotFound`."""
         ...
@@ -433,6 +440,15 @@ class Trash(Protocol):
         """Purge sessions that were trashed before that time."""
         ...
 
+    async def sweep(self) -> None:
+        """Remove, in small steps, what is kept for a while only, and what purges have left.
+
+        Messages of the inbox go seven days after they were answered or dropped, idempotency keys a
+        day later, replies that belong to no session thirty days after the last attempt. `Inbox`
+        remembers how far each channel's messages were removed.
+        """
+        ...
+
     async def prune_old_sessions(
         self, older_than: int, *, action: RetentionAction = "archive", dry_run: bool = False
     ) -> tuple[str, ...]:
@@ -485,7 +501,9 @@ class Inbox(Protocol):
     async def accept(self, new: NewInbound, *, claimant: str | None = None) -> tuple[Inbound, bool]:
         """Store an incoming message; a second delivery returns the first row and False.
 
-        With a claimant it is claimed at once. Identities are remembered for at least seven days.
+        With a claimant it is claimed at once. Identities are remembered for at least seven days
+        after the answer. If the channel orders its messages (`position`), one from before those
+        that were removed is stored as `dropped`, and False is returned, however late it comes.
         """
         ...
 
@@ -538,7 +556,10 @@ class Outbox(Protocol):
     async def claim_outbound(
         self, claimant: str, *, channels: Sequence[str] | None = None, limit: int = 20
     ) -> tuple[Outbound, ...]:
-        """Claim due replies, oldest first, as `sending`; in strict order under each key."""
+        """Claim due replies, oldest first, as `sending`; in strict order under each key.
+
+        A reply that waits behind another may get a later `due_at`, until that one is settled.
+        """
         ...
 
     async def settle_outbound(
@@ -596,8 +617,7 @@ class Pairings(Protocol):
         """Give a stranger a code for an hour, or return the one that they still have.
 
         `told` says how often they asked with it. A decision about them is not changed. None if
-        `most` others of that channel are waiting. Also removes expired codes, and after a day
-        finished deliveries that belong to no session.
+        `most` others of that channel are waiting. Also removes expired codes.
         """
         ...
 

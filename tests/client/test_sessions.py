@@ -18,7 +18,9 @@ from clew.errors import (
     StaleRevision,
 )
 from clew.runtime.lane.lease import hold
+from clew.store.sqlite.store import SqliteStore
 from tests.client.conftest import Place, outline
+from tests.store.files import query
 
 NOBODY = "00000000-0000-4000-8000-000000000000"
 
@@ -214,6 +216,16 @@ async def test_an_export_is_a_file_with_a_name(place: Place, client: Client) -> 
     assert "ünïcode" in file.content
     lines = (await client.sessions.export(session.id, format="jsonl")).content
     assert session.id in lines
+
+
+async def test_an_export_names_the_messages_that_are_damaged(place: Place, client: Client) -> None:
+    session = await place.session()
+    await say(place, session.id, "one", "two", "three")
+    assert (await client.sessions.export(session.id)).damaged == ()
+    assert isinstance(place.store, SqliteStore)
+    query(place.store._db.path, "UPDATE messages SET checksum = checksum + 1 WHERE seq <> 2")
+
+    assert (await client.sessions.export(session.id)).damaged == (1, 3)
 
 
 async def test_resolving_takes_a_part_of_an_id_a_title_or_a_key_but_no_file(

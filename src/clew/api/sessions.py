@@ -314,12 +314,20 @@ class SessionPreview(msgspec.Struct, frozen=True):
     lines: tuple[PreviewLine, ...]
 
 
+DAMAGED: Final = "x-clew-damaged"
+"""The header of an exported file that names its damaged messages, with spaces between them."""
+
+MOST_DAMAGED: Final = 500
+"""How many that header names at most."""
+
+
 class Exported(msgspec.Struct, frozen=True):
-    """A session as a file."""
+    """A session as a file. `damaged` are the numbers of messages that are not what was stored."""
 
     name: str
     media_type: str
     content: str
+    damaged: tuple[int, ...] = ()
 
 
 class Failed(msgspec.Struct, frozen=True):

@@ -349,7 +349,8 @@ async def _connect_here(
     from clew.api.seats import Wanted
     from clew.wiring import open_terminal
 
-    async with open_terminal(app.config, terminal=terminal, holds=holds) as opened:
+    opening = open_terminal(app.config, terminal=terminal, holds=holds, report=app.report_update)
+    async with opening as opened:
         yield Connection(
             client=opened.client,
             crumbs=app.config.state_dir,

@@ -116,7 +116,8 @@ async def _serve(
         behind_proxy=address.behind_proxy,
     )
     with claim(state_dir) as facts, listen(address) as listener, _signals() as (stop, hurry):
-        async with open_gateway(config, setup, tell=app.note) as gateway, _warming(gateway):
+        opening = open_gateway(config, setup, tell=app.note, report=app.report_update)
+        async with opening as gateway, _warming(gateway):
             token_file = await ensure_own_token(state_dir, gateway.house.runtime.store, app.now)
             async with serving(gateway.app, gateway.gate, address, listener, hurry=hurry) as url:
                 public = url

@@ -78,11 +78,18 @@ def export_command(
         session, exported = app.call(read)
     if output == "-":
         sys.stdout.buffer.write(exported.content.encode())
-        return
-    path = Path(output or exported.name) if folder is None else folder / exported.name
-    write_file(path, exported.content, force=force)
-    value = {"session": session.id, "file": str(path), "format": chosen}
-    app.answer(value, f"The session is now in {path}.")
+    else:
+        path = Path(output or exported.name) if folder is None else folder / exported.name
+        write_file(path, exported.content, force=force)
+        value = {"session": session.id, "file": str(path), "format": chosen}
+        app.answer(value, f"The session is now in {path}.")
+    if exported.damaged:
+        numbers = ", ".join(map(str, exported.damaged[:10]))
+        app.note(
+            f"{counted(len(exported.damaged), 'message')} damaged in the store, and so in the "
+            f"file: {numbers}. A backup may have them whole; `clew doctor --full` checks all."
+        )
+        raise click.exceptions.Exit(INCOMPLETE)
 
 
 def _folder(output: str | None) -> Path | None:
@@ -176,7 +183,10 @@ def _import_here(app: App, lines: Iterable[bytes], size: int | None, **options: 
     from clew.wiring import import_file
 
     with app.progress("Importing", total=size) as bar:
-        return app.wait(import_file(app.config, lines, advance=bar.advance, **options))
+        work = import_file(
+            app.config, lines, advance=bar.advance, report=app.report_update, **options
+        )
+        return app.wait(work)
 
 
 def _read_whole(first: bytes, stream: BinaryIO, size: int | None, file: str) -> bytes:

@@ -11,7 +11,6 @@ import os
 import re
 import socket
 import sys
-import time
 import uuid
 from pathlib import Path
 
@@ -22,8 +21,6 @@ from clew.files.locks import FileLock
 _OPEN_FILES_ARE_FIXED = sys.platform == "win32"
 """Windows can neither rename nor remove an open file."""
 
-YOUNG_S = 60.0
-"""Seconds in which a process that is alive gives its file its name."""
 
 _IDENTITY = re.compile(r"(?P<process>[0-9a-f]{32})@(?P<host>.+)", re.DOTALL)
 
@@ -68,16 +65,26 @@ class Presence:
         self._directory.mkdir(mode=0o700, exist_ok=True)
         # Locked before it gets its name, so that no process sees it unlocked, as if dead.
         unnamed = self._path if _OPEN_FILES_ARE_FIXED else self._path.with_suffix(".new")
-        self._lock = FileLock(unnamed)
-        self._lock.acquire()
+        lock = FileLock(unnamed)
+        while not self._name(lock):
+            lock.release()  # another process that starts took it for one that was left behind
+        self._lock = lock
+
+    def _name(self, lock: FileLock) -> bool:
+        """Write the file and give it its name; False if it was taken away before it was locked."""
+        if not lock.acquire():
+            return False
         try:
-            self._lock.write(msgspec.json.encode(self.info))
-            if unnamed != self._path:
-                unnamed.rename(self._path)
+            lock.write(msgspec.json.encode(self.info))
+            if lock.path != self._path:
+                lock.path.rename(self._path)
+        except FileNotFoundError:
+            return False
         except OSError:
             with contextlib.suppress(OSError):
-                unnamed.unlink(missing_ok=True)
+                lock.path.unlink(missing_ok=True)
             raise
+        return True
 
     def leave(self) -> None:
         """Count as ended, and remove the file."""
@@ -119,17 +126,15 @@ class Presence:
         return False
 
     def clear(self) -> None:
-        """Remove the files of processes that were killed, those without a name yet included."""
+        """Remove the files of processes that have died, those without a name yet too."""
         for path in self._directory.glob("*.json"):
             self.is_alive(path.stem)
         for path in self._directory.glob("*.new"):
-            with contextlib.suppress(OSError):
-                # A young one may be locked and named the next moment.
-                if time.time() - path.stat().st_mtime > YOUNG_S:
-                    probe = FileLock(path)
-                    if probe.acquire(shared=True):
-                        path.unlink(missing_ok=True)
-                        probe.release()
+            with contextlib.suppress(OSError):  # another user's, or gone meanwhile
+                probe = FileLock(path)
+                if probe.acquire(shared=True):
+                    path.unlink(missing_ok=True)
+                    probe.release()
 
     def others(self) -> tuple[ProcessInfo, ...]:
         """The other processes that are alive, oldest first."""

@@ -19,6 +19,7 @@ from clew.clock import host_clock
 from clew.config import Config, load, process_environment, reveal, set_value
 from clew.core.rules import HeldRule, hold
 from clew.store import is_postgres, sqlite_path
+from clew.store.migrations import Report, quiet
 from clew.wiring.models import open_catalogue
 from clew.wiring.stores import find_import_place, open_configured_store, retention_policy
 from clew.wiring.workspaces import get_default_workspace, list_sealed, open_workspaces
@@ -405,11 +406,18 @@ class House:
 
 @asynccontextmanager
 async def open_house(
-    config: Config, clock: Clock | None = None, *, workspace: Path | None = None
+    config: Config,
+    clock: Clock | None = None,
+    *,
+    workspace: Path | None = None,
+    report: Report = quiet,
 ) -> AsyncIterator[House]:
-    """A house over the configured store; both are closed at the end."""
+    """A house over the configured store; both are closed at the end.
+
+    `report` is called while an older store is updated.
+    """
     async with AsyncExitStack() as open_things:
-        store = await open_configured_store(config, clock)
+        store = await open_configured_store(config, clock, report=report)
         open_things.push_async_callback(store.close)
         house = House(config, store, clock=clock, workspace=workspace)
         open_things.push_async_callback(house.close)

@@ -11,6 +11,7 @@ from clew.core.session import Retention
 from clew.core.text import strip_controls
 from clew.errors import InvalidInput
 from clew.store import is_postgres, need_postgres, open_store, sqlite_path
+from clew.store.migrations import Report, quiet
 
 if TYPE_CHECKING:
     from clew.api.sessions import Imported
@@ -21,9 +22,16 @@ if TYPE_CHECKING:
     from clew.store.sqlite.backup import Manifest, Progress, Restored
 
 
-async def open_configured_store(config: Config, clock: Clock | None = None) -> Store:
-    """Open the store of this configuration. `clock` replaces the host's."""
-    return await open_store(config.store.url, durability=config.store.durability, clock=clock)
+async def open_configured_store(
+    config: Config, clock: Clock | None = None, *, report: Report = quiet
+) -> Store:
+    """Open the store of this configuration. `clock` replaces the host's.
+
+    `report` is called while an older store is updated.
+    """
+    return await open_store(
+        config.store.url, durability=config.store.durability, clock=clock, report=report
+    )
 
 
 async def import_file(
@@ -35,6 +43,7 @@ async def import_file(
     cwd: str | None,
     trusts: bool,
     advance: Callable[[int], None],
+    report: Report = quiet,
 ) -> Imported:
     """Read a transcript of this machine into the store, line by line.
 
@@ -44,7 +53,7 @@ async def import_file(
     from clew.transfer import import_transcript
 
     place = find_import_place(config, cwd)
-    store = await open_configured_store(config)
+    store = await open_configured_store(config, report=report)
     try:
         return await import_transcript(
             store,

@@ -406,7 +406,8 @@ async def export_session(parts: Parts, params: ExportSession, caller: Caller) ->
             await asyncio.sleep(0)
             pause_at = monotonic() + STEP
     name = f"session-{session.id}.{params.format}"
-    return Exported(name, MEDIA_TYPES[params.format], "".join(pieces))
+    damaged = await parts.store.list_damaged(session.id)
+    return Exported(name, MEDIA_TYPES[params.format], "".join(pieces), damaged)
 
 
 @handles(RESOLVE)

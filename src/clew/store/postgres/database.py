@@ -23,7 +23,7 @@ from clew.core.keys import is_id
 from clew.core.turn import Attachment, Lease
 from clew.errors import ClewError, StoreClosed, StoreUnavailable
 from clew.ports import Clock
-from clew.store.migrations import Migration
+from clew.store.migrations import Migration, Report, quiet
 from clew.store.postgres import schema
 from clew.store.postgres.connection import (
     PATIENCE,
@@ -40,6 +40,7 @@ from clew.store.postgres.connection import (
 from clew.store.postgres.errors import DRIVER_ERRORS, is_repeatable, translate
 from clew.store.postgres.presence import CHANNEL, Presence, list_processes
 from clew.store.presence import ProcessInfo, process_of
+from clew.store.rows import COVERED
 from clew.store.work.transaction import Dialect, Transaction
 
 T = TypeVar("T")
@@ -56,6 +57,7 @@ DIALECT = Dialect(
       SELECT id, status, ended_at FROM turns WHERE session_id = s.id
       ORDER BY ordinal DESC LIMIT 1) t ON true""",
     store_size="pg_database_size(current_database())",
+    checksum=f"clew_checksum({', '.join(COVERED)})",
 )
 
 SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -90,7 +92,9 @@ class Database:
         self._process = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def open(self, migrations: Sequence[Migration] | None = None) -> None:
+    async def open(
+        self, migrations: Sequence[Migration] | None = None, *, report: Report = quiet
+    ) -> None:
         """Bring the schema up to date and count as alive. After an error nothing is open."""
         steps = schema.shipped_migrations() if migrations is None else migrations
         connection: Connection | None = None
@@ -102,7 +106,7 @@ class Database:
             if version == 0:
                 await schema.apply(connection, steps, self.place)
             elif version < steps[-1].number:
-                await schema.migrate_alone(connection, steps, self.place)
+                await schema.migrate_alone(connection, steps, self.place, report)
             await self.presence.announce(connection)
         except DRIVER_ERRORS as error:
             await _end(connection)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -18,6 +19,7 @@ from typing import TypeVar
 
 import apsw
 
+from clew.core.names import format_bytes
 from clew.errors import (
     ClewError,
     StoreBusy,
@@ -31,7 +33,7 @@ from clew.errors import (
 )
 from clew.files.locks import FileLock
 from clew.ports import Clock
-from clew.store.migrations import Migration
+from clew.store.migrations import Migration, Report, quiet
 from clew.store.presence import Presence
 from clew.store.sqlite import schema
 from clew.store.sqlite.connection import (
@@ -108,14 +110,16 @@ class Database:
         self._readers = threads("reader", READERS, self._connect_reader, self._answer, batch=1)
         self._watcher = threads("watcher", 1, self._connect, self._answer, batch=1)
 
-    def open(self, migrations: Sequence[Migration] | None = None) -> None:
+    def open(
+        self, migrations: Sequence[Migration] | None = None, *, report: Report = quiet
+    ) -> None:
         """Take the locks and bring the schema up to date. After an error no lock is held.
 
         Where nothing can be written, a store that is up to date is opened for reading only.
         """
         steps = schema.shipped_migrations() if migrations is None else migrations
         try:
-            self._open(steps)
+            self._open(steps, report)
         except (OSError, *DRIVER_ERRORS) as error:
             self._release()
             ours = _name_failure(error, self.path)
@@ -126,7 +130,7 @@ class Database:
             self._release()
             raise
 
-    def _open(self, steps: Sequence[Migration]) -> None:
+    def _open(self, steps: Sequence[Migration], report: Report) -> None:
         self._make_directory()
         if not _keep_trying(partial(self._lock.acquire, shared=True), SHARED_PATIENCE):
             who = "; ".join(self._names_of_others()) or "another process"
@@ -135,7 +139,7 @@ class Database:
             )
         self.presence.announce()
         self.presence.clear()
-        self._bring_up_to_date(steps)
+        self._bring_up_to_date(steps, report)
         if self._first is not None:
             self._anchor = Anchor(self._first, self.path)
 
@@ -223,6 +227,7 @@ class Database:
         first, self._first = self._first, None
         connection = first or self._connect()
         register_functions(connection)
+        schema.register_checksum(connection)
         return connection
 
     def _release(self) -> None:
@@ -241,13 +246,13 @@ class Database:
                 "Put the store on a local disk with --store or CLEW_HOME, or use PostgreSQL."
             )
 
-    def _bring_up_to_date(self, steps: Sequence[Migration]) -> None:
+    def _bring_up_to_date(self, steps: Sequence[Migration], report: Report) -> None:
         latest = steps[-1].number
         if not self.path.exists():
             self._make_alone(steps)
         version = self._stored_version(latest)
         if 0 < version < latest:
-            self._migrate(steps)
+            self._migrate(steps, report)
         self._first = self._first or connect(self.path, durability=self._durability)
         make = partial(self._make, self._first, steps)
         if version == 0 and not _keep_trying(make, SHARED_PATIENCE):
@@ -295,7 +300,7 @@ class Database:
         with closing(connect_read_only(self.path)) as connection:
             return schema.stored_version(connection, self.path, latest)
 
-    def _migrate(self, steps: Sequence[Migration]) -> None:
+    def _migrate(self, steps: Sequence[Migration], report: Report) -> None:
         """Update the schema while no other process has the store open.
 
         If two processes try at the same time, one does it and the other sees that it is done.
@@ -309,13 +314,38 @@ class Database:
         if not _keep_trying(alone_or_done, EXCLUSIVE_PATIENCE):
             raise StoreInUse(f"Updating {self.path}", self._names_of_others())
         try:
-            if self._stored_version(latest) != latest:
-                backup = f"{self.path.name}.before-{latest:04d}"
+            version = self._stored_version(latest)
+            if version != latest:
                 with closing(connect(self.path, durability=self._durability)) as connection:
-                    schema.verified_copy(connection, self.path.with_name(backup))
-                    schema.apply(connection, steps)
+                    self._update(connection, steps, version, report)
         finally:
             _keep_trying(partial(self._lock.acquire, shared=True), SHARED_PATIENCE)
+
+    def _update(
+        self, connection: apsw.Connection, steps: Sequence[Migration], version: int, report: Report
+    ) -> None:
+        """Copy the file, then run the steps. Refused if the disk has too little room."""
+        latest = steps[-1].number
+        kept = self.path.with_name(f"{self.path.name}.before-{latest:04d}")
+        needed = schema.needed_space(connection, version)
+        free = shutil.disk_usage(self.path.parent).free
+        what = f"{self.path} is from an older clew and is updated (schema {version} to {latest})"
+        if needed > free:
+            raise StoreFull(
+                f"{self.path} is from an older clew. Updating it needs about "
+                f"{format_bytes(needed)} of free disk, and there are {format_bytes(free)}. "
+                "Nothing was changed: free some, and start clew again."
+            )
+        report(
+            f"{what}. That takes about {format_bytes(needed)} of disk for a while; "
+            f"the store as it was stays in {kept.name}.",
+            0,
+            0,
+        )
+        schema.verified_copy(connection, kept, progress=partial(report, "Copying the store"))
+        schema.apply(connection, steps, progress=partial(report, "Updating messages"))
+        # What was written anew is in the log, which may be as large as the file.
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def _names_of_others(self) -> tuple[str, ...]:
         return tuple(str(info) for info in self.presence.others())

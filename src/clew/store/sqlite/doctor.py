@@ -36,9 +36,10 @@ from clew.store.sqlite.connection import (
     file_system,
     lock_path,
 )
-from clew.store.sqlite.engine import SqliteTransaction, run_through
+from clew.store.sqlite.engine import DIALECT, SqliteTransaction, run_through
 from clew.store.sqlite.errors import DRIVER_ERRORS
 from clew.store.sqlite.rescue import check_rescues
+from clew.store.work.checksums import check_checksums
 from clew.store.work.counters import check_counters
 from clew.version import __version__
 
@@ -101,6 +102,9 @@ def _look_inside(path: Path, *, full: bool, advance: Advance) -> Iterator[Findin
             yield Finding("store", "warning", what, "The next start makes them.")
             return
         yield from _check_schema(connection, version, latest)
+        if version < latest:
+            yield from _check_integrity(connection, full=full)
+            return  # the other checks need what the update brings
         yield from _check_contents(connection, path, full=full, advance=advance)
 
 
@@ -276,6 +280,13 @@ def _check_contents(
     advance(1)
     if not sound:
         return  # other findings about a damaged file would be guesses
+    if full:
+        for finding in _check_checksums(connection):
+            sound &= finding.level != "problem"
+            yield finding
+        advance(1)
+        if not sound:
+            return  # a damaged text may be none, and nothing else can read it
     checks: tuple[Callable[..., Iterable[Finding]], ...] = (
         _check_references,
         _check_counters,
@@ -305,6 +316,12 @@ def _check_integrity(connection: apsw.Connection, *, full: bool) -> Iterator[Fin
         yield Finding("integrity", "problem", f"damaged: {faults}", RESTORE)
     else:
         yield Finding("integrity", "ok", "every page checked" if full else "quick check passed")
+
+
+def _check_checksums(connection: apsw.Connection) -> list[Finding]:
+    schema.register_checksum(connection)
+    tx = SqliteTransaction(connection)
+    return run_through(check_checksums(tx, DIALECT, restore=RESTORE))
 
 
 def _check_references(connection: apsw.Connection, *, full: bool) -> Iterator[Finding]:  # noqa: ARG001  # it always checks all

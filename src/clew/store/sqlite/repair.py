@@ -18,14 +18,16 @@ from clew.core.names import counted
 from clew.errors import ClewError
 from clew.store.diagnosis import Diagnosis, Repaired
 from clew.store.presence import Presence
+from clew.store.sqlite import schema
 from clew.store.sqlite.backup import restore
 from clew.store.sqlite.connection import connect, fetch
 from clew.store.sqlite.database import hold_store
 from clew.store.sqlite.doctor import private_files
-from clew.store.sqlite.engine import SqliteTransaction, run_through
+from clew.store.sqlite.engine import DIALECT, SqliteTransaction, run_through
 from clew.store.sqlite.errors import DRIVER_ERRORS, translate
 from clew.store.sqlite.rescue import list_rescues, mark_restored, may_replace
 from clew.store.sqlite.search_index import index_queued, rebuild
+from clew.store.work.checksums import accept_changes
 from clew.store.work.counters import correct_counters
 from clew.version import __version__
 
@@ -51,6 +53,7 @@ def repair_file(
         "processes": lambda: _clear_processes(path, now),
         "queue": lambda: _in_store(path, _empty_queue),
         "counters": lambda: _count_again(path),
+        "checksums": lambda: _in_store(path, _accept_changes),
     }
     try:
         return tuple(Repaired(wanted[fix], work()) for fix, work in fixes.items() if fix in wanted)
@@ -109,6 +112,11 @@ def _in_store(path: Path, work: Callable[[apsw.Connection], T]) -> T:
 def _empty_queue(connection: apsw.Connection) -> str:
     index_queued(connection)
     return "the queued messages are indexed"
+
+
+def _accept_changes(connection: apsw.Connection) -> str:
+    schema.register_checksum(connection)
+    return run_through(accept_changes(SqliteTransaction(connection), DIALECT))
 
 
 def _count_again(path: Path) -> str:
