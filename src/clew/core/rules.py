@@ -1,6 +1,6 @@
 """The rules about tools that hold in a session, and where each of them comes from.
 
-What a rule says, and what it decides about a call, is known in `agent.tools.rules`.
+What a rule says, and what it decides about a call, is known in `core.tool_rules`.
 """
 
 from __future__ import annotations
