@@ -34,6 +34,7 @@ from benchmarks import (
     searching,
     startup,
     talking,
+    update,
     writers,
 )
 from benchmarks.corpora import Setting
@@ -47,6 +48,7 @@ TOPICS: dict[str, Callable[[Setting], Awaitable[list[Finding]]]] = {
     "fork": reading.forks,
     "search": searching.searches,
     "disk": disk.disk,
+    "update": update.update,
     "worst": appending.worst_case,
     "writers": writers.many_writers,
     "startup": startup.startup,

@@ -41,7 +41,8 @@ class Floor:
         begin: Rows = execute(log.BEGIN, (session_id,)).fetchall()
         head = begin[0][0]
         unset = (None,) * 6
-        message = (session_id, head + 1, None, "user", content, *unset[:4], 0, None, *unset, now)
+        # The checksum is clew's own idea: a bare program has none.
+        message = (session_id, head + 1, None, None, "user", content, *unset[:5], 0, *unset, now)
         execute(log.INSERT_MESSAGE, message).fetchall()
         execute(log.ADVANCE, (session_id, head + 1, 1, len(content), now, now, None))
         execute("SELECT 1 FROM spaceless_queue LIMIT 1").fetchall()

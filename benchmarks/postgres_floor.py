@@ -12,6 +12,7 @@ from typing import Any
 from psycopg import AsyncConnection, AsyncRawCursor
 from psycopg.types.numeric import Int8Dumper
 
+from clew.core.changes import AddMessage
 from clew.core.message import Draft
 from clew.core.search import query as language
 from clew.core.search.hits import SearchFilter
@@ -82,10 +83,10 @@ class PostgresFloor:
 
 def appended(session_id: str, epoch: int, content: str) -> Row:
     """The bindings of an append."""
-    bindings, size, _ = new_message(Draft(role="user", content=content), 0)
+    bindings, size, _ = new_message(AddMessage(Draft(role="user", content=content)), 0)
     vector = vector_of(content)
     return (
-        session_id, epoch, None, None, None, *bindings, None, *vector, size, True, content[:200],
+        session_id, epoch, None, None, *bindings, None, *vector, size, True, content[:200],
         content[:200].lower(),
     )  # fmt: skip
 

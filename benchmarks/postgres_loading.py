@@ -14,7 +14,7 @@ import psycopg
 from clew.core.changes import AddMessage, EndTurn, StartTurn
 from clew.core.text import fold
 from clew.store.postgres.words import vector_of
-from clew.store.rows import USAGE_COLUMNS, Row
+from clew.store.rows import NEW_MESSAGE_COLUMNS, USAGE_COLUMNS, Row
 from clew.store.work.record import PREVIEW, new_message
 from clew.testing.corpus import Conversation, Corpus
 
@@ -31,10 +31,7 @@ COLUMNS = {
     ),
     "leases": "session_id, epoch, expires_at",
     "turns": f"id, session_id, first_seq, status, model, {USAGE_COLUMNS}, started_at, ended_at",
-    "messages": (
-        "id, session_id, seq, turn_id, role, content, parts, tool_call_id, tool_name, tool_calls, "
-        f"is_error, model, {USAGE_COLUMNS}, at"
-    ),
+    "messages": f"id, session_id, seq, {NEW_MESSAGE_COLUMNS}, at",
     "messages_words": "message_id, words, size, partial",
 }
 
@@ -90,12 +87,10 @@ class _Rows:
                 if not isinstance(change, AddMessage):
                     continue
                 seq += 1
-                bindings, taken, last = new_message(change.draft, 0)
+                bindings, taken, last = new_message(change, 0)
                 size += taken
                 self.messages += 1
-                self._waiting["messages"].append(
-                    (self.messages, new.id, seq, change.turn_id, *bindings, last)
-                )
+                self._waiting["messages"].append((self.messages, new.id, seq, *bindings, last))
                 self._waiting["messages_words"].append(
                     (self.messages, *vector_of(change.draft.content))
                 )

@@ -27,7 +27,7 @@ class Part(msgspec.Struct, frozen=True):
     command: tuple[str, ...]
 
 
-MILLION = ("list", "resolve", "search", "disk", "worst", "startup", "picking")
+MILLION = ("list", "resolve", "search", "disk", "update", "worst", "startup", "picking")
 
 PARTS = {
     "kill": Part(

@@ -114,12 +114,14 @@ class Traced:
 
 
 def start(name: str, arguments: Sequence[str], home: Path, **streams: Any) -> Traced:
-    """A traced `clew` with a home of its own."""
+    """A traced `clew` with a home of its own, in a directory beside it."""
+    work = home.with_name(f"{home.name}-work")
+    work.mkdir(exist_ok=True)
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     environment = {
         "CLEW_HOME": str(home),
-        "HOME": str(home),
+        "HOME": str(home.with_name("person")),
         "LANG": "C.UTF-8",
         "NO_COLOR": "1",
         "PATH": os.environ["PATH"],
@@ -132,7 +134,7 @@ def start(name: str, arguments: Sequence[str], home: Path, **streams: Any) -> Tr
         [sys.executable, tracer, str(theirs.fileno()), *arguments],
         pass_fds=(theirs.fileno(),),
         env=environment,
-        cwd=home,
+        cwd=work,
         start_new_session=True,
         **streams,
     )

@@ -318,8 +318,8 @@ def test_a_secret_is_found_where_it_is_said_to_be(tmp_path: Path) -> None:
     ("key", "text", "written"),
     [
         ("model", "anthropic/claude-opus-5-5", 'model = "anthropic/claude-opus-5-5"'),
-        ("tools.allow", "read_file, shell(ls *)", 'allow = ["read_file", "shell(ls *)"]'),
-        ("tools.allow", '["shell(a, b)"]', 'allow = ["shell(a, b)"]'),
+        ("tools.allow", "read_file, shell:ls -l", 'allow = ["read_file", "shell:ls -l"]'),
+        ("tools.allow", '["shell:a, b"]', 'allow = ["shell:a, b"]'),
         ("tools.allow", "", "allow = []"),
         ("providers.x.base_url", "http://[::1]:1/v1", '[providers.x]\nbase_url = "http://[::1]'),
         ("providers.x.api_key", "env:X", 'api_key = "env:X"'),

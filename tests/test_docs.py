@@ -21,6 +21,7 @@ from clew import config, errors
 from clew.cli import main as clew
 from clew.core import settings
 from clew.core.changes import Change
+from clew.core.tool_rules import judge
 from clew.store.sqlite.schema import apply, shipped_migrations
 from clew.transfer import jsonl
 from scripts import consoles, picture
@@ -193,6 +194,54 @@ def test_every_command_is_taught() -> None:
     taught = {check(words) for page in TAUGHT for words in typed_commands(page)}
 
     assert set(command_paths(clew)) - taught == set()
+
+
+# --- settings ---------------------------------------------------------------------------------
+
+
+def settings_of(page: Path) -> list[str]:
+    """The TOML of a page that is a part of the config file."""
+    codes = [block.code for block in blocks_of(page) if block.language == "toml"]
+    return [code for code in codes if not code.startswith("[project.")]
+
+
+@every_page([page for page in TAUGHT if page.name != "personalities.md"])
+def test_every_setting_that_is_shown_is_accepted(page: Path, tmp_path: Path) -> None:
+    for code in settings_of(page):
+        list(config.settings_in(code, tmp_path / "config.toml"))
+    for words in typed_commands(page):
+        if words[:2] == ["config", "set"] and len(words) == 4 and words[2:] != ["store.url", "URL"]:
+            config.set_value(tmp_path / "config.toml", *words[2:])
+
+
+SHELL_RULES = {
+    "shell:git log": (["git log", "git log --oneline -3"], ["git log --output=x", "git push"]),
+    "shell=make test": (["make test"], ["make test SHELL=x", "make"]),
+    "shell": (["anything; at > all"], []),
+    "shell:git status": (["git status --short"], ["git status > x", "git stash"]),
+    "shell:git push": (["git push --force"], ["git pull"]),
+    "shell:rm": (["rm x"], ["rmdir x"]),
+    "shell:sudo": (["sudo x"], ["sudoedit x"]),
+    "shell:ls": (["ls -l"], ["lsof"]),
+    "shell:sort -o out": (["sort -o out in"], ["sort -o other in"]),
+}
+"""Every rule for commands in the documents: what fits it, and what does not."""
+
+
+def test_every_rule_for_commands_that_is_shown_does_what_it_says() -> None:
+    shown = {
+        rule
+        for page in PAGES
+        for rule in re.findall(
+            r"[`\"'\[ ](shell[:=][^`\"',\]|\n]+)[`\"',\]]", page.read_text("utf-8")
+        )
+        if not rule.endswith((":", "="))
+    }
+    assert shown - set(SHELL_RULES) == set()
+    for rule, (fitting, others) in SHELL_RULES.items():
+        for command, verdict in [*((each, "allow") for each in fitting),
+                                 *((each, "ask") for each in others)]:  # fmt: skip
+            assert judge("shell", {"command": command}, None, (rule,), ()) == verdict
 
 
 # --- reference --------------------------------------------------------------------------------

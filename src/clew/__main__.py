@@ -18,7 +18,7 @@ def main() -> None:
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:  # a program in the background may ignore it
         signal.signal(signal.SIGINT, _leave)
-    from clew.cli import main as run  # noqa: PLC0415  # Ctrl+C is heeded from here on
+    from clew.cli import run  # noqa: PLC0415  # Ctrl+C is heeded from here on
 
     if before is signal.default_int_handler:
         signal.signal(signal.SIGINT, before)

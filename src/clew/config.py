@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping
+import sys
+from collections import ChainMap
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
@@ -24,12 +26,14 @@ from clew.configfile import (
     unknown_key,
     unset_value,
 )
+from clew.core.redaction import hide_password
 from clew.core.settings import (
     FAMILIES,
     FAMILY_KEYS,
     KEYS,
     SECTIONS,
     ContextConfig,
+    GatewayConfig,
     GeneralConfig,
     HooksConfig,
     McpConfig,
@@ -76,6 +80,10 @@ __all__ = [
     "wants_colour",
 ]
 
+_taken: Final[dict[str, str]] = {}
+ENVIRONMENT: Final[Mapping[str, str]] = ChainMap(_taken, os.environ)
+"""The variables of this process, with those that were taken out (`process_environment`)."""
+
 CREDENTIALS: Final = (
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_BASE_URL",
@@ -104,6 +112,7 @@ class Config(GeneralConfig, frozen=True, kw_only=True):
     """
 
     home: Path | None
+    config_dir: Path
     data_dir: Path
     state_dir: Path
     cache_dir: Path
@@ -114,6 +123,7 @@ class Config(GeneralConfig, frozen=True, kw_only=True):
     tools: ToolsConfig
     memory: MemoryConfig
     context: ContextConfig
+    gateway: GatewayConfig
     terminal: TerminalConfig
     hooks: HooksConfig
     providers: dict[str, ProviderConfig]
@@ -143,9 +153,10 @@ VARIABLES: Final = {f"CLEW_{key.upper().replace('.', '_')}": key for key in KEYS
 
 
 class Places(NamedTuple):
-    """Where clew's own files are."""
+    """Where clew's own files are. `file` is in `config_dir`, unless another one was named."""
 
     home: Path | None
+    config_dir: Path
     data_dir: Path
     state_dir: Path
     cache_dir: Path
@@ -157,7 +168,7 @@ def load(
     home: str | None = None,
     store: str | None = None,
     file: str | None = None,
-    environ: Mapping[str, str] = os.environ,
+    environ: Mapping[str, str] = ENVIRONMENT,
 ) -> Config:
     """Load the configuration. The arguments are the flags.
 
@@ -198,6 +209,7 @@ def _assemble(places: Places, settings: dict[str, Setting], environ: Mapping[str
         tools=ToolsConfig(**given["tools"]),
         memory=MemoryConfig(**given["memory"]),
         context=ContextConfig(pruning=PruningConfig(**given["context.pruning"])),
+        gateway=GatewayConfig(**given["gateway"]),
         terminal=TerminalConfig(**given["terminal"]),
         hooks=HooksConfig(**given["hooks"]),
         providers={name: ProviderConfig(**each) for name, each in given["providers"].items()},
@@ -215,19 +227,20 @@ def locate(
     *,
     home: str | None = None,
     file: str | None = None,
-    environ: Mapping[str, str] = os.environ,
+    environ: Mapping[str, str] = ENVIRONMENT,
 ) -> Places:
     """Where files are: in the home that was given, else in the platform's directories."""
     given = home or environ.get("CLEW_HOME") or None
     if given is not None:
         base = _absolute(given)
         config_file = _absolute(file) if file else base / "config.toml"
-        return Places(base, base, base, base / "cache", config_file)
+        return Places(base, base, base, base, base / "cache", config_file)
     import platformdirs  # noqa: PLC0415  # imported late: not needed with a home
 
     config_dir = platformdirs.user_config_path("clew", appauthor=False, roaming=True)
     return Places(
         home=None,
+        config_dir=config_dir,
         data_dir=platformdirs.user_data_path("clew", appauthor=False, roaming=True),
         state_dir=platformdirs.user_state_path("clew", appauthor=False),
         cache_dir=platformdirs.user_cache_path("clew", appauthor=False),
@@ -242,7 +255,7 @@ def shared_cache_dir() -> Path:
     return platformdirs.user_cache_path("clew", appauthor=False)
 
 
-def reveal(secret: Secret, environ: Mapping[str, str] = os.environ) -> str:
+def reveal(secret: Secret, environ: Mapping[str, str] = ENVIRONMENT) -> str:
     """The text of a secret, from its variable or file; `InvalidConfig` if it is not there."""
     where, colon, name = secret.text.partition(":")
     if not colon or where not in ("env", "file"):
@@ -264,17 +277,17 @@ def reveal(secret: Secret, environ: Mapping[str, str] = os.environ) -> str:
     return text
 
 
-def terminal_variables(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+def terminal_variables(environ: Mapping[str, str] = ENVIRONMENT) -> dict[str, str]:
     """The variables that identify this terminal."""
     return {name: environ[name] for name in TERMINALS if environ.get(name)}
 
 
-def find_gateway_url(environ: Mapping[str, str] = os.environ) -> str | None:
+def find_gateway_url(environ: Mapping[str, str] = ENVIRONMENT) -> str | None:
     """The gateway in CLEW_URL; can be read with a broken config file too."""
     return environ.get("CLEW_URL") or None
 
 
-def host_timezone(environ: Mapping[str, str] = os.environ) -> str:
+def host_timezone(environ: Mapping[str, str] = ENVIRONMENT) -> str:
     """The name of the host's time zone; if it is unknown, the present offset from UTC."""
     from datetime import datetime  # noqa: PLC0415  # imported late: seldom needed
     from zoneinfo import ZoneInfo  # noqa: PLC0415  # imported late: seldom needed
@@ -286,17 +299,17 @@ def host_timezone(environ: Mapping[str, str] = os.environ) -> str:
     return datetime.now().astimezone().strftime("%z")
 
 
-def wants_colour(environ: Mapping[str, str] = os.environ) -> bool:
+def wants_colour(environ: Mapping[str, str] = ENVIRONMENT) -> bool:
     """Whether colours are allowed (no-color.org)."""
     return not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
 
-def can_draw(environ: Mapping[str, str] = os.environ) -> bool:
+def can_draw(environ: Mapping[str, str] = ENVIRONMENT) -> bool:
     """Whether the terminal can show a full screen, according to TERM."""
     return environ.get("TERM", "") not in ("", "dumb")
 
 
-def has_light_background(environ: Mapping[str, str] = os.environ) -> bool:
+def has_light_background(environ: Mapping[str, str] = ENVIRONMENT) -> bool:
     """Whether the terminal is light: `COLORFGBG` ends with the number of its background."""
     return environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
 
@@ -316,6 +329,72 @@ def _absolute(path: str) -> Path:
         raise InvalidConfig(f"{path!r} can't be used as a path: {error}.") from error
 
 
-def process_environment() -> dict[str, str]:
-    """A copy of the whole environment, for code that starts processes with a part of it."""
+# --- keys that other processes must not find ----------------------------------------------------
+
+_PR_SET_DUMPABLE: Final = 4
+
+_is_own = False
+
+
+def own_environment() -> None:
+    """Say that this process is clew's own, so that its keys may be taken out of the environment.
+
+    Where clew is a library, they belong to the program that uses it.
+    """
+    global _is_own  # noqa: PLW0603  # a fact about the whole process
+    _is_own = True
+
+
+def process_environment(config: Config) -> dict[str, str]:
+    """A copy of the environment, for code that starts processes with a part of it.
+
+    From then on no such process can read keys from this one: they are kept here, and taken out of
+    the environment and of the memory that the system shows as such.
+    """
+    if _is_own:
+        taken = {name: os.environ[name] for name in _list_secrets(config) if name in os.environ}
+        _taken.update(taken)
+        for name in taken:
+            del os.environ[name]
+        _hide(taken.keys())
     return dict(os.environ)
+
+
+def _list_secrets(config: Config) -> Iterator[str]:
+    """The variables with keys that clew reads."""
+    yield from (name for name in CREDENTIALS if name.endswith("_KEY"))
+    yield "CLEW_TOKEN"
+    yield from (
+        name
+        for name in ("CLEW_STORE", "CLEW_STORE_URL")
+        if hide_password(os.environ.get(name, "")) != os.environ.get(name, "")
+    )
+    secrets: list[Secret | None] = [config.gateway_token]
+    secrets += [each.api_key for each in config.providers.values()]
+    for hook in config.webhooks.values():
+        secrets += [hook.secret, hook.callback_secret]
+    for server in config.mcp.values():
+        secrets += server.env.values()
+    for each in secrets:
+        if each is not None and each.text.startswith("env:"):
+            yield each.text.removeprefix("env:")
+
+
+def _hide(names: Collection[str]) -> None:
+    """Overwrite variables where the process began with them, and let no other process look.
+
+    Linux shows that memory in `/proc`, to every process of the same user.
+    """
+    if sys.platform != "linux":
+        return
+    import ctypes  # noqa: PLC0415  # only where tools run
+
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    fields = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
+    start, end = int(fields[47]), int(fields[48])
+    place = start
+    for each in ctypes.string_at(start, end - start).split(b"\0") if end > start > 0 else ():
+        name, _, value = each.partition(b"=")
+        if os.fsdecode(name) in names:
+            ctypes.memset(place + len(name) + 1, ord("*"), len(value))
+        place += len(each) + 1

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,11 +13,13 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from clew.core.redaction import HIDDEN
 from clew.core.settings import (
     FAMILIES,
     FAMILY_KEYS,
     KEYS,
     SECTIONS,
+    SHORTEST_SECRET,
     Secret,
     decode_secret,
     get_meta,
@@ -25,12 +28,13 @@ from clew.core.settings import (
     nearest_key,
     split_key,
 )
-from clew.errors import ClewError, InvalidConfig
+from clew.errors import ClewError, InvalidConfig, InvalidInput
 from clew.files.durable import make_directory, put_bytes
 from clew.files.locks import held
 
 LOCK_S: Final = 10.0
 """Seconds to wait for another edit, which takes milliseconds unless its process has stopped."""
+_STORE: Final = re.compile(r"sqlite:///|postgres(ql)?://\S|(?!\w+://)\S")
 
 
 class Setting(NamedTuple):
@@ -177,8 +181,8 @@ def save(file: Path, text: str) -> None:
 
 
 def _put(file: Path, text: str) -> None:
-    for _ in settings_in(text, file):
-        pass
+    for setting in settings_in(text, file):
+        _check_use(setting)
     put_bytes(file, text.encode())
 
 
@@ -216,6 +220,8 @@ def check(setting: Setting, *, spelled: bool = False) -> Setting:
             f"{setting.key} must be {get_meta(kind).description}, not {found[:60]} "
             f"({setting.source})."
         ) from error
+    if setting.key in ("tools.allow", "tools.deny"):
+        _check_rules(setting, value)
     return setting._replace(value=value)
 
 
@@ -237,6 +243,57 @@ def _check_zone(name: str) -> None:
         zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, OSError) as error:
         raise ValueError(name) from error
+
+
+def _check_rules(setting: Setting, rules: tuple[str, ...]) -> None:
+    from clew.core.tool_rules import parse_rule  # noqa: PLC0415  # seldom configured
+
+    for rule in rules:
+        try:
+            parse_rule(rule)
+        except InvalidInput as error:
+            raise InvalidConfig(f"{setting.key}: {error} ({setting.source})") from error
+
+
+def _check_use(setting: Setting) -> None:
+    """`InvalidConfig` for a value that the command that needs it would refuse.
+
+    It is refused before it is written. Other commands work with a file that has it.
+    """
+    section, *_, name = setting.key.split(".") if "." in setting.key else ("", setting.key)
+    problem = None
+    try:
+        match section, name:
+            case "store", "url" if not _STORE.match(setting.value):
+                problem = "A store is sqlite:///absolute/path/sessions.db, a path or postgresql://…"
+            case "webhooks", "secret" if _is_short(setting.value):
+                problem = f"A secret has at least {SHORTEST_SECRET} characters."
+            case "webhooks", "deliver_to" if setting.value is not None:
+                _check_place(setting.value)
+            case "hooks", _:
+                _check_commands(setting.value)
+    except (InvalidInput, ValueError) as error:
+        problem = str(error)
+    if problem is not None:
+        raise InvalidConfig(f"{setting.key}: {problem} Nothing was changed.")
+
+
+def _check_place(text: str) -> None:
+    from clew.core.channels.replies import parse_reply_to  # noqa: PLC0415  # seldom configured
+
+    parse_reply_to(text)
+
+
+def _check_commands(lines: tuple[str, ...]) -> None:
+    import shlex  # noqa: PLC0415  # seldom configured
+
+    for each in lines:
+        shlex.split(each)
+
+
+def _is_short(secret: Secret | None) -> bool:
+    """Whether a secret that is written in the file itself could be guessed."""
+    return secret is not None and str(secret) == HIDDEN and len(secret.text) < SHORTEST_SECRET
 
 
 def unknown_key(key: str, source: str) -> InvalidConfig:

@@ -41,8 +41,10 @@
         ├── StoreDamaged          the file is corrupt
         ├── StoreForeign          a file that is not clew's
         ├── StoreFull             no space left
+        ├── StoreMoved            its file was moved, replaced or deleted while it was open
         ├── StoreReadOnly         no permission to write
         ├── StoreUnavailable      can't be opened or read
+        │   └── FateUnknown       lost in a commit: it may be written, or not
         └── StoreClosed           used after close()
 
 The message says what happened and what to do next. `code` is stable and meant for programs,
@@ -409,6 +411,19 @@ class StoreFull(StoreUnusable):
     code = "store_full"
 
 
+class StoreMoved(StoreUnusable):
+    """The file was moved, replaced or deleted while it was open. Nothing more is written.
+
+    `rescue` is a copy of all that was acknowledged, if one could be written.
+    """
+
+    code = "store_moved"
+
+    def __init__(self, why: str, rescue: str | None = None) -> None:
+        super().__init__(why)
+        self.rescue = rescue
+
+
 class StoreReadOnly(StoreUnusable):
     """The store can't be written to."""
 
@@ -419,6 +434,12 @@ class StoreUnavailable(StoreUnusable):
     """The store can't be opened or read."""
 
     code = "store_unavailable"
+
+
+class FateUnknown(StoreUnavailable):
+    """The connection was lost in a commit: whether that was written is not known."""
+
+    code = "fate_unknown"
 
 
 class StoreClosed(StoreUnusable):

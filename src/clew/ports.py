@@ -176,14 +176,21 @@ class Sessions(Protocol):
         ...
 
     async def fork_session(
-        self, session_id: str, *, at: int | None = None, new_id: str | None = None
+        self,
+        session_id: str,
+        *,
+        at: int | None = None,
+        new_id: str | None = None,
+        person: str | None = None,
     ) -> Session:
         """A new session with the thread of this one up to and including seq `at` (None: its head).
 
         Only scratchpad, todos, the compaction in effect there and the undone marks are copied;
         messages are shared, and numbering continues after `at`. Zero usage, title `<title> (fork)`,
         key `<key>:fork:<ms>`, no route. Later changes of the parent, undo and purge included, never
-        change the fork. `InvalidInput` for an `at` below 0 or beyond the head.
+        change the fork. It belongs to `person` (None: to the parent's); another person than the
+        parent's gets neither its `last_route` nor its `send_policy`. `InvalidInput` for an `at`
+        below 0 or beyond the head.
         """
         ...
 
@@ -234,6 +241,13 @@ class Log(Protocol):
         with `after` and a limit, the newest of them are returned. `limit=0` returns nothing; a
         negative limit or offset is a `ValueError`. Inherited messages belong to a fork's thread.
         Messages of undone turns are left out unless `undone`.
+        """
+        ...
+
+    async def list_damaged(self, session_id: str) -> tuple[int, ...]:
+        """The numbers of the messages of a thread whose text is not the one that was stored.
+
+        It reads the whole thread. A message that was changed by hand is not damaged.
         """
         ...
 
@@ -322,7 +336,9 @@ class Leases(Protocol):
     async def acquire_lease(self, session_id: str, holder: str, *, ttl: int = LEASE_MS) -> Lease:
         """Take the lease, with a higher epoch each time. `LeaseHeld` while another's is alive.
 
-        The holder of a live lease may take it again (the new epoch fences its own older turn).
+        The holder of a live lease may take it again (the new epoch fences its own older turn). It
+        lasts an hour at most: one that would last longer counts as expired, for it was made before
+        the clock was set back.
         """
         ...
 
@@ -424,6 +440,15 @@ class Trash(Protocol):
         """Purge sessions that were trashed before that time."""
         ...
 
+    async def sweep(self) -> None:
+        """Remove, in small steps, what is kept for a while only, and what purges have left.
+
+        Messages of the inbox go seven days after they were answered or dropped, idempotency keys a
+        day later, replies that belong to no session thirty days after the last attempt. `Inbox`
+        remembers how far each channel's messages were removed.
+        """
+        ...
+
     async def prune_old_sessions(
         self, older_than: int, *, action: RetentionAction = "archive", dry_run: bool = False
     ) -> tuple[str, ...]:
@@ -476,7 +501,9 @@ class Inbox(Protocol):
     async def accept(self, new: NewInbound, *, claimant: str | None = None) -> tuple[Inbound, bool]:
         """Store an incoming message; a second delivery returns the first row and False.
 
-        With a claimant it is claimed at once. Identities are remembered for at least seven days.
+        With a claimant it is claimed at once. Identities are remembered for at least seven days
+        after the answer. If the channel orders its messages (`position`), one from before those
+        that were removed is stored as `dropped`, and False is returned, however late it comes.
         """
         ...
 
@@ -529,7 +556,10 @@ class Outbox(Protocol):
     async def claim_outbound(
         self, claimant: str, *, channels: Sequence[str] | None = None, limit: int = 20
     ) -> tuple[Outbound, ...]:
-        """Claim due replies, oldest first, as `sending`; in strict order under each key."""
+        """Claim due replies, oldest first, as `sending`; in strict order under each key.
+
+        A reply that waits behind another may get a later `due_at`, until that one is settled.
+        """
         ...
 
     async def settle_outbound(
@@ -587,8 +617,7 @@ class Pairings(Protocol):
         """Give a stranger a code for an hour, or return the one that they still have.
 
         `told` says how often they asked with it. A decision about them is not changed. None if
-        `most` others of that channel are waiting. Also removes expired codes, and after a day
-        finished deliveries that belong to no session.
+        `most` others of that channel are waiting. Also removes expired codes.
         """
         ...
 
@@ -658,6 +687,14 @@ class LiveTurn(Protocol):
     @property
     def scopes(self) -> Scopes:
         """What it was accepted with: it decides, with the person, which tools there are."""
+        ...
+
+    @property
+    def writes_memory(self) -> bool:
+        """Whether it may write memory, if the person may.
+
+        A turn of a job or a webhook may not, unless that is configured so.
+        """
         ...
 
     async def get_thread(self, limit: int) -> tuple[Message, ...]:

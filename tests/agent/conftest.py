@@ -33,6 +33,7 @@ class StoreTurn:
         self.store = store
         self.session = session
         self.person = session.person
+        self.writes_memory = True
         self.scopes = scopes_of(session.person)
         self.id = turn_id
         self.signals: list[Signal] = []

@@ -33,6 +33,7 @@ class GatewayProcess:
     def __init__(self, home: Home, process: Forked, told: dict[str, Any]) -> None:
         self.home = home
         self.process = process
+        self.told = told
         self.url = told["url"]
         self.told = told
         self.token_file = told["token_file"]

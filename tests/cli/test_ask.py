@@ -254,3 +254,24 @@ def test_an_interrupt_while_it_waits_takes_it_back_and_leaves_the_other_turn_alo
     chat.wait_for_prompt()
     assert chat.leave() == 0
     assert only_session(home).message_count == 2
+
+
+def test_a_question_in_a_guests_session_says_who_reads_along(home: Home) -> None:
+    home.script("Fine.")
+    session = home.add("Theirs", "hello", person="telegram:5", platform="telegram")
+    asked = home.ask("--resume", session.id, "how are you?")
+    assert asked.stdout == "Fine.\n"
+    assert "This session is telegram:5's, who can read what you say here." in asked.stderr
+    linked = home.clew("link", "work", session.id)
+    assert "telegram:5's, who can read" in linked.stderr
+
+
+def test_a_chat_in_a_guests_session_says_it_too_and_a_fork_is_ones_own(home: Home) -> None:
+    home.script("Fine.")
+    session = home.add("Theirs", "hello", person="telegram:5", platform="telegram")
+    result = home.chat("/fork Mine", "between us", args=["-r", session.id])
+    shown = result.output
+    assert shown.index("telegram:5's, who can read") < shown.index('branch "Mine"')
+    assert shown.count("who can read") == 1
+    forked = next(each for each in home.json("list")["sessions"] if each["title"] == "Mine")
+    assert (forked["person"], forked["message_count"]) == ("owner", 3)

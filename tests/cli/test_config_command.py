@@ -50,8 +50,16 @@ def test_set_says_when_something_else_wins(home: Home) -> None:
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("session.trash_dys", "7"), (TRASH, "soon"), ("", ""), ("store.url", "\udcff")],
-)
+    [
+        ("session.trash_dys", "7"), (TRASH, "soon"), ("", ""), ("store.url", "\udcff"),
+        # What the reader, or the command that needs it, would refuse later.
+        ("tools.deny", "shell(rm *)"), ("tools.allow", '["shell:git log", "shell:a; b"]'),
+        ("store.url", "mysql://me@there/db"), ("store.url", "sqlite://relative.db"),
+        ("webhooks.ci.secret", "short"), ("webhooks.ci.session", "a/b"),
+        ("webhooks.ci.deliver_to", "nowhere"), ("hooks.turn_end", "'never closed"),
+        ("gateway.workspace", "relative/path"), ("gateway.workspaces", "~/a, b"),
+    ],
+)  # fmt: skip
 def test_set_refuses_what_does_not_fit_and_writes_nothing(home: Home, key: str, value: str) -> None:
     result = home.clew("config", "set", key, value)
     assert result.exit_code == 2
@@ -75,9 +83,9 @@ def test_a_secret_is_set_and_not_shown(home: Home) -> None:
 
 
 def test_lists_and_tables_are_shown_as_they_are_typed(home: Home) -> None:
-    result = home.clew("config", "set", "tools.allow", "read_file, shell(ls *)")
-    assert 'tools.allow is ["read_file","shell(ls *)"] now' in result.stdout
-    assert home.json("config", "show")["tools.allow"]["value"] == ["read_file", "shell(ls *)"]
+    result = home.clew("config", "set", "tools.allow", "read_file, shell:ls -l")
+    assert 'tools.allow is ["read_file","shell:ls -l"] now' in result.stdout
+    assert home.json("config", "show")["tools.allow"]["value"] == ["read_file", "shell:ls -l"]
     assert home.clew("config", "unset", "tools.allow").stdout.startswith("tools.allow is [] now")
 
 
@@ -147,3 +155,15 @@ def test_an_editor_that_fails_is_reported(home: Home, tmp_path: Path) -> None:
     result = home.clew("config", "edit", env=editor("sys.exit(3)", tmp_path))
     assert result.exit_code == 1
     assert "bug" not in result.stderr
+
+
+def test_a_rule_that_is_none_is_named_with_its_source(home: Home) -> None:
+    home.path.mkdir()
+    (home.path / "config.toml").write_text('[tools]\ndeny = ["shell(rm *)"]\n', encoding="utf-8")
+    listed = home.clew("list")
+    assert listed.exit_code == 2
+    assert "tools.deny" in listed.stderr
+    assert '"shell(rm *)" is not a rule' in listed.stderr
+    assert str(home.path / "config.toml") in listed.stderr
+    assert home.clew("config", "unset", "tools.deny").exit_code == 0
+    assert home.clew("list").exit_code == 0

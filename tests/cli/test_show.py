@@ -28,6 +28,27 @@ def test_a_transcript_has_role_number_time_and_text(home: Home) -> None:
     assert shown.endswith("\nuser  #1 · 2026-03-14 10:32\nWhat is wrong?\nTell me.\n")
 
 
+def test_the_rules_that_hold_are_listed_with_where_they_come_from(home: Home) -> None:
+    home.path.mkdir(exist_ok=True)
+    file = home.path / "config.toml"
+    file.write_text('[tools]\nallow = ["shell:git log"]\n', encoding="utf-8")
+    session = home.add("Fix it", "Hi", metadata={"allow": ["shell=make \x1b[2J test", 7]})
+    env = {"CLEW_TOOLS_DENY": '["shell:rm"]'}
+    rules = home.clew("show", session.id, env=env).stdout.split("\n\n")[0].splitlines()[4:]
+    assert rules == [
+        "deny shell:rm, from CLEW_TOOLS_DENY",
+        f"allow shell:git log, from {file}",
+        "allow shell=make  test, from this session",
+    ]
+    plan = home.add("Plan", "Hi", mode="plan")
+    assert "deny *, from plan mode, except for reading" in home.clew("show", plan.id).stdout
+    told = home.json("show", session.id)["rules"]
+    assert told == [
+        {"effect": "allow", "rule": "shell:git log", "source": str(file)},
+        {"effect": "allow", "rule": "shell=make \x1b[2J test", "source": "this session"},
+    ]
+
+
 def test_times_are_in_the_zone_that_is_configured(home: Home) -> None:
     session = home.add("Fix it", Draft(role="user", content="Hi", at=AT))
     tokyo = home.clew("show", session.id, env={"CLEW_SESSION_TIMEZONE": "Asia/Tokyo"})

@@ -5,8 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from clew.store.sqlite.schema import shipped_migrations
 from tests.cli.conftest import Home
-from tests.store.files import contents, holding, snapshot
+from tests.store.files import FORK, OLD, contents, flip, holding, made_with, snapshot
 
 
 @pytest.fixture
@@ -71,3 +72,37 @@ def test_a_store_that_is_not_there_is_said(home: Home, tmp_path: Path) -> None:
     assert "There is no store at" in result.stderr
     assert not (tmp_path / "new.db").exists()
     assert home.clew("store", "copy", "mysql://u:hunter2@h/x", "y").exit_code == 2
+
+
+def test_a_store_of_an_older_clew_is_updated_with_a_word_about_it(home: Home) -> None:
+    path = home.path / "sessions.db"
+    made_with(path, shipped_migrations()[:4])
+
+    result = home.clew("list", "--json")
+
+    assert result.exit_code == 0, result.output
+    assert {each["id"] for each in msgspec.json.decode(result.stdout)["sessions"]} == {OLD, FORK}
+    assert f"{path} is from an older clew and is updated (schema 4 to " in result.stderr
+    assert "of disk for a while" in result.stderr
+    assert home.clew("list").stderr == ""
+
+
+def test_damaged_messages_are_told_of_by_export_backup_and_copy(full: Home, tmp_path: Path) -> None:
+    session = full.add("Bad", "nothing", "@wordless@")
+    path = full.path / "sessions.db"
+    flip(path, b"@wordless@")
+
+    exported = full.clew("export", session.id, "--format", "jsonl", "-o", "-")
+    backup = full.clew("backup", str(tmp_path / "backup.db"))
+    restored = full.clew("restore", "--replace", str(tmp_path / "backup.db"))
+    copied = full.clew("store", "copy", str(path), str(tmp_path / "copy.db"))
+    doctor = full.clew("doctor", "--full")
+
+    assert (exported.exit_code, len(exported.stdout.splitlines())) == (1, 4)
+    assert "1 message damaged in the store, and so in the file: 2." in exported.stderr
+    for result in (backup, restored, copied):
+        assert result.exit_code == 0, result.output
+        assert "1 message of " in result.stderr
+        assert "damaged. `clew doctor --full` names them" in result.stderr
+    assert doctor.exit_code == 1
+    assert f"{session.id} message 2" in doctor.stdout

@@ -9,7 +9,9 @@ import pytest
 
 from clew.core.session import Session
 from tests.cli.conftest import Home
+from tests.cli.screens import Terminal
 from tests.forks import run_clew
+from tests.transfer.worst import worst_file
 
 
 @pytest.fixture(autouse=True)
@@ -215,3 +217,106 @@ def test_what_is_no_transcript_is_named(home: Home) -> None:
         assert result.exit_code == 1
         assert result.stderr.startswith(f"clew: {file} can't be read: ")
     assert home.clew("import").exit_code == 2
+
+
+# --- what a file may bring --------------------------------------------------------------------
+
+
+@pytest.fixture
+def worst(home: Home, place: Path) -> Path:
+    """A file that gives itself every right; the next answer of the model is a shell command."""
+    there = home.add("There", "hello")
+    file = place / "worst.jsonl"
+    file.write_bytes(b"".join(worst_file(WORST, there=there, turn="t")))
+    call = {"tool_calls": [{"name": "shell", "arguments": {"command": "touch pwned"}}]}
+    home.script(rules=[{"when": "please", "answers": [call, "done"]}])
+    return file
+
+
+WORST = "11111111-2222-4333-8444-555555555555"
+
+
+@pytest.mark.parametrize("trust", [(), ("--trust", "--yes")])
+def test_an_imported_session_runs_no_command_unasked(
+    home: Home, worst: Path, place: Path, trust: tuple[str, ...]
+) -> None:
+    result = home.clew("import", *trust, "--cwd", str(place), str(worst))
+    assert result.exit_code == 0, result.output
+    asked = home.ask("--resume", WORST, "please")
+    assert "done" in asked.stdout, asked.output
+    assert not (place / "pwned").exists()
+    (refused,) = [each for each in home.json("show", WORST)["messages"] if each["role"] == "tool"]
+    assert "can't be asked here" in refused["content"]
+
+
+def test_resuming_a_file_gives_it_this_directory_and_no_rights(
+    home: Home, worst: Path, place: Path
+) -> None:
+    result = home.chat("please", args=["-r", str(worst)])
+    assert "done" in result.stdout, result.output
+    assert not (place / "pwned").exists()
+    session = home.json("show", WORST)["session"]
+    assert session["cwd"] == str(place)
+    assert "allow" not in session["metadata"]
+    assert session["person"] == "owner"
+
+
+def test_rules_that_end_are_named(home: Home, place: Path) -> None:
+    session = home.add("Mine", "one", metadata={"allow": ["shell"]})
+    assert home.clew("export", session.id, "-o", "talk.jsonl").exit_code == 0
+    first, one, end = (place / "talk.jsonl").read_text(encoding="utf-8").splitlines()
+    two = one.replace('"one"', '"two"').replace('"seq":1', '"seq":2')
+    (place / "talk.jsonl").write_text(f"{first}\n{one}\n{two}\n{end}", encoding="utf-8")
+    result = home.clew("import", "talk.jsonl")
+    assert "asked about again: shell." in result.stderr
+
+
+@pytest.mark.usefixtures("lines")
+def test_a_directory_is_given_with_cwd(other: Home, session: Session, place: Path) -> None:
+    (place / "work").mkdir()
+    assert other.clew("import", "--cwd", "work", "talk.jsonl").exit_code == 0
+    assert other.json("show", session.id)["session"]["cwd"] == str(place / "work")
+
+
+@pytest.mark.usefixtures("lines")
+def test_a_directory_that_is_not_there_is_refused(other: Home) -> None:
+    result = other.clew("import", "--cwd", "nowhere", "talk.jsonl")
+    assert result.exit_code == 2
+    assert "nowhere" in result.stderr
+    assert other.json("list")["sessions"] == []
+
+
+def test_trust_is_asked_about_and_refused_without_a_terminal(home: Home, worst: Path) -> None:
+    result = home.clew("import", "--trust", str(worst))
+    assert result.exit_code == 2
+    assert 'directory /, personality "evil", thinking "high"' in result.stderr
+    assert "use --yes" in result.stderr
+    assert home.clew("show", WORST).exit_code == 1
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1), ("", 1)])
+def test_trust_is_a_persons_word(home: Home, worst: Path, answer: str, code: int) -> None:
+    terminal = Terminal(home, "import", "--trust", str(worst))
+    terminal.wait_for("do you want to keep that? [y/N] ")
+    terminal.type(f"{answer}\n")
+    assert terminal.finish() == 0
+    assert home.clew("show", WORST).exit_code == code
+    if code == 0:
+        assert home.json("show", WORST)["session"]["personality"] == "evil"
+
+
+def test_a_gateway_trusts_no_file(home: Home, worst: Path) -> None:
+    result = home.clew("import", "--trust", "--yes", "--url", "http://127.0.0.1:9", str(worst))
+    assert result.exit_code == 2
+    assert "no gateway trusts a file" in result.stderr
+
+
+def test_a_file_that_says_no_more_than_its_thread_needs_no_trust(
+    other: Home, lines: list[str]
+) -> None:
+    fields = msgspec.json.decode(lines[0])
+    fields["session"]["cwd"] = None
+    Path("bare.jsonl").write_bytes(
+        msgspec.json.encode(fields) + b"\n" + "".join(lines[1:]).encode()
+    )
+    assert other.clew("import", "--trust", "bare.jsonl").exit_code == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, tzinfo
 from functools import partial
@@ -13,12 +13,15 @@ from clew import config as configuration
 from clew.agent.personalities import FilePersonalities
 from clew.api.handlers.parts import Exporter, Importer, Renderer
 from clew.api.local import Calls
+from clew.api.sessions import Imported
 from clew.api.status import ChannelView, ErrandView, StoreView
 from clew.client.place import locate
 from clew.clock import host_clock
 from clew.core.channels.session_choice import Judge, ReceptionRules
 from clew.core.keys import Place
+from clew.core.rules import HeldRule, hold
 from clew.core.session import Retention
+from clew.files.workspaces import Workspaces
 from clew.memory import MarkdownMemory
 from clew.ports import Clock, Context, Memory, Models, Personalities, Store
 from clew.runtime.cron import CronFile
@@ -56,6 +59,7 @@ class FixedParts(NamedTuple):
     attachments: Attachments | None = None
     is_terminal: bool = False
     config_file: Path | None = None
+    workspaces: Workspaces = Workspaces()
     started_at: int | None = None
 
     @property
@@ -79,8 +83,21 @@ class FixedParts(NamedTuple):
     def list_errands(self) -> tuple[ErrandView, ...]:
         return ()
 
+    def list_tool_rules(self) -> tuple[HeldRule, ...]:
+        return hold("deny", ["shell:rm"], "CLEW_TOOLS_DENY")
+
     def list_job_problems(self) -> dict[str, str]:
         return {}
+
+
+async def import_into(
+    store: Store, lines: Iterable[bytes], *, as_new: bool, dry_run: bool, cwd: str | None
+) -> Imported:
+    """`Importer`, as the wiring makes it."""
+    place = None if cwd is None else locate(cwd)
+    return await import_transcript(
+        store, lines, as_new=as_new, dry_run=dry_run, extends=False, place=place
+    )
 
 
 @asynccontextmanager
@@ -114,7 +131,7 @@ async def open_calls(path: Path) -> AsyncIterator[Calls]:
                 export=lambda session, kind, masked, thinking: export_session(
                     store, session, kind, masked=masked, thinking=thinking
                 ),
-                import_transcript=partial(import_transcript, store, extends=False),
+                import_transcript=partial(import_into, store),
                 rules=RULES,
                 render=renderer.render,
                 zone=UTC,
@@ -122,5 +139,10 @@ async def open_calls(path: Path) -> AsyncIterator[Calls]:
                 jobs=CronFile(home / "cron.json"),
                 context=commands.context,
                 reception=runtime.reception,
+                workspaces=Workspaces(
+                    own=(home,),
+                    listed=(Path("/nowhere"), path / "shared"),
+                    memo=home / "workspaces.json",
+                ),
             )
         )

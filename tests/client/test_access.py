@@ -7,9 +7,10 @@ import pytest
 from clew.api import commands as commands_rows
 from clew.api import seats as seats_rows
 from clew.api.commands import CommandReply, RunCommand
-from clew.api.seats import BeginSession, SwitchSeat, TerminalPlace
+from clew.api.seats import BeginSession, SwitchSeat, TerminalPlace, Wanted
 from clew.api.table import OPERATIONS
 from clew.client.client import Client
+from clew.core.models import Personality
 from clew.core.tokens import Scope, covers
 from clew.errors import Forbidden, InvalidInput, SessionNotFound
 from tests.client.conftest import Place
@@ -139,12 +140,46 @@ async def test_what_is_the_owners_alone_is_refused_to_a_guest(place: Place) -> N
         guest.cron.add("news", "@daily", "What is new?"),
         guest.cron.run("news"),
         guest.sessions.update(session, send_policy="allow"),
+        guest.sessions.update(session, model="script/two"),
+        guest.sessions.update(session, model=None),
+        guest.sessions.update(session, thinking="high"),
+        guest.sessions.update(session, thinking=None),
+        guest.sessions.update(session, personality="coach"),
+        guest.sessions.update(session, personality=None),
+        guest.sessions.update(session, personality="unknown", title="Mine"),
+        guest.chat.send("hello", session=session, model="script/two"),
+        guest.commands.run("/new", session=session, model="script/two"),
+        guest.commands.run("/new", session=session, wanted=Wanted(personality="coach")),
     ):
         with pytest.raises(Forbidden):
             await attempt
+    after = (await guest.sessions.get(session)).session
+    assert (after.model, after.thinking, after.personality) == ("script/one", None, None)
+    assert after.title != "Mine"
     status = await guest.status()
     assert status.stats is None
     assert status.store is None
+
+
+async def test_a_guest_may_still_name_and_mark_what_is_theirs(place: Place) -> None:
+    guest = await place.client(GUEST, "write")
+    session = await place.talked(guest, "hello")
+    changed = await guest.sessions.update(session, title="Mine", pinned=True)
+    assert (changed.title, changed.pinned) == ("Mine", True)
+
+
+async def test_a_guest_gets_the_names_of_personalities_without_their_prompts(
+    place: Place, client: Client
+) -> None:
+    guest = await place.client(GUEST, "write")
+    for own, theirs in zip(
+        await client.personalities.list(), await guest.personalities.list(), strict=True
+    ):
+        assert own.soul
+        named = Personality(id=own.id, name=own.name, description=own.description)
+        assert theirs == named
+        assert await guest.personalities.get(own.id) == named
+        assert await client.personalities.get(own.id) == own
 
 
 async def test_an_operation_needs_its_scope(place: Place, scope: Scope) -> None:

@@ -12,8 +12,10 @@ from pathlib import Path
 import pytest
 
 import clew
+from clew.config import load
 from clew.core.live_events import Committed, Notice
 from clew.errors import InvalidInput
+from clew.wiring.house import House
 from tests.client.conftest import drain
 from tests.patience import PATIENCE
 
@@ -98,3 +100,16 @@ def test_the_example_shows_what_was_said(home: Path) -> None:
     assert "#1 user: How are you?" in ran.stdout
     assert "#2 assistant: Quite well." in ran.stdout
     assert ran.stderr == ""
+
+
+async def test_an_answer_of_always_is_listed_with_the_file_that_keeps_it(home: Path) -> None:
+    config = load(home=str(home), environ={"CLEW_TOOLS_ALLOW": '["shell:ls"]'})
+    house = House(config, None)
+    await house.remember_rule("shell=make test")
+    await house.remember_rule("shell=make test")
+    await house.remember_rule("shell:ls")
+    assert [(each.rule, each.source) for each in house.list_tool_rules()] == [
+        ("shell:ls", "CLEW_TOOLS_ALLOW"),
+        ("shell=make test", f'{home}/config.toml (answered with "always")'),
+    ]
+    assert load(home=str(home), environ={}).tools.allow == ("shell=make test", "shell:ls")

@@ -93,6 +93,35 @@ async def test_a_fork_is_gone_to_with_its_title(place: Place, client: Client) ->
     assert seated.reason == "fork"
 
 
+async def test_a_fork_of_a_guests_session_is_the_one_who_forks(
+    place: Place, client: Client
+) -> None:
+    guest = await place.client("telegram:5", "write")
+    theirs = await place.session(person="telegram:5")
+    for fork in (
+        (await switch(client, theirs.id, forks=True)).session,
+        (await run(client, "/fork Second", theirs.id)).session,
+        await client.sessions.fork(theirs.id),
+    ):
+        assert fork is not None
+        assert (fork.person, fork.parent_id) == ("owner", theirs.id)
+        with pytest.raises(SessionNotFound):
+            await guest.sessions.get(fork.id)
+    own = await guest.sessions.fork(theirs.id)
+    assert own.person == "telegram:5"
+
+
+async def test_before_the_owner_speaks_it_is_said_who_reads_along(
+    place: Place, client: Client
+) -> None:
+    theirs = await place.session(person="telegram:5", display_name="Eve\x1b[2J")
+    seated = await switch(client, theirs.id)
+    told = "This session is Eve (telegram:5)'s, who can read what you say here."
+    assert seated.notices == (f"{told} /fork goes on in one of your own.",)
+    assert (await switch(client, theirs.id, forks=True)).notices == ()
+    assert (await switch(client, theirs.id, read_only=True)).notices == ()
+
+
 @pytest.mark.parametrize("others_wait", [False, True], ids=["alone", "others wait"])
 async def test_leaving_stops_a_turn_that_is_ours_and_strands_nobody(
     place: Place, client: Client, others_wait: bool

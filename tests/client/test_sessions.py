@@ -6,8 +6,10 @@ from clew.client.client import Client
 from clew.core.changes import AddMessage, EndTurn, StartTurn, UndoTurn
 from clew.core.keys import Purpose
 from clew.core.message import Draft
+from clew.core.rules import HeldRule
 from clew.errors import (
     AmbiguousId,
+    Forbidden,
     InvalidCursor,
     InvalidInput,
     ModelNotFound,
@@ -16,7 +18,9 @@ from clew.errors import (
     StaleRevision,
 )
 from clew.runtime.lane.lease import hold
+from clew.store.sqlite.store import SqliteStore
 from tests.client.conftest import Place, outline
+from tests.store.files import query
 
 NOBODY = "00000000-0000-4000-8000-000000000000"
 
@@ -214,6 +218,16 @@ async def test_an_export_is_a_file_with_a_name(place: Place, client: Client) -> 
     assert session.id in lines
 
 
+async def test_an_export_names_the_messages_that_are_damaged(place: Place, client: Client) -> None:
+    session = await place.session()
+    await say(place, session.id, "one", "two", "three")
+    assert (await client.sessions.export(session.id)).damaged == ()
+    assert isinstance(place.store, SqliteStore)
+    query(place.store._db.path, "UPDATE messages SET checksum = checksum + 1 WHERE seq <> 2")
+
+    assert (await client.sessions.export(session.id)).damaged == (1, 3)
+
+
 async def test_resolving_takes_a_part_of_an_id_a_title_or_a_key_but_no_file(
     place: Place, client: Client
 ) -> None:
@@ -354,3 +368,14 @@ async def test_a_session_that_is_not_there_is_not_found_with_its_id(client: Clie
 async def test_numbers_out_of_range_are_refused(client: Client, limit: int) -> None:
     with pytest.raises(InvalidInput):
         await client.sessions.list(limit=limit)
+
+
+async def test_the_rules_of_a_session_are_the_owners_to_see(place: Place, client: Client) -> None:
+    session = await place.session("ruled", person="telegram:5", metadata={"allow": ["shell"]})
+    assert await client.sessions.rules(session.id) == (
+        HeldRule("deny", "shell:rm", "CLEW_TOOLS_DENY"),
+        HeldRule("allow", "shell", "this session"),
+    )
+    guest = await place.client("telegram:5", "write")
+    with pytest.raises(Forbidden):
+        await guest.sessions.rules(session.id)

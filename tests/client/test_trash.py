@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from clew.api.problems import error_of
 from clew.api.sessions import Failed
 from clew.client import nouns
 from clew.client.client import Client
+from clew.core.keys import new_id
 from clew.core.session import DAY_MS, NewSession, Retention
 from clew.errors import (
     Conflict,
@@ -18,6 +21,7 @@ from clew.errors import (
     SessionNotFound,
 )
 from tests.client.conftest import Place
+from tests.transfer.worst import worst_file
 
 GUEST = "telegram:5"
 NOBODY = "00000000-0000-4000-8000-000000000000"
@@ -237,6 +241,21 @@ async def test_an_exported_session_is_imported_where_it_is_not(
         await client.sessions.get(session)
     assert await client.sessions.import_transcript(content) == told
     assert len((await client.sessions.get(session)).messages) == 2
+
+
+async def test_a_file_is_never_trusted_over_the_api(
+    place: Place, client: Client, tmp_path: Path
+) -> None:
+    there = await place.session("there")
+    content = b"".join(worst_file(new_id(), there=there, turn="t"))
+    plain = await client.sessions.import_transcript(content)
+    session = (await client.sessions.get(plain.session_id)).session
+    assert (session.cwd, session.project, session.personality) == (None, None, None)
+    assert (session.person, session.key) == ("owner", f"import:{session.id}")
+    assert (session.metadata, session.pinned) == ({"estimated": True}, False)
+    placed = await client.sessions.import_transcript(content, as_new=True, cwd=str(tmp_path))
+    assert (await client.sessions.get(placed.session_id)).session.cwd == str(tmp_path)
+    assert await place.store.list_routes(placed.session_id) == ()
 
 
 async def test_a_long_transcript_is_taken_too(place: Place, client: Client) -> None:

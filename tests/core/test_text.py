@@ -3,7 +3,7 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clew.core.redaction import redact
@@ -15,6 +15,7 @@ from clew.core.text import (
     encode_text,
     fold,
     pad,
+    reveal_controls,
     strip_controls,
 )
 from tests.sizes import pick
@@ -275,6 +276,20 @@ SECRETS = [
     ("curl -H 'x-api-key: abcdefgh12'", "curl -H 'x-api-key: [redacted]'"),
     ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0.SflKxwRJSMeKKF", "eyJ[redacted]"),
     ("password=hunter2hunter2 next", "password=[redacted] next"),
+    ("host=db password=x1 user=me", "host=db password=[redacted] user=me"),
+    ("PGPASSWORD=hunter2 psql", "PGPASSWORD=[redacted] psql"),
+    ("--password=hunter2", "--password=[redacted]"),
+    ("/?password=hunter2&user=me", "/?password=[redacted]"),
+    ("Server=db;Pwd=a;Database=x", "Server=db;Pwd=[redacted]"),
+    ("connect(password='hunter2', x=1)", "connect(password='[redacted]', x=1)"),
+    ('{"passwd": "abc"}', '{"passwd": "[redacted]"}'),
+    (f"clew_{'aB3-' * 10}_xy", "clew_[redacted]"),
+    (f"Cookie: clew_7f=clew_{'aB3-' * 10}_xy; a=b", "Cookie: clew_7f=clew_[redacted]; a=b"),
+    (
+        f"open http://127.0.0.1:7700/#code={'aB3_' * 10}-xy",
+        "open http://127.0.0.1:7700/#code=[redacted]",
+    ),
+    (f'{{"code": "{"aB3_" * 10}-xy"}}', '{"code": "[redacted]"}'),
     ('"password": "correct horse\'s battery", "x": 1', '"password": "[redacted]", "x": 1'),
     (r"{\"db_password\": \"abcdefghi\"}", r"{\"db_password\": \"[redacted]\"}"),
     ("api_key: abcdefgh", "api_key: [redacted]"),
@@ -307,6 +322,12 @@ def test_secrets_are_masked_and_their_names_stay(text: str, masked: str) -> None
         "def run(token: Optional[str])",
         "--token=${GITHUB_TOKEN}",
         "password: it has to be long enough",
+        "def run(password=None, passwd=True)",
+        "password=getpass() or pwd=self.pwd",
+        "password=$PASSWORD or password=${PASSWORD} or password=<yours> or password={password}",
+        "if password == other",
+        "the table clew_schema_unfinished",
+        "exit code=137, code=not_a_transcript",
         "risk-averse, task-based, sk-learn-something-very-long",
         "Bearer authentication",
         "http://localhost:8080/@scope/package",
@@ -358,6 +379,8 @@ def test_masking_twice_changes_nothing(text: str) -> None:
         "token=a(",
         "token=)",
         "token=f(a[",
+        "token=f() ",
+        "token=f()",
         "AKIA",
         "-----BEGIN PRIVATE KEY-----",
         "-----BEGIN PRIVATE KEY-----\nAAAAAAAAAAAAAAAAAAAA\n",
@@ -370,8 +393,20 @@ def test_masking_twice_changes_nothing(text: str) -> None:
         "authorization: ",
         "bearer ",
         "12345678:",
+        "password=",
+        "password=a",
+        "password=a(",
+        "pwd='",
+        "clew_",
+        "code=",
     ],
 )
 def test_a_long_text_made_to_be_slow_is_masked_in_linear_time(unit: str) -> None:
     # Quadratic work on this would take minutes: finishing is the proof.
     assert redact(unit * (LONG // len(unit)))
+
+
+@given(text=st.text())
+@example(text="a\x85b\x1b[2K\u2028\u202e\u200b\r\n\ud800")
+def test_what_is_revealed_has_nothing_left_to_strip(text: str) -> None:
+    assert strip_controls(reveal_controls(text)) == reveal_controls(text)

@@ -8,8 +8,14 @@ import msgspec
 
 from clew.api.handlers.parts import Caller
 from clew.api.table import get_operation
+from clew.clock import host_clock
 from clew.config import load
+from clew.core.delivery import NewInbound
+from clew.core.session import NewSession
+from clew.errors import RecordNotFound
 from clew.gateway.auth import Setup
+from clew.store import open_store
+from clew.testing.clock import DAY
 from clew.wiring import open_gateway
 from tests.runtime.conftest import soon, until
 
@@ -56,11 +62,46 @@ async def test_what_dies_of_a_bug_is_told_and_shown_and_the_rest_goes_on(tmp_pat
         await until(is_down)
         status = await gateway.calls.call(get_operation("status"), {}, Caller())
         states = {each.name: each.state for each in status.errands}
-        assert states == {"replies": "up", "jobs": "down", "channels": "off", "others": "up"}
+        assert states == {
+            "replies": "up",
+            "jobs": "down",
+            "channels": "off",
+            "others": "up",
+            "tidying": "up",
+        }
         assert "Nowhere/City" in status.cron.problems["bad"]
         assert "Nowhere/City" in told[0]
         assert told[0].startswith("Jobs are not run: ")
 
         await until(has_run)
-        assert [each.state for each in gateway.errands.list_errands()] == ["up", "up", "off", "up"]
+        assert [each.state for each in gateway.errands.list_errands()] == [
+            "up", "up", "off", "up", "up",
+        ]  # fmt: skip
         assert len(told) == 1
+
+
+async def test_a_gateway_puts_old_sessions_away_and_removes_what_is_settled(tmp_path: Path) -> None:
+    config = load(home=str(tmp_path), environ={})
+    now = host_clock()
+    async with await open_store(config.store.url, clock=lambda: now - 100 * DAY) as before:
+        old = await before.create_session(NewSession(key="old"))
+        gone = await before.create_session(NewSession(key="gone"))
+        await before.delete_sessions([gone.id])
+        await before.accept(NewInbound(id="settled", channel="c", key="k", external_id="1"))
+        await before.drop_inbound(["settled"])
+    async with await open_store(config.store.url) as lately:
+        await lately.create_session(NewSession(key="new"))
+
+    async with open_gateway(config, Setup()) as gateway:
+        store = gateway.house.runtime.store
+
+        async def is_tidy() -> bool:
+            session = await store.get_session(old.id)
+            try:
+                await store.get_inbound("settled")
+            except RecordNotFound:
+                return session.archived_at is not None
+            return False
+
+        await until(is_tidy)
+        assert await store.restore_last() == ()

@@ -30,7 +30,11 @@ TEXTS = (
 
 async def fill(url: str, *, messages: int = 40) -> str:
     """Sessions of every state, and what hangs on them; returns the main one's id."""
+    async with await open_store(url, clock=lambda: 1) as store:
+        await store.accept(NewInbound(id="old", channel="tg", key="tg:1", position=7))
+        await store.drop_inbound(["old"])
     async with await open_store(url) as store:
+        await store.sweep()  # which leaves the cursor of the channel
         main = await store.create_session(NewSession(key="cli:main", title="Main é\0"))
         lease = await store.acquire_lease(main.id, "test")
         await _talk(store, lease, messages)

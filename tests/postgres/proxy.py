@@ -16,6 +16,8 @@ class Proxy:
         self._streams: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._answers_left: int | None = None
+        self._away = 0.0
+        self._is_away = False
         self.port = 0
         self.cuts = 0
 
@@ -46,7 +48,27 @@ class Proxy:
         """Cut when so many more pieces of answers are due: the server has done its work by then."""
         self._answers_left = answers
 
+    def go_away_after(self, answers: int, seconds: float) -> None:
+        """Cut then, and let no connection through for so long."""
+        self._answers_left, self._away = answers, seconds
+
+    def go_away(self, seconds: float) -> None:
+        """Cut, and let no connection through for so long."""
+        self._is_away, self._away = True, 0.0
+        self.cut()
+        asyncio.get_running_loop().call_later(seconds, self._come_back)
+
+    def refuse(self) -> None:
+        """Let no new connection through; those that are there go on."""
+        self._is_away = True
+
+    def _come_back(self) -> None:
+        self._is_away = False
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._is_away:
+            writer.transport.abort()
+            return
         try:
             behind_reader, behind = await asyncio.open_connection("127.0.0.1", self._behind)
         except OSError:
@@ -78,6 +100,8 @@ class Proxy:
                 if answers and self._answers_left is not None:
                     self._answers_left -= 1
                     if self._answers_left < 0:
+                        if self._away:
+                            self.go_away(self._away)
                         self.cut()
                         return
                 writer.write(data)

@@ -35,6 +35,7 @@ from tests.postgres.test_differential import answer, plain
 from tests.postgres.test_losses import END_ALL
 from tests.sizes import pick
 from tests.transfer.test_round_trip import values
+from tests.transfer.test_worst import bring_worst, expected, row_of
 from tests.transfer.threads import bring, export_lines
 
 MANY = bulk.MANY + 20
@@ -297,3 +298,15 @@ async def test_a_long_transcript_is_imported_as_into_sqlite(url: str, tmp_path: 
         for other in (sqlite, postgres):
             assert (await bring(other, lines)).whole
         assert await values(postgres, session.id) == await values(sqlite, session.id)
+
+
+async def test_the_worst_file_decides_nothing_here_either(url: str) -> None:
+    async with await open_store(url) as store:
+        there, session = await bring_worst(store)
+        assert row_of(session) == expected(session)
+        assert await store.list_routes(session.id) == ()
+        turns = await store.list_turns(session.id)
+        assert [(each.status, each.reply_to) for each in turns] == [
+            ("done", None), ("interrupted", None), ("interrupted", None),
+        ]  # fmt: skip
+        assert await store.get_session(there.id) == there

@@ -27,6 +27,7 @@ from clew.runtime.hooks import Hooks
 from clew.runtime.recovery import take_up
 from clew.runtime.runtime import Runtime
 from clew.store import open_store
+from clew.store.postgres.store import PostgresStore
 from clew.wiring import open_catalogue
 from tests.client.calling import FixedParts
 from tests.runtime.conftest import CONFIG, Actor, outline, soon, until
@@ -88,16 +89,19 @@ Opener = Callable[..., AbstractAsyncContextManager[Gateway]]
 
 def opener(url: str, home: Path) -> Opener:
     """Opens gateways on one store."""
-    home.mkdir(exist_ok=True)
+    home.mkdir(exist_ok=True, parents=True)
     (home / "config.toml").write_text(CONFIG, encoding="utf-8")
     config = configuration.load(home=str(home), environ={})
 
     @asynccontextmanager
     async def open_one(
-        *scenes: Any, takes_up: bool = True, **settings: Any
+        *scenes: Any, takes_up: bool = True, patience: float | None = None, **settings: Any
     ) -> AsyncIterator[Gateway]:
         async with AsyncExitStack() as stack:
-            store = await open_store(url, durability="normal")
+            if patience is None:
+                store: Store = await open_store(url, durability="normal")
+            else:
+                store = await PostgresStore.open(url, durability="normal", patience=patience)
             stack.push_async_callback(store.close)
             actor = Actor(*scenes)
 

@@ -1,30 +1,52 @@
 from __future__ import annotations
 
 import asyncio
+import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import apsw
 import pytest
 
+from clew.core.changes import RedoTurn
 from clew.core.message import Draft
 from clew.core.search.hits import SearchFilter
-from clew.core.session import OWNER, NewSession, Session
+from clew.core.session import OWNER
 from clew.core.tokens import Scopes
-from clew.errors import StoreDamaged, StoreForeign, StoreInUse, StoreTooNew
+from clew.errors import (
+    StoreDamaged,
+    StoreForeign,
+    StoreFull,
+    StoreInUse,
+    StoreTooNew,
+)
 from clew.store.migrations import Migration
 from clew.store.sqlite.backup import back_up, restore
 from clew.store.sqlite.connection import connect
 from clew.store.sqlite.database import Database
 from clew.store.sqlite.schema import shipped_migrations, verified_copy
 from clew.store.sqlite.store import SqliteStore
+from clew.testing.contract.case import record
 from tests.patience import PATIENCE
-from tests.store.files import Child, contents, digest, fill, holding, query, snapshot
+from tests.sizes import pick
+from tests.store.files import (
+    FORK,
+    OLD,
+    Child,
+    contents,
+    digest,
+    fill,
+    holding,
+    made_with,
+    query,
+    snapshot,
+)
 from tests.store.old_tokens import OLD_TOKENS
 
 NEXT = shipped_migrations()[-1].number + 1
@@ -165,19 +187,10 @@ def test_a_migration_is_preceded_by_a_verified_backup(store: Path) -> None:
     assert backup.stat().st_mode & 0o777 == 0o600
 
 
-def made_with(path: Path, steps: Sequence[Migration]) -> Session:
-    """A store of an older schema, with something in it; what it then has under a key."""
-
-    async def work() -> Session:
-        async with SqliteStore(path, migrations=steps, clock=lambda: 7) as store:
-            session = await store.create_session(NewSession(key="cli:old", title="Old"))
-            gone = await store.create_session(NewSession(key="cli:old"))
-            lease = await store.acquire_lease(session.id, "test", ttl=0)
-            await store.append(session.id, lease.epoch, Draft(role="user", content="ключ und 狐狸"))
-            await store.delete_sessions([gone.id])
-            return await store.get_session(session.id)
-
-    return asyncio.run(work())
+AS_BEFORE = """
+SELECT id, session_id, seq, turn_id, role, content, parts, tool_call_id, tool_name, tool_calls,
+  is_error, model, cost, at FROM messages ORDER BY id
+"""
 
 
 @pytest.mark.parametrize("number", [step.number for step in shipped_migrations()[:-1]])
@@ -185,29 +198,121 @@ def test_a_store_of_each_older_schema_is_brought_up_to_date_with_all_it_has(
     path: Path, number: int
 ) -> None:
     latest = shipped_migrations()[-1].number
-    old = made_with(path, shipped_migrations()[:number])
+    made_with(path, shipped_migrations()[:number])
+    before = query(path, AS_BEFORE)
     assert version_of(path) == number
 
     async def look() -> None:
         async with SqliteStore(path) as store:
-            assert await store.find_keys("cli:old") == (old,)
+            (old,) = await store.find_keys("cli:old")
+            assert old.id == OLD
             assert await store.find_endings(old.id[-4:]) == (old,)
             assert await store.find_titles("old") == (old,)
             (hit,) = (await store.search("狐狸", SearchFilter(viewer=OWNER))).hits
             assert hit.session_id == old.id
+            for each in (OLD, FORK):
+                assert [m.seq for m in await store.get_messages(each)] == [1]
+                assert [m.seq for m in await store.get_messages(each, undone=True)] == [1, 2, 3]
+            await record(store, FORK, RedoTurn("taken back"))
+            assert [m.seq for m in await store.get_messages(FORK)] == [1, 2, 3]
+            assert query(path, AS_BEFORE) == before
             lease = await store.acquire_lease(old.id, store.identity)
-            await store.append(old.id, lease.epoch, Draft(role="user", content="new"))
+            added = await store.append(old.id, lease.epoch, Draft(role="user", content="new"))
+            assert added.id == 100  # no id is given twice
 
     asyncio.run(look())
 
     assert version_of(path) == latest
-    assert contents(path) == ["ключ und 狐狸", "new"]
+    assert contents(path) == ["ключ und 狐狸", "no", "oh", "new"]
+    assert query(path, "SELECT count(*) FROM messages WHERE checksum IS NULL") == [(0,)]
+    assert query(path, "SELECT message_id FROM message_blobs") == [(11,)]
     assert query(path, "PRAGMA integrity_check") == [("ok",)]
+    assert query(path, "PRAGMA foreign_key_check") == []
+    assert query(path, "SELECT settled_at FROM inbox") == [(6,)]
+    with closing(connect(path)) as connection:
+        check = "INSERT INTO messages_fts (messages_fts, rank) VALUES ('integrity-check', 1)"
+        connection.execute(check)
     backup = path.with_name(f"sessions.db.before-{latest:04d}")
     assert version_of(backup) == number
-    assert contents(backup) == ["ключ und 狐狸"]
+    assert query(backup, AS_BEFORE) == before
     open_and_close(path)
     assert backup.exists()
+
+
+def test_an_update_says_beforehand_what_it_needs_and_then_how_far_it_is(path: Path) -> None:
+    made_with(path, shipped_migrations()[:4])
+    reports: list[tuple[str, int, int]] = []
+    database = Database(path, clock=lambda: 1, version="9.9")
+    database.open(report=lambda *report: reports.append(report))
+    database._release()
+
+    (announced, *rest) = reports
+    assert "MB of disk" in announced[0]
+    assert f"sessions.db.before-{NEXT - 1:04d}" in announced[0]
+    assert announced[1:] == (0, 0)
+    assert {what for what, _, _ in rest} == {"Copying the store", "Updating messages"}
+    assert rest[-1] == ("Updating messages", 3, 3)
+
+
+def test_an_update_for_which_the_disk_has_no_room_is_refused_untouched(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_with(path, shipped_migrations()[:4])
+    before = snapshot(path.parent)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: shutil._ntuple_diskusage(9, 8, 1 << 20))
+    with pytest.raises(StoreFull, match=r"needs about .* MB .* there are 1 MB"):
+        open_and_close(path)
+    assert snapshot(path.parent) == before
+
+
+MANY = f"""
+WITH RECURSIVE n (i) AS (SELECT 4 UNION ALL SELECT i + 1 FROM n LIMIT 2997)
+INSERT INTO messages (session_id, seq, role, content, at)
+SELECT '{OLD}', i, 'user', 'number ' || i || hex(randomblob(1000)), i FROM n
+"""
+
+REBUILD_SLOWLY = """
+import sys, time
+from pathlib import Path
+from clew.store.sqlite import schema
+from clew.store.sqlite.database import Database
+
+steps = [step for step in schema.shipped_migrations()]
+stop = int(sys.argv[2])
+
+def report(what, done, total):
+    if what == "Updating messages" and done >= stop:
+        print("there", flush=True)
+        time.sleep(600)
+
+database = Database(Path(sys.argv[1]), clock=lambda: 1, version="9.9")
+database.open(steps, report=report)
+print("opened", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
+@pytest.mark.parametrize("stop", [1000, 2000, 3000])
+def test_an_update_that_is_killed_while_it_writes_messages_anew_leaves_the_old_store(
+    path: Path, stop: int
+) -> None:
+    made_with(path, shipped_migrations()[:4])
+    query(path, MANY)
+    before = query(path, AS_BEFORE)
+    with Child(REBUILD_SLOWLY, path, stop) as child:
+        child.wait_for("there")
+        child.process.send_signal(signal.SIGKILL)
+        child.process.wait(PATIENCE)
+
+    assert version_of(path) == 4
+    assert query(path, AS_BEFORE) == before
+    assert query(path, "PRAGMA integrity_check") == [("ok",)]
+    open_and_close(path)
+    assert version_of(path) == NEXT - 1
+    assert query(path, AS_BEFORE) == before
+    assert query(path, "PRAGMA integrity_check") == [("ok",)]
+    assert query(path, "PRAGMA freelist_count")[0][0] < 100
 
 
 def test_a_migrated_store_is_the_same_as_a_new_one(path: Path, tmp_path: Path) -> None:
@@ -233,7 +338,7 @@ def test_an_older_backup_is_restored_and_brought_up_to_date_by_the_next_open(
 
     open_and_close(path)
     assert version_of(path) == NEXT - 1
-    assert contents(path) == ["ключ und 狐狸"]
+    assert contents(path) == ["ключ und 狐狸", "no", "oh"]
 
 
 def test_a_migration_that_fails_changes_nothing(store: Path) -> None:
@@ -256,6 +361,31 @@ def test_nothing_is_migrated_when_the_copy_is_not_sound(store: Path) -> None:
         open_and_close(store, new_step())
     assert version_of(store) == NEXT - 1
     assert not list(store.parent.glob("*.before-*"))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
+def test_an_update_that_is_killed_at_any_moment_leaves_the_old_store_or_the_new(path: Path) -> None:
+    made_with(path, shipped_migrations()[:4])
+    query(path, MANY)
+    before = query(path, AS_BEFORE)
+    original = path.with_name("original.db")
+    with closing(connect(path, mode="ro")) as connection:
+        verified_copy(connection, original)
+    rng, versions = random.Random(7), set()
+    for _ in range(pick(4, 60)):
+        for ending in ("-wal", "-shm"):
+            path.with_name(path.name + ending).unlink(missing_ok=True)
+        shutil.copy(original, path)
+        with Child(MIGRATE, path, "") as child:
+            child.wait_for("ready")
+            go(child)
+            time.sleep(rng.uniform(0, 0.6))
+            child.process.send_signal(signal.SIGKILL)
+            child.process.wait(PATIENCE)
+        versions.add(version_of(path))
+        assert query(path, AS_BEFORE) == before
+        assert query(path, "PRAGMA integrity_check") == [("ok",)]
+    assert versions <= {4, NEXT - 1}
 
 
 def test_a_copy_that_was_left_half_by_a_kill_is_no_obstacle(store: Path) -> None:

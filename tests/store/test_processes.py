@@ -6,6 +6,7 @@ import signal
 import socket
 import sys
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from clew.core.session import NewSession, SessionState
 from clew.errors import LeaseHeld
 from clew.files.locks import FileLock
 from clew.store import open_sqlite, open_store
+from clew.store.presence import Presence
 from tests.patience import PATIENCE
 from tests.store.files import Child
 
@@ -144,3 +146,41 @@ async def test_what_is_no_process_is_no_file(path: Path, process: str) -> None:
         assert await store.is_living(f"{process}@{socket.gethostname()}")
 
         assert sorted(path.parent.rglob("*")) == before
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL")
+async def test_what_killed_processes_leave_is_cleared_at_the_next_start(path: Path) -> None:
+    async with await open_sqlite(str(path)) as living:
+        session = await living.create_session(NewSession(key="k"))
+        with Child(RUNNER, path, session.id) as child:
+            assert child.process.stdout is not None
+            child.process.stdout.readline()
+            child.process.send_signal(signal.SIGKILL)
+            child.process.wait(PATIENCE)
+        folder = path.parent / "processes"
+        (folder / f"{uuid.uuid4().hex}.new").write_text("half")
+        assert len(list(folder.iterdir())) == 3
+
+        async with await open_sqlite(str(path)) as other:
+            left = {each.name for each in folder.iterdir()}
+            identities = (living.identity, other.identity)
+            assert left == {f"{each.partition('@')[0]}.json" for each in identities}
+
+
+def test_processes_that_start_at_once_do_not_clear_each_other(path: Path) -> None:
+    path.parent.mkdir(exist_ok=True)
+    folder = path.parent / "processes"
+
+    def start(number: int) -> int:
+        found = 0
+        for _ in range(100):
+            presence = Presence(folder, version="1", started_at=number)
+            presence.announce()
+            presence.clear()
+            found += (folder / f"{presence.info.process}.json").exists()
+            presence.leave()
+        return found
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(start, range(8))) == [100] * 8
+    assert list(folder.iterdir()) == []

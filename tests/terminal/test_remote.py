@@ -61,7 +61,9 @@ def work(home: Home) -> Path:
 
 
 def script(home: Home, *rules: Any, more: str = "") -> None:
-    home.script(ECHO, rules=rules, more=more)
+    # Where a token that is not the owner's own may open a terminal.
+    listed = f'[gateway]\nworkspaces = ["{work(home)}"]\n'
+    home.script(ECHO, rules=rules, more=listed + more)
 
 
 @pytest.fixture

@@ -272,3 +272,12 @@ def test_the_ending_tells_the_format() -> None:
     ]  # fmt: skip
     with pytest.raises(InvalidInput, match="--format"):
         guess_format("a.pdf")
+
+
+@pytest.mark.parametrize("kind", ["md", "html"])
+async def test_no_field_of_a_session_reaches_the_terminal_as_it_is(store: Store, kind: str) -> None:
+    evil = "\x1b]0;pwned\x07\u202e"
+    facts = dict.fromkeys(("title", "model", "provider", "cwd", "personality"), f"x{evil}y")
+    session = await make_session(store, *said(f"hello{evil}"), **facts)
+    text = await export_text(store, session.id, kind)
+    assert not set(evil) & {"\x1b", "\x07", "\u202e"} & set(text)

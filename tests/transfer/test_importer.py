@@ -19,7 +19,7 @@ from clew.core.changes import (
 )
 from clew.core.message import Draft
 from clew.core.notes import Todo
-from clew.core.session import NewSession, SessionEdit
+from clew.core.session import SessionEdit
 from clew.core.usage import Usage
 from clew.errors import Conflict, Diverged, InvalidInput, NotATranscript
 from clew.ports import Store
@@ -173,44 +173,26 @@ async def test_a_title_that_was_changed_here_stays(store: Store, other: Store) -
     assert (await other.get_session(session.id)).title == "Mine"
 
 
-async def test_a_turn_that_ended_since_is_ended(store: Store, other: Store) -> None:
+async def test_a_turn_that_went_on_since_stays_interrupted_and_brings_its_messages(
+    store: Store, other: Store
+) -> None:
     start = StartTurn(turn_id="t", at=1)
     session = await make_session(
         store, start, *said("go", turn="t"), AddUsage(usage=SPENT, turn_id="t")
     )
     await bring(other, await export_lines(store, session.id))
-    assert (await other.get_turn("t")).status == "running"
+    assert (await other.get_turn("t")).status == "interrupted"
     await record(
         store,
         session.id,
         AddMessage(Draft(role="assistant", content="gone", at=9), "t"),
         AddUsage(usage=SPENT, turn_id="t"),
-        EndTurn(turn_id="t", status="failed", error="oh", at=10),
+        EndTurn(turn_id="t", status="done", at=10),
     )
     await bring(other, await export_lines(store, session.id))
-    assert await values(other, session.id) == await values(store, session.id)
-
-
-# --- routes -----------------------------------------------------------------------------------
-
-
-async def test_a_key_leads_to_its_session_again_unless_it_leads_elsewhere(
-    store: Store, other: Store
-) -> None:
-    session = await make_session(store, *said("one"), key="cli:mine")
-    lines = await export_lines(store, session.id)
-    present = await other.create_session(NewSession(key="cli:mine"))
-    await bring(other, lines)
-    routed = await other.find_route("cli:mine")
-    assert routed is not None
-    assert routed.id == present.id
-
-
-async def test_a_key_that_had_moved_on_is_not_given_back(store: Store, other: Store) -> None:
-    session = await make_session(store, *said("one"), key="cli:mine")
-    await make_session(store, *said("two"), key="cli:mine")
-    await bring(other, await export_lines(store, session.id))
-    assert await other.find_route("cli:mine") is None
+    assert await texts(other, session.id) == ["go", "gone"]
+    assert (await other.get_session(session.id)).usage == SPENT + SPENT
+    assert (await other.get_turn("t")).status == "interrupted"
 
 
 # --- forks ------------------------------------------------------------------------------------

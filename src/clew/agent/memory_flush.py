@@ -132,6 +132,8 @@ class SilentTurn:
         self.session = session
         self.person = session.person
         self.scopes = scopes or scopes_of(session.person)
+        # What a job or a webhook has said is not what the owner wants to be remembered.
+        self.writes_memory = session.platform not in ("cron", "webhook")
         self._spend = spend
         self._rows = list(thread)
         self._add(Draft(role="user", content=FLUSH_REQUEST))

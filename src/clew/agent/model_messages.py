@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from pydantic_ai.messages import (
     BinaryContent,
     FilePart,
@@ -179,7 +180,8 @@ def _parts(row: Message, blobs: Mapping[str, Blob]) -> list[ModelResponsePart]:
                 content = BinaryContent(data=blob.data, media_type=blob.media_type)
                 parts.append(FilePart(content=content, **_given(entry)))
             case "raw" if isinstance(entry.get("part"), dict):
-                parts.append(part_codec.validate_python(entry["part"]))
+                with suppress(ValidationError):  # a file may say anything
+                    parts.append(part_codec.validate_python(entry["part"]))
             case _:
                 pass
     if spans is None and row.content.strip():

@@ -57,6 +57,6 @@ class CommandReply(msgspec.Struct, frozen=True, kw_only=True):
 RUN: Final = row(
     "commands.run", "POST", "commands", "read", RunCommand, CommandReply,
     "Run a slash command, as in a chat.",
-    who="guest", also="what the command needs",
+    who="guest", also="what the command needs; `model` and `wanted` are the owner's",
 )  # fmt: skip
 ROWS: Final = (RUN,)

@@ -18,6 +18,7 @@ class AddJob(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A job that runs on a schedule. `session` is `isolated`, `fixed`, or a key.
 
     `schedule` has five fields, or says `every 2h`. `deliver_to` is a channel and an id there.
+    `memory`: its runs may write memory.
     """
 
     name: Annotated[str, Meta(min_length=1, max_length=64)]
@@ -27,6 +28,7 @@ class AddJob(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     session: Key = "isolated"
     deliver_to: Annotated[str, Meta(min_length=1, max_length=MAX_KEY)] | None = None
     timezone: Annotated[str, Meta(min_length=1, max_length=100)] | None = None
+    memory: bool = False
 
 
 class OneJob(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):

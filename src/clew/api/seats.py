@@ -71,18 +71,25 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 # --- sitting down -----------------------------------------------------------------------------
 class LocateSeat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A terminal's place, and its own key if it has one. `continues`: resolve `--continue` too."""
+    """A terminal's place, and its own key if it has one. `continues`: resolve `--continue` too.
+
+    `allows`: the person says whether the agent may work in this directory (`Located.doubt`). That
+    is remembered.
+    """
 
     where: TerminalPlace
     key: Key | None = None
     continues: bool = False
     crumb: TerminalBreadcrumb | None = None
+    allows: bool | None = None
 
 
 class Located(msgspec.Struct, frozen=True):
     """The place's key and its session; what `--continue` would resume, and why.
 
     `resets`: the configuration has a reset rule for terminals (`BeginSession.resets`).
+    `doubt`: what the directory is (the whole disk, a home), if it is no workspace until the person
+    says so; `refused`: they have said no. The agent has no tools for files there.
     """
 
     key: str
@@ -91,6 +98,8 @@ class Located(msgspec.Struct, frozen=True):
     continued: SessionView | None = None
     note: str | None = None
     resets: bool = False
+    doubt: str | None = None
+    refused: bool = False
 
 
 class BeginSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -176,19 +185,22 @@ class Left(msgspec.Struct, frozen=True):
 
 # --- the rows of the table ---------------------------------------------------------------------
 
+CHOOSES: Final = "a directory that is not below `[gateway] workspaces` needs `admin`"
+
 LOCATE: Final = row(
     "seats.locate", "POST", "seats/locate", "chat", LocateSeat, Located,
     "Find the session of a terminal's directory.",
+    also=CHOOSES,
 )  # fmt: skip
 BEGIN: Final = row(
     "seats.begin", "POST", "seats/begin", "chat", BeginSession, SessionView,
     "Begin a session of a terminal's directory.", status=201,
-    also="a key that others read needs `write`",
+    also=f"a key that others read needs `write`; {CHOOSES}",
 )  # fmt: skip
 SWITCH: Final = row(
     "seats.switch", "POST", "seats/switch", "chat", SwitchSeat, Seated,
     "Switch a terminal from one session to another.",
-    also="a key that others read, a fork, or a move to another directory needs `write`",
+    also=f"a key that others read, a fork, or a move to another directory needs `write`; {CHOOSES}",
 )  # fmt: skip
 LEAVE: Final = row(
     "seats.leave", "POST", "seats/leave", "chat", LeaveSeat, Left,

@@ -27,6 +27,7 @@ from clew.core.keys import Purpose
 from clew.core.message import Message, Role
 from clew.core.models import Thinking
 from clew.core.notes import Compacted, Todo
+from clew.core.rules import HeldRule
 from clew.core.search.hits import SearchPage, Snippet
 from clew.core.session import (
     MAX_TITLE,
@@ -149,12 +150,15 @@ class LinkKey(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class ImportSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`content` is a transcript in JSON lines, as `sessions.export` gives it; base64 in JSON.
 
-    `as_new` gives the session a new id. With `dry_run` nothing is changed.
+    It brings what was said, and no rules, directory, keys or reply addresses. `cwd` is the
+    directory of the session, on the machine of the store. `as_new` gives the session a new id.
+    With `dry_run` nothing is changed.
     """
 
     content: Annotated[bytes, Meta(max_length=MAX_TRANSCRIPT)]
     as_new: bool = False
     dry_run: bool = False
+    cwd: Directory | None = None
 
 
 class ForkSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -310,12 +314,20 @@ class SessionPreview(msgspec.Struct, frozen=True):
     lines: tuple[PreviewLine, ...]
 
 
+DAMAGED: Final = "x-clew-damaged"
+"""The header of an exported file that names its damaged messages, with spaces between them."""
+
+MOST_DAMAGED: Final = 500
+"""How many that header names at most."""
+
+
 class Exported(msgspec.Struct, frozen=True):
-    """A session as a file."""
+    """A session as a file. `damaged` are the numbers of messages that are not what was stored."""
 
     name: str
     media_type: str
     content: str
+    damaged: tuple[int, ...] = ()
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -353,7 +365,8 @@ class Imported(msgspec.Struct, frozen=True):
 
     `skipped` are the numbers of lines that could not be read. `whole` is False for a file that
     has fewer messages than its last line says, or was cut off before that line. A cut file gives
-    all its messages but the last, and the whole one can still add the rest.
+    all its messages but the last, and the whole one can still add the rest. `revoked` are the
+    rules about tools that held in the session, and no longer do because the file added to it.
     """
 
     session_id: str
@@ -361,6 +374,7 @@ class Imported(msgspec.Struct, frozen=True):
     messages: int
     skipped: tuple[int, ...] = ()
     whole: bool = True
+    revoked: tuple[str, ...] = ()
 
 
 class Stopped(msgspec.Struct, frozen=True):
@@ -442,6 +456,12 @@ class TodoList(msgspec.Struct, frozen=True):
     todos: tuple[Todo, ...]
 
 
+class RuleList(msgspec.Struct, frozen=True):
+    """The rules about tools that hold in a session; those that deny come first, and win."""
+
+    rules: tuple[HeldRule, ...]
+
+
 class FindSessions(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a person typed; sessions of the given directory come first.
 
@@ -485,7 +505,7 @@ MESSAGES: Final = row(
 UPDATE: Final = row(
     "sessions.update", "PATCH", "sessions/{id}", "write", UpdateSession, SessionView,
     "Change a session: what is left out stays, null clears.", etag=_session_etag,
-    who="guest", also="`send_policy` is the owner's",
+    who="guest", also="`send_policy`, `model`, `thinking` and `personality` are the owner's",
 )  # fmt: skip
 DELETE: Final = row(
     "sessions.delete", "DELETE", "sessions/{id}", "write", OneSession, SessionView,
@@ -500,7 +520,7 @@ RESTORE: Final = row(
 FORK: Final = row(
     "sessions.fork", "POST", "sessions/{id}/fork", "write", ForkSession, SessionView,
     "Fork a session: a new one that shares its beginning.", status=201,
-    who="guest",
+    who="guest", also="the fork belongs to the one who forks",
 )  # fmt: skip
 COMPACT: Final = row(
     "sessions.compact", "POST", "sessions/{id}/compact", "write", CompactSession, Compacted,
@@ -547,6 +567,10 @@ TODOS: Final = row(
     "Get a session's todo list.",
     who="guest",
 )  # fmt: skip
+RULES: Final = row(
+    "sessions.rules", "GET", "sessions/{id}/rules", "read", OneSession, RuleList,
+    "List the rules about tools that hold in a session, with where they come from.",
+)  # fmt: skip
 FIND: Final = row(
     "sessions.find", "GET", "find", "read", FindSessions, Found,
     "Find all sessions that a person may mean.",
@@ -587,6 +611,7 @@ ROWS: Final = (
     SEARCH,
     STATES,
     TODOS,
+    RULES,
     FIND,
     MARK,
     PRUNE,

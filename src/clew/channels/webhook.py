@@ -22,6 +22,7 @@ from clew.core.channels.replies import Parcel, ReplyTo, parse_reply_to, split_te
 from clew.core.channels.routing import Arrival, Peer
 from clew.core.delivery import Outbound
 from clew.core.keys import ChannelKey, format_key
+from clew.core.settings import SHORTEST_SECRET
 from clew.errors import InvalidConfig, InvalidInput, ReplyDelayed, ReplyRefused, Unauthorized
 from clew.ports import Clock, Receive
 
@@ -44,9 +45,6 @@ VERSION: Final = "v1"
 WINDOW: Final = 300
 """Seconds that a signature's time may differ from now."""
 
-SHORTEST: Final = 16
-"""Characters of a secret that can't be guessed."""
-
 WRONG: Final = "The signature of this request is missing, wrong or too old."
 _TIME: Final = re.compile(r"[0-9]{1,12}", re.ASCII)
 _SIGNATURE: Final = re.compile(rf"{VERSION}=[0-9a-f]{{64}}", re.ASCII)
@@ -57,7 +55,8 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
     """A webhook: who may call, with which rights, and where replies go.
 
     `session` is a name under which its messages share a session; without one each message, or each
-    `key` in a body, has its own. `trusted`: it has the owner's rights.
+    `key` in a body, has its own. `trusted`: it has the owner's rights; `memory`: and its turns may
+    write memory.
     """
 
     name: str
@@ -65,6 +64,7 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
     agent: str = "main"
     session: str | None = None
     trusted: bool = False
+    memory: bool = False
     callback: str | None = None
     callback_secret: str | None = None
     deliver_to: str | None = None
@@ -73,9 +73,10 @@ class Hook(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """`InvalidConfig` if it could not work, or not safely."""
-        if len(self.secret) < SHORTEST:
+        if len(self.secret) < SHORTEST_SECRET:
             raise InvalidConfig(
-                f"webhooks.{self.name}.secret is too short: take at least {SHORTEST} characters."
+                f"webhooks.{self.name}.secret is too short: take at least {SHORTEST_SECRET} "
+                "characters."
             )
         if self.session is not None and not _KEY.fullmatch(self.session):
             raise InvalidConfig(
@@ -124,6 +125,7 @@ def read_hook(hook: Hook, headers: Mapping[str, str], body: bytes, *, now: int) 
         reply_to=_reply_to(hook, key),
         key=key,
         from_person=False,
+        memory=hook.memory,
     )
 
 

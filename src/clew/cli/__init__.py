@@ -17,6 +17,7 @@ import click
 from clew.cli.app import App, json_option, pass_app
 from clew.cli.options import session_options
 from clew.cli.report import ReaderGone, finish, report
+from clew.config import own_environment
 from clew.version import __version__
 
 
@@ -211,6 +212,12 @@ def main(  # noqa: PLR0917  # click passes them all
         raise click.UsageError(
             f"Put these options after the command: clew {ctx.invoked_subcommand} --help."
         )
+
+
+def run() -> None:
+    """Run the command line as a program of its own, whose environment is clew's."""
+    own_environment()
+    main()
 
 
 @click.command("help")

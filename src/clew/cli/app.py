@@ -118,7 +118,9 @@ class App:
             return Client(gateway.url, gateway.token)
         from clew.wiring import local, local_files
 
-        return local(config=self.config) if opens_store else local_files(self.config)
+        if opens_store:
+            return local(config=self.config, report=self.report_update)
+        return local_files(self.config)
 
     @property
     def gateway(self) -> Gateway | None:
@@ -198,6 +200,11 @@ class App:
     def progress(self, label: str, total: int | None = None) -> Progress:
         """A progress bar on stderr, shown if the work takes more than about a second."""
         return Progress(label, total, shown=sys.stderr.isatty())
+
+    @cached_property
+    def report_update(self) -> UpdateReport:
+        """Shows how the update of an older store goes on."""
+        return UpdateReport(self)
 
     def confirm(self, question: str) -> bool:
         """Ask a yes/no question; anything but yes is no. `UsageError` without a terminal."""
@@ -423,3 +430,23 @@ class Progress:
             self._ended = True
             if self._bar is not None:
                 self._bar.stop()
+
+
+class UpdateReport:
+    """Shows how the update of an older store goes on: a line first, then a bar for each part."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._bar: Progress | None = None
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        """The part that is being done, how much of it, of how much; 0 of 0 is said beforehand."""
+        if total == 0:
+            self._app.note(what)
+            return
+        if self._bar is None:
+            self._bar = self._app.progress(what, total).__enter__()
+        self._bar.reach(done)
+        if done >= total:
+            self._bar.__exit__(None, None, None)
+            self._bar = None

@@ -11,7 +11,15 @@ import click
 import msgspec
 
 from clew.cli.app import App, encode, json_option, pass_app
-from clew.cli.conversation import Choice, Parts, conversation, on_signals, read_words, run_talk
+from clew.cli.conversation import (
+    Choice,
+    Parts,
+    conversation,
+    on_signals,
+    read_words,
+    run_talk,
+    settle_directory,
+)
 from clew.cli.options import session_options
 from clew.errors import Forbidden
 
@@ -63,7 +71,10 @@ async def _ask(app: App, text: str, choice: Choice, *, typed: str) -> int:
     async with conversation(app, choice, **how) as parts:
         seat = parts.seat
         startup = parts.start_up(LineAsker(seat, lines, aside))
-        await startup.open(choice.flags(), parts.located.session, parts.breadcrumb)
+        await settle_directory(parts, startup.asker, choice)
+        seated, _ = await startup.open(choice.flags(), parts.located.session, parts.breadcrumb)
+        for notice in seated.notices:
+            aside.line(notice, "dim")
         if seat.model.embedded:
             await parts.connection.have_model(tell=False)  # the turn reports it
         pictures = await asyncio.to_thread(find_pictures, typed, seat.place.cwd)

@@ -19,6 +19,7 @@ from clew.cli.conversation import (
     conversation,
     on_signals,
     run_talk,
+    settle_directory,
     write_transcript,
 )
 from clew.cli.options import ALONE, session_options
@@ -94,6 +95,7 @@ async def _chat(app: App, choice: Choice, *, hint: bool) -> int:
     async with conversation(app, choice, holds=True, attended=lines.is_terminal) as parts:
         seat = parts.seat
         startup = parts.start_up(LineAsker(seat, lines, aside))
+        await settle_directory(parts, startup.asker, choice)
         opening, chosen = await _begin(parts, startup, flags)
         writer = EventWriter(out, aside, verbose=lambda: seat.is_verbose)
         chat = PlainChat(seat, lines, writer, startup)
@@ -123,6 +125,7 @@ async def _full_chat(app: App, choice: Choice, *, hint: bool) -> int:
         seat = parts.seat
         asker = StartAsker(seat, SingleLines(), aside, dark=app.is_dark)
         startup = parts.start_up(asker)
+        await settle_directory(parts, startup.asker, choice)
         opening, chosen = await _begin(parts, startup, flags)
         chat = ChatApp(
             seat,

@@ -72,7 +72,7 @@ def config_set(app: App, key: str, value: str) -> None:
       clew config set session.retention_days 30
       clew config set model ollama/qwen3
       clew config set providers.ollama.base_url http://localhost:11434/v1
-      clew config set tools.allow '["shell(git status)", "shell(ls *)"]'
+      clew config set tools.allow '["shell:git status", "shell:ls"]'
     """
     file = app.places.file
     written = plain(configuration.set_value(file, key, value).value)

@@ -46,6 +46,7 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     fork: bool = False
     read_only: bool = False
     key: str | None = None
+    allow_directory: bool = False
     no_gateway: bool = False
 
     def flags(self) -> Flags:
@@ -147,6 +148,37 @@ async def _open_seat(
     seat.key = located.key
     open_things.push_async_callback(seat.leave)
     return Parts(connection, seat, located, read_breadcrumb(crumbs, terminal))
+
+
+async def settle_directory(parts: Parts, asker: Asker, choice: Choice) -> None:
+    """Ask whether the agent may work in a directory that is no workspace by itself, once.
+
+    Without a yes it has no tools for files there, and the person is told so.
+    """
+    from clew.errors import Forbidden
+
+    doubt, refused = parts.located.doubt, parts.located.refused
+    if doubt is None:
+        return
+    allowed = choice.allow_directory
+    asks = asker.is_attended and not allowed and not refused
+    if asks:
+        where = strip_controls(parts.seat.place.cwd, keep_newlines=False)
+        asked = f"{where} is {doubt}. May the agent read all files in it, and change them if you "
+        typed = await asker.ask(f"{asked}approve? [y/N] ")
+        allowed = typed.lower() in ("y", "yes")
+    if asks or allowed:
+        try:
+            await parts.seat.allow_directory(allowed)
+        except Forbidden as error:
+            asker.note(str(error), None)
+            allowed = False
+    if not allowed:
+        asker.note(
+            f"This is {doubt}: the agent has no tools for files here. Change to a directory below "
+            "it, or use --allow-directory.",
+            None,
+        )
 
 
 def run_talk(app: App, talk: Coroutine[Any, Any, int]) -> None:
@@ -317,7 +349,8 @@ async def _connect_here(
     from clew.api.seats import Wanted
     from clew.wiring import open_terminal
 
-    async with open_terminal(app.config, terminal=terminal, holds=holds) as opened:
+    opening = open_terminal(app.config, terminal=terminal, holds=holds, report=app.report_update)
+    async with opening as opened:
         yield Connection(
             client=opened.client,
             crumbs=app.config.state_dir,

@@ -42,6 +42,7 @@ def cron_group() -> None:
 )
 @click.option("--agent", metavar="ID", default="main", help="Which agent does it.")
 @click.option("--timezone", metavar="ZONE", help="The time zone of the schedule.")
+@click.option("--memory", is_flag=True, help="Let it write the memory files.")
 @client_command
 def cron_add(app: App, /, words: tuple[str, ...], **given: Any) -> None:
     """Add a job. SCHEDULE is a cron expression or an interval; quote it.

@@ -11,6 +11,7 @@ import click
 from clew.cli.app import App, client_command
 from clew.cli.options import complete_session, find_each, session_argument, sessions_argument
 from clew.cli.trash import fail_with, name_all, read_failures
+from clew.core.session import OWNER, word_reader
 from clew.core.text import strip_controls
 from clew.errors import ClewError
 
@@ -162,3 +163,6 @@ def link_command(app: App, key: str, typed: str | None, undo: bool) -> None:
     back = f"--undo {shown}" if linked.before is None else f"{shown} {linked.before.short_id}"
     done = f'{shown} leads to "{linked.session.name}" now.'
     app.answer(value, f"{done} To undo: clew link {back}")
+    reader = word_reader(linked.session, OWNER)
+    if reader is not None:
+        app.note(reader)

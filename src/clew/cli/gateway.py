@@ -20,6 +20,7 @@ from clew.cli.app import App, client_command, gateway_options, json_option, loca
 from clew.cli.app import Gateway as Address
 
 if TYPE_CHECKING:
+    from clew.config import Config
     from clew.core.turn import Turn
     from clew.gateway.server import Address as ListenAddress
     from clew.wiring import Gateway
@@ -37,6 +38,13 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     show_default=True,
     help="The port; 0 takes a free one.",
 )
+@click.option(
+    "--workspace",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="The directory that the agent works in. [default: gateway.workspace, or one beside the "
+    "store]",
+)
 @click.option("--open", "opens", is_flag=True, help="Open it in your browser.")
 @click.option("--tls-cert", type=FILE, metavar="FILE", help="Use TLS, with this certificate.")
 @click.option("--tls-key", type=FILE, metavar="FILE", help="The certificate's key.")
@@ -53,6 +61,7 @@ def serve_command(  # noqa: PLR0917  # click passes them all
     app: App,
     host: str,
     port: int,
+    workspace: Path | None,
     opens: bool,
     tls_cert: Path | None,
     tls_key: Path | None,
@@ -64,9 +73,13 @@ def serve_command(  # noqa: PLR0917  # click passes them all
     Every caller needs a token; the link that it prints signs your browser in, once. Ctrl+C stops
     it: running turns get ten seconds to finish, and nothing that was accepted is lost.
 
+    Sessions of channels, webhooks and jobs work on the files of one directory, the workspace. It is
+    never the one that you happen to be in, unless you name it.
+
     \b
     Examples:
       clew serve
+      clew serve --workspace .
       clew serve --port 8080 --open
       clew serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem --allow-host clew.lan
       clew serve --behind-proxy --allow-host clew.example.org
@@ -77,10 +90,16 @@ def serve_command(  # noqa: PLR0917  # click passes them all
         host=host, port=port, cert=tls_cert, key=tls_key, behind_proxy=behind_proxy
     )
     address.check()
-    app.wait(_serve(app, address, hosts, opens=opens))
+    config = app.config
+    if workspace is not None:
+        named = msgspec.structs.replace(config.gateway, workspace=str(workspace.resolve()))
+        config = msgspec.structs.replace(config, gateway=named)
+    app.wait(_serve(app, config, address, hosts, opens=opens))
 
 
-async def _serve(app: App, address: ListenAddress, hosts: tuple[str, ...], *, opens: bool) -> None:
+async def _serve(
+    app: App, config: Config, address: ListenAddress, hosts: tuple[str, ...], *, opens: bool
+) -> None:
     from clew.gateway.auth import Setup
     from clew.gateway.owner_token import ensure_own_token
     from clew.gateway.running_gateway import Running, claim, digest_url, instance_of, tell
@@ -97,7 +116,8 @@ async def _serve(app: App, address: ListenAddress, hosts: tuple[str, ...], *, op
         behind_proxy=address.behind_proxy,
     )
     with claim(state_dir) as facts, listen(address) as listener, _signals() as (stop, hurry):
-        async with open_gateway(app.config, setup, tell=app.note) as gateway, _warming(gateway):
+        opening = open_gateway(config, setup, tell=app.note, report=app.report_update)
+        async with opening as gateway, _warming(gateway):
             token_file = await ensure_own_token(state_dir, gateway.house.runtime.store, app.now)
             async with serving(gateway.app, gateway.gate, address, listener, hurry=hurry) as url:
                 public = url
@@ -134,7 +154,10 @@ def _announce(app: App, gateway: Gateway, url: str, token_file: Path, *, opens: 
     link = f"{url}/#code={gateway.gate.make_code()}" if app.is_terminal or opens else None
     shown = link if app.is_terminal else None
     if app.json:
-        app.emit({"url": url, "link": shown, "token_file": str(token_file)})
+        app.emit({
+            "url": url, "link": shown, "token_file": str(token_file),
+            "workspace": str(gateway.workspace),
+        })  # fmt: skip
     else:
         app.say(f"The gateway is at {url}")
         app.say(
@@ -143,6 +166,7 @@ def _announce(app: App, gateway: Gateway, url: str, token_file: Path, *, opens: 
             else f"  Your browser, once and within 15 minutes: {shown}"
         )
         app.say(f"  Your programs: the token in {token_file}, or `clew token create`.")
+        app.say(f"  The agent works in {gateway.workspace}")
         app.say("  Ctrl+C stops it.")
     sys.stdout.flush()
     if opens and link is not None:

@@ -50,6 +50,10 @@ def session_options(*, read_only: bool) -> Callable[[F], F]:
         click.option("--fork", is_flag=True, help="Talk in a branch of the session."),
         *([click.option("--read-only", is_flag=True, help="Only look.")] if read_only else []),
         click.option("--key", metavar="NAME", help="The session's key (CLEW_SESSION_KEY)."),
+        click.option(
+            "--allow-directory", is_flag=True,
+            help="Let the agent work on the files here, even if this is your home directory or /.",
+        ),
         gateway_options,
         click.option("--no-gateway", is_flag=True, help="Use no gateway, even if one runs here."),
     ]  # fmt: skip

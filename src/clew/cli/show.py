@@ -12,13 +12,16 @@ from clew.cli.app import App, client_command
 from clew.cli.options import session_argument
 from clew.cli.tables import fit, home_relative, wrap
 from clew.core.names import counted, format_cost
+from clew.core.rules import word_rule
 from clew.core.text import cut, strip_controls
 from clew.core.turn import ENDS, place_unfinished
+from clew.errors import Forbidden
 
 if TYPE_CHECKING:
     from clew.api.sessions import MessagePage, SessionView
     from clew.client.client import Client
     from clew.core.message import Message, ToolCall
+    from clew.core.rules import HeldRule
     from clew.core.session import Session
     from clew.core.turn import Turn
 
@@ -37,6 +40,7 @@ class Transcript(msgspec.Struct, frozen=True):
     messages: tuple[Message, ...]
     undone: tuple[int, ...] = ()
     unfinished: tuple[Turn, ...] = ()
+    rules: tuple[HeldRule, ...] = ()
 
 
 @click.command("show")
@@ -49,7 +53,7 @@ class Transcript(msgspec.Struct, frozen=True):
 )
 @client_command
 def show_command(app: App, typed: str, limit: int | None, with_undone: bool) -> None:
-    """Show the transcript of a session.
+    """Show the transcript of a session, and the rules about tools that hold in it.
 
     Results of tools are shortened; `clew export` and --json have them whole.
 
@@ -87,7 +91,16 @@ async def _read(client: Client, typed: str, limit: int | None, *, undone: bool) 
         tuple(message for page in pages for message in page.messages),
         tuple(seq for page in pages for seq in page.undone),
         tuple(stopped.values()),
+        await _find_rules(client, session),
     )
+
+
+async def _find_rules(client: Client, session: SessionView) -> tuple[HeldRule, ...]:
+    """The rules that hold in the session; a guest's credential may not see them."""
+    try:
+        return await client.sessions.rules(session.id)
+    except Forbidden:
+        return ()
 
 
 def render(app: App, transcript: Transcript) -> Iterator[str]:
@@ -97,6 +110,8 @@ def render(app: App, transcript: Transcript) -> Iterator[str]:
     yield app.colour(session.id, "id")
     for line in (_place(session), _numbers(app, session)):
         yield app.colour(fit(app, " · ".join(line)), "dim")
+    for rule in transcript.rules:
+        yield app.colour(fit(app, word_rule(rule)), "dim")
     earlier = session.message_count + len(transcript.undone) - len(transcript.messages)
     if transcript.messages and earlier > 0:
         yield ""

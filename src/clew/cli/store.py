@@ -57,6 +57,7 @@ def copy_command(app: App, source: str, target: str) -> None:
         copied = app.wait(
             copy_store(source, target, now=app.now, progress=bar.reach, tell=bar.relabel)
         )
+    _warn_of_damage(app, copied.damaged, "FROM, and so of the copy")
     sessions, messages = copied.count("sessions"), copied.count("messages")
     what = f"Copied {counted(sessions, 'session')} and {counted(messages, 'message')}, "
     what += f"{counted(copied.rows, 'row')} in all, to {copied.target}; read back and compared."
@@ -86,6 +87,7 @@ def backup_command(app: App, file: Path, force: bool) -> None:
     with app.progress("Backing up") as bar:
         manifest = back_up_store(app.config, file, now=app.now, force=force, progress=bar.reach)
     what = _contents(manifest.sessions, manifest.messages)
+    _warn_of_damage(app, manifest.damaged, "the store, and so of its backup")
     app.answer({"file": str(file)} | msgspec.to_builtins(manifest), f"Backed up to {file}: {what}.")
 
 
@@ -110,10 +112,20 @@ def restore_command(app: App, file: Path, replace: bool) -> None:
         restored = restore_store(app.config, file, now=app.now, replace=replace, progress=bar.reach)
     if not restored.hashed:
         app.note(f"{file} has no manifest: only the database itself was checked.")
+    _warn_of_damage(app, restored.damaged, "the backup, and so of the store")
     what = f"Restored: {_contents(restored.sessions, restored.messages)}."
     if restored.kept:
         what += f"\nThe previous store is kept as {restored.kept}."
     app.answer(msgspec.to_builtins(restored, enc_hook=str), what)
+
+
+def _warn_of_damage(app: App, messages: int, where: str) -> None:
+    if messages:
+        were = "is" if messages == 1 else "are"
+        app.note(
+            f"{counted(messages, 'message')} of {where}, {were} damaged. "
+            "`clew doctor --full` names them; an older backup may have them whole."
+        )
 
 
 def _contents(sessions: int, messages: int) -> str:
@@ -183,7 +195,7 @@ def doctor_command(app: App, full: bool, fix: bool) -> None:
 def _examine(app: App, *, full: bool) -> Diagnosis:
     from clew.wiring import examine_store
 
-    with app.progress("Checking", total=CHECKS + full) as bar:
+    with app.progress("Checking", total=CHECKS + 2 * full) as bar:
         return app.wait(examine_store(app.config, now=app.now, full=full, advance=bar.advance))
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 import msgspec
@@ -12,6 +14,7 @@ import msgspec
 from clew.cli.app import App, client_command
 from clew.cli.options import session_argument
 from clew.core.names import counted, format_bytes
+from clew.core.rules import word_revoked
 from clew.errors import ClewError, InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -75,11 +78,18 @@ def export_command(
         session, exported = app.call(read)
     if output == "-":
         sys.stdout.buffer.write(exported.content.encode())
-        return
-    path = Path(output or exported.name) if folder is None else folder / exported.name
-    write_file(path, exported.content, force=force)
-    value = {"session": session.id, "file": str(path), "format": chosen}
-    app.answer(value, f"The session is now in {path}.")
+    else:
+        path = Path(output or exported.name) if folder is None else folder / exported.name
+        write_file(path, exported.content, force=force)
+        value = {"session": session.id, "file": str(path), "format": chosen}
+        app.answer(value, f"The session is now in {path}.")
+    if exported.damaged:
+        numbers = ", ".join(map(str, exported.damaged[:10]))
+        app.note(
+            f"{counted(len(exported.damaged), 'message')} damaged in the store, and so in the "
+            f"file: {numbers}. A backup may have them whole; `clew doctor --full` checks all."
+        )
+        raise click.exceptions.Exit(INCOMPLETE)
 
 
 def _folder(output: str | None) -> Path | None:
@@ -95,10 +105,22 @@ def _folder(output: str | None) -> Path | None:
 @click.command("import")
 @click.argument("file", metavar="FILE")
 @click.option("--as-new", is_flag=True, help="Import as another session, with a new id.")
+@click.option("--cwd", metavar="DIR", help="The directory that the session works in.")
+@click.option(
+    "--trust",
+    is_flag=True,
+    help="Keep the directory, personality and pins in the file: only for your own export.",
+)
+@click.option("--yes", is_flag=True, help="Don't ask about --trust.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @client_command
-def import_command(app: App, file: str, as_new: bool, dry_run: bool) -> None:
+def import_command(
+    app: App, file: str, *, as_new: bool, cwd: str | None, trust: bool, yes: bool, dry_run: bool
+) -> None:
     """Read a session from a transcript (`clew export --format jsonl`); - is standard input.
+
+    A file brings what was said, its notes, title, model and usage. It brings no rules for tools, no
+    directory and no keys; turns that had not ended are interrupted.
 
     If the session is already here and the transcript has more messages, they are added. Importing
     twice changes nothing. At a gateway (--url) nothing is added to a session that is there.
@@ -106,17 +128,30 @@ def import_command(app: App, file: str, as_new: bool, dry_run: bool) -> None:
     \b
     Examples:
       clew import session.jsonl
+      clew import --cwd ~/work/api session.jsonl
       clew import --as-new --dry-run session.jsonl
     """
+    if trust and app.gateway is not None:
+        raise click.UsageError(
+            "--trust works where the store is: no gateway trusts a file. Leave it out, or --url."
+        )
+    directory = None if cwd is None else _directory(cwd)
     stream, size = _open(file)
     with stream:
+        first = stream.readline()
+        if trust and not yes and not dry_run and not _agreed(app, first, directory):
+            app.note("Nothing was imported.")
+            return
+        lines = itertools.chain([first], stream)
         if app.gateway is None:
-            imported = _import_here(app, stream, size, as_new=as_new, dry_run=dry_run)
+            imported = _import_here(
+                app, lines, size, as_new=as_new, dry_run=dry_run, cwd=directory, trusts=trust
+            )
         else:
-            content = _read_whole(stream, size, file)
+            content = _read_whole(first, stream, size, file)
             imported = app.call(
                 lambda client: client.sessions.import_transcript(
-                    content, as_new=as_new, dry_run=dry_run
+                    content, as_new=as_new, dry_run=dry_run, cwd=directory
                 )
             )
     app.answer(msgspec.to_builtins(imported), _sentence(imported, dry_run=dry_run))
@@ -126,23 +161,40 @@ def import_command(app: App, file: str, as_new: bool, dry_run: bool) -> None:
         raise click.exceptions.Exit(INCOMPLETE)
 
 
-def _import_here(
-    app: App, stream: BinaryIO, size: int | None, *, as_new: bool, dry_run: bool
-) -> Imported:
+def _directory(typed: str) -> str:
+    """The absolute path of `--cwd`."""
+    return str(Path(typed).expanduser().absolute())
+
+
+def _agreed(app: App, first: bytes, directory: str | None) -> bool:
+    """Whether the person trusts what the first line says; nothing is asked if it says nothing."""
+    from clew.transfer.importer import describe_trust
+
+    said = describe_trust(first, has_place=directory is not None)
+    if not said:
+        return True
+    return app.confirm(
+        f"The file says: {', '.join(said)}. Is it your own export, and do you want to keep that?"
+    )
+
+
+def _import_here(app: App, lines: Iterable[bytes], size: int | None, **options: Any) -> Imported:
     """Import line by line, so that the file may have any length."""
     from clew.wiring import import_file
 
     with app.progress("Importing", total=size) as bar:
-        work = import_file(app.config, stream, as_new=as_new, dry_run=dry_run, advance=bar.advance)
+        work = import_file(
+            app.config, lines, advance=bar.advance, report=app.report_update, **options
+        )
         return app.wait(work)
 
 
-def _read_whole(stream: BinaryIO, size: int | None, file: str) -> bytes:
+def _read_whole(first: bytes, stream: BinaryIO, size: int | None, file: str) -> bytes:
     """The content to send to a gateway; `InvalidInput` if it is too long."""
     from clew.api.sessions import MAX_TRANSCRIPT
 
     too_long = size is not None and size > MAX_TRANSCRIPT
-    content = b"" if too_long else stream.read(MAX_TRANSCRIPT + 1)
+    content = b"" if too_long else first + stream.read(MAX_TRANSCRIPT + 1)
     if too_long or len(content) > MAX_TRANSCRIPT:
         name = "Standard input" if file == "-" else file
         raise InvalidInput(
@@ -177,6 +229,8 @@ def _sentence(imported: Imported, *, dry_run: bool) -> str:
 
 def _complaints(imported: Imported, *, as_new: bool, dry_run: bool) -> list[str]:
     complaints = []
+    if imported.revoked:
+        complaints.append(word_revoked(imported.revoked))
     if imported.skipped:
         some = ", ".join(map(str, imported.skipped[:10]))
         more = " …" if len(imported.skipped) > 10 else ""

@@ -20,7 +20,7 @@ from clew.api.chat import SEND, SendChat
 from clew.api.frames import DoneFrame, ErrorFrame, Frame, StreamFrame, read_frame
 from clew.api.operation import Operation, P, Params, R
 from clew.api.problems import Problem, error_of
-from clew.api.sessions import Exported
+from clew.api.sessions import DAMAGED, Exported
 from clew.api.transport import Live
 from clew.core.text import to_wire
 from clew.errors import ClewError, GatewayUnavailable, InvalidInput
@@ -184,7 +184,10 @@ def _file(response: httpx.Response) -> Exported:
     named = _FILE_NAME.search(response.headers.get("content-disposition", ""))
     media_type = response.headers.get("content-type", "application/octet-stream")
     name = named[1] if named else "session"
-    return Exported(name, media_type, response.content.decode("utf-8", "replace"))
+    damaged = response.headers.get(DAMAGED, "").split()
+    return Exported(
+        name, media_type, response.content.decode("utf-8", "replace"), tuple(map(int, damaged))
+    )
 
 
 def read_problem(status: int, content: bytes) -> ClewError:

@@ -301,8 +301,9 @@ class Cron(Noun):
         session: str = "isolated",
         deliver_to: str | None = None,
         timezone: str | None = None,
+        memory: bool = False,
     ) -> CronJob:
-        """Add a job: what to ask, and when."""
+        """Add a job: what to ask, and when. `memory`: its runs may write memory."""
         params = AddJob(
             name=name,
             schedule=schedule,
@@ -311,6 +312,7 @@ class Cron(Noun):
             session=session,
             deliver_to=deliver_to,
             timezone=timezone,
+            memory=memory,
         )
         return await self._do(cron.ADD, params)
 

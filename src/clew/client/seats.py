@@ -30,9 +30,13 @@ class Seats(Noun):
         key: str | None = None,
         continues: bool = False,
         crumb: TerminalBreadcrumb | None = None,
+        allows: bool | None = None,
     ) -> Located:
-        """The key of a place, and the session that it leads to."""
-        params = LocateSeat(where=where, key=key, continues=continues, crumb=crumb)
+        """The key of a place, and the session that it leads to.
+
+        `allows`: what the person says about a directory that is in doubt (`Located.doubt`).
+        """
+        params = LocateSeat(where=where, key=key, continues=continues, crumb=crumb, allows=allows)
         return await self._do(seats.LOCATE, params)
 
     async def begin(

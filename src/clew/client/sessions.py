@@ -51,6 +51,7 @@ from clew.core.keys import Purpose
 from clew.core.message import Message, Role
 from clew.core.models import Thinking
 from clew.core.notes import Compacted, Todo
+from clew.core.rules import HeldRule
 from clew.core.search.hits import SearchHit
 from clew.core.session import NamePage, RetentionAction, SendPolicy, SessionName
 
@@ -274,10 +275,18 @@ class Sessions(Noun):
         return await self._do(sessions.LINK, LinkKey(key=key, session=session))
 
     async def import_transcript(
-        self, content: bytes, *, as_new: bool = False, dry_run: bool = False
+        self,
+        content: bytes,
+        *,
+        as_new: bool = False,
+        dry_run: bool = False,
+        cwd: str | None = None,
     ) -> Imported:
-        """Make a new session from a transcript; nothing is ever added to an existing session."""
-        params = ImportSession(content=content, as_new=as_new, dry_run=dry_run)
+        """Make a new session from a transcript; nothing is ever added to an existing session.
+
+        `cwd` is the session's directory, where the store is. The file decides only what was said.
+        """
+        params = ImportSession(content=content, as_new=as_new, dry_run=dry_run, cwd=cwd)
         return await self._do(sessions.IMPORT, params)
 
     async def fork(self, session: str, *, at: int | None = None) -> SessionView:
@@ -343,6 +352,10 @@ class Sessions(Noun):
     async def todos(self, session: str) -> tuple[Todo, ...]:
         """The session's todo list."""
         return (await self._do(sessions.TODOS, OneSession(id=session))).todos
+
+    async def rules(self, session: str) -> tuple[HeldRule, ...]:
+        """The rules about tools that hold in the session, with where they come from."""
+        return (await self._do(sessions.RULES, OneSession(id=session))).rules
 
     async def find(
         self,

@@ -32,7 +32,7 @@ class CronJob(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A job. It is due at `due_at`; several missed runs are made up for by one run.
 
     `session` is `isolated` (a new one for each run), `fixed` (one for all), or a key of its own.
-    `deliver_to` is read by `core.channels.replies.parse_reply_to`.
+    `deliver_to` is read by `core.channels.replies.parse_reply_to`. `memory`: it may write memory.
     """
 
     name: str
@@ -43,6 +43,7 @@ class CronJob(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     session: str = ISOLATED
     deliver_to: str | None = None
     timezone: str | None = None
+    memory: bool = False
     last_run_at: int | None = None
 
     @property

@@ -24,7 +24,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `pinned`: the new session is pinned, and the previous one no longer. `may_resume`: the person
     may go back to the previous session. `command`: the line of a slash command, which has no turn;
     `own_key` is then the conversation's key on its platform. `from_person`: a person wrote it.
-    `attended`: the owner is there to approve tool calls. `reply_to`: where the answer goes, besides
+    `attended`: the owner is there to approve tool calls. `memory`: its turn may write memory, if
+    the person may. `reply_to`: where the answer goes, besides
     the thread. `platform`: shown in place of the channel that the message came by.
     `scopes`: those of the token that it came with; None without a token.
     """
@@ -38,6 +39,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     own_key: str = ""
     from_person: bool = True
     attended: bool = True
+    memory: bool = True
     reply_to: ReplyTo | None = None
     platform: str | None = None
     scopes: Scopes | None = None
@@ -70,6 +72,7 @@ def read_decision(row: Inbound) -> Decision:
         own_key=str(payload.get("own_key", "")),
         from_person=payload.get("from_person") is not False,
         attended=payload.get("attended") is not False,
+        memory=payload.get("memory") is not False,
         reply_to=read_reply_to(payload.get("reply_to")),
         platform=None if platform is None else str(platform),
         scopes=_read_scopes(row),

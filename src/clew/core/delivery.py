@@ -13,7 +13,9 @@ OutboundStatus = Literal["pending", "sending", "sent", "uncertain", "failed", "w
 class NewInbound(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A message as it came in. (channel, account, external_id) is its identity.
 
-    Without an `external_id` a second delivery can't be recognised.
+    Without an `external_id` a second delivery can't be recognised. `position` is the number by
+    which the channel orders its messages, if it has one: with it, a second delivery is recognised
+    even after the first was removed.
     """
 
     id: str
@@ -24,6 +26,7 @@ class NewInbound(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     session_id: str | None = None
     person: str = "owner"
     payload: dict[str, Any] = {}
+    position: int | None = None
 
 
 class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -42,6 +45,7 @@ class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
     claimed_at: int | None
     turn_id: str | None
     received_at: int
+    position: int | None = None
 
 
 class NewOutbound(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -14,7 +14,14 @@ _NAME: Final = (
     r"(?: pass(?:word|wd|phrase) | pwd | secret | token | credentials?"
     r"  | (?:api|access|secret|private|account|auth|encryption|signing)[_-]?key )"
 )
+_PASSWORD: Final = r"(?: pass(?:word|wd|phrase) | pwd )"  # noqa: S105  # the word, no password
 _ASSIGN: Final = r"""(?: \\?["'`] )? [ \t]{0,4} (?: => | := | [:=] ) [ \t]{0,4}"""
+
+_CODE: Final = (
+    r"[A-Za-z_][\w.]{0,99}+[(\[]\S{0,200}[)\]] | (?:self|this|os|process|args)\."
+    r" | \$\{ | \$[A-Z_]+\b | [<{]"
+)
+"""A call, a subscript, an attribute, or a variable to be filled in."""
 
 # Each keeps its group `keep` (and `tail`) and masks the rest. All run in linear time: a repeated
 # part either can't start inside its own run or is bounded, and `++` never goes back.
@@ -31,13 +38,19 @@ _SECRETS: Final = (
          (?i: bearer | basic | token | digest )[ \t]{{1,4}} )
          (?!\[redacted\]) [^\s"'`\\]{{4,}}+ (?P<tail>)""",
     r"""(?P<keep> \b(?i:bearer)[ \t]{1,4} ) [A-Za-z0-9._~+/=-]{20,}+ (?P<tail>)""",
-    # assignments, quoted
+    # clew's own: tokens, and the code in a link that signs a browser in
+    r"""(?<![A-Za-z0-9_-]) (?P<keep> clew_ ) [A-Za-z0-9_-]{32,}+ (?P<tail>)""",
+    rf"""(?P<keep> \b(?i:code) {_ASSIGN} (?: \\?["'`] )? ) [A-Za-z0-9_-]{{40,}}+ (?P<tail>)""",
+    # assignments, quoted; a password may be short
+    rf"""(?P<keep> (?i:{_PASSWORD}) {_ASSIGN} (?P<quote> \\?["'`] ) )
+         (?!\[redacted\]) (?: (?!(?P=quote)) \\?+ [^\n] )++ (?P<tail> (?P=quote) )""",
     rf"""(?P<keep> (?i:{_NAME}) {_ASSIGN} (?P<quote> \\?["'`] ) )
          (?!\[redacted\]) (?: (?!(?P=quote)) \\?+ [^\n] ){{8,}}+ (?P<tail>)""",
-    # assignments without quotes, but not a call, a subscript, an attribute or a variable
-    rf"""(?P<keep> (?i:{_NAME}) {_ASSIGN} )
-         (?! \[redacted\] | [A-Za-z_][\w.]*+[(\[]\S*[)\]] | (?:self|this|os|process|args)\.
-           | \$\{{ | \$[A-Z_]+\b | [<\{{] )
+    # and bare, but not code
+    rf"""(?P<keep> (?i:{_PASSWORD}) = )
+         (?! \[redacted\] | = | {_CODE} | (?i: none | null | nil | true | false )\b )
+         [^\s"'`\\]* [^\s"'`\\),;.\}}\]>] (?P<tail>)""",
+    rf"""(?P<keep> (?i:{_NAME}) {_ASSIGN} ) (?! \[redacted\] | {_CODE} )
          [^\s"'`\\]{{7,}} [^\s"'`\\),;.\}}\]>] (?P<tail>)""",
     # keys that can be told by their beginning
     r"""(?<![A-Za-z0-9_-]) (?P<keep> sk- ) (?! (?:ant|proj|or)- )

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from clew.core.names import recent_name
+from clew.core.text import strip_controls
 from clew.core.turn import Attachment, TurnStatus
 from clew.core.usage import Usage
 
@@ -204,6 +205,17 @@ class SessionPage(msgspec.Struct, frozen=True):
 def may_see(viewer: str, person: str) -> bool:
     """Whether a viewer may see what belongs to a person: the owner sees all, a guest their own."""
     return viewer in (OWNER, person)
+
+
+def word_reader(session: Session, viewer: str) -> str | None:
+    """Tell the owner who reads what they say in a guest's session; None for one of their own."""
+    if session.person in (OWNER, viewer):
+        return None
+    name = strip_controls(session.display_name or "", keep_newlines=False).strip()[:40]
+    person = strip_controls(session.person, keep_newlines=False)
+    who = f"{name} ({person})" if name else person
+    told = f"This session is {who}'s, who can read what you say here."
+    return f"{told} /fork goes on in one of your own."
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True):

@@ -41,6 +41,9 @@ class Secret:
         return hash(self.text)
 
 
+SHORTEST_SECRET: Final = 16
+"""Characters of a webhook's secret that can't be guessed."""
+
 Word = Annotated[str, Meta(pattern=r"^\S+$")]
 Whole = Annotated[int, Meta(ge=1, le=2**40)]
 Texts = tuple[str, ...]
@@ -70,11 +73,19 @@ Tokens = Annotated[
 ]
 Seconds = Annotated[Whole, Meta(description="a whole number of seconds, at least 1")]
 Characters = Annotated[Whole, Meta(description="a whole number of characters, at least 1")]
-Rules = Annotated[Texts, Meta(description="a list of rules", examples=[["shell(git status)"]])]
+Rules = Annotated[Texts, Meta(description="a list of rules", examples=[["shell:git status"]])]
 Switch = Annotated[bool, Meta(description="true or false")]
 PruningMode = Annotated[Literal["auto", "off"], Meta(description='"auto" or "off"')]
 Patterns = Annotated[Texts, Meta(description="a list of tools", examples=[["shell", "web_*"]])]
 Guests = Annotated[Literal["read", "none"], Meta(description='"read" or "none"')]
+Folder = Annotated[
+    Annotated[str, Meta(pattern=r"^(/|~|[A-Za-z]:)")] | None,
+    Meta(description="a directory that begins with / or ~", examples=["~/agent"]),
+]
+Folders = Annotated[
+    tuple[Annotated[str, Meta(pattern=r"^(/|~|[A-Za-z]:)")], ...],
+    Meta(description="a list of directories that begin with / or ~", examples=[["~/projects"]]),
+]
 Programs = Annotated[Texts, Meta(description="a list of programs", examples=[["~/bin/notify"]])]
 ThemeName = Annotated[
     Literal["auto", "dark", "light"], Meta(description='"auto", "dark" or "light"')
@@ -91,7 +102,10 @@ Address = Annotated[
 Key = Annotated[Secret | None, Meta(description="a key, env:NAME or file:PATH")]
 Names = Annotated[Texts, Meta(description="a list of names")]
 AgentId = Annotated[Word, Meta(description="the id of an agent")]
-HookSession = Annotated[Word | None, Meta(description="a name of letters, digits, -, _ and .")]
+HookSession = Annotated[
+    Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")] | None,
+    Meta(description="a name of letters, digits, -, _ and ."),
+]
 Place = Annotated[Word | None, Meta(description="a place: channel:id or channel:group:id")]
 Factory = Annotated[
     Annotated[str, Meta(pattern=r"^[\w.]+:[\w.]+$")] | None, Meta(description='"module:function"')
@@ -261,6 +275,13 @@ class MemoryConfig(msgspec.Struct, frozen=True, kw_only=True):
     flush: Switch = True
 
 
+class GatewayConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """`[gateway]`: the directory that its agent works in, and those that a token may name."""
+
+    workspace: Folder = None
+    workspaces: Folders = ()
+
+
 class TerminalConfig(msgspec.Struct, frozen=True, kw_only=True):
     """`[terminal]`: how the full screen looks; `auto` goes by what the terminal says of itself."""
 
@@ -304,12 +325,16 @@ class McpConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WebhookConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """`[webhooks.NAME]`: who may call `/v1/hooks/NAME`, with which rights, where replies go."""
+    """`[webhooks.NAME]`: who may call `/v1/hooks/NAME`, with which rights, where replies go.
+
+    `memory`: its turns may write memory, if it is trusted.
+    """
 
     secret: Key = None
     agent: AgentId = "main"
     session: HookSession = None
     trusted: Switch = False
+    memory: Switch = False
     callback: Address = None
     callback_secret: Key = None
     deliver_to: Place = None
@@ -324,6 +349,7 @@ SECTIONS: Final[dict[str, type[msgspec.Struct]]] = {
     "tools": ToolsConfig,
     "memory": MemoryConfig,
     "context.pruning": PruningConfig,
+    "gateway": GatewayConfig,
     "terminal": TerminalConfig,
     "hooks": HooksConfig,
 }

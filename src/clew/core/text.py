@@ -125,6 +125,20 @@ _UNPRINTABLE: Final = re.compile(
 )
 
 
+_REVEALED: Final = re.compile(
+    rf"[\0-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff{_INVISIBLE}]"
+    rf"|(?<!{_JOINABLE})[\u200c\u200d]|[\u200c\u200d](?!{_JOINABLE})"
+)
+
+
+def reveal_controls(text: str) -> str:
+    """Return `text` with escapes, such as `\\x85`, for what `strip_controls` would change.
+
+    Line feeds and tabs stay. For texts that somebody says yes or no to.
+    """
+    return _REVEALED.sub(lambda match: repr(match[0])[1:-1], text)
+
+
 def strip_controls(text: str, *, keep_newlines: bool = True) -> str:
     """Return `text` without characters that could control a terminal or deceive a reader.
 

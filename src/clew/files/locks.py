@@ -41,6 +41,16 @@ else:
         return True
 
 
+def _open(path: Path) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError:
+        # Where nothing can be written, a file that is there can be locked all the same.
+        with contextlib.suppress(OSError):
+            return os.open(path, os.O_RDONLY)
+        raise
+
+
 class FileLock:
     """A lock on one file, made if it is not there (mode 0600)."""
 
@@ -56,7 +66,7 @@ class FileLock:
         """
         held = self._descriptor is not None
         if self._descriptor is None:
-            self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+            self._descriptor = _open(self.path)
         if _lock(self._descriptor, shared=shared):
             return True
         if not (held and _lock(self._descriptor, shared=True)):

@@ -22,6 +22,7 @@ from clew.api.chat import SendChat
 from clew.api.handlers.parts import check_handlers
 from clew.api.local import Calls
 from clew.api.operation import NoParams, Operation, Params, read_params
+from clew.api.sessions import DAMAGED, MOST_DAMAGED, Exported
 from clew.api.table import OPERATIONS, get_operation
 from clew.core.text import to_wire
 from clew.errors import ClewError, InvalidInput
@@ -191,7 +192,7 @@ class _Operations:
         async with self._running.run(operation, params, given):
             result = await self._calls.call(operation, params, given.caller)
         if operation.answer == "file":
-            return _send_file(result.name, result.media_type, result.content)
+            return _send_file(result)
         headers = {} if operation.etag is None else {"ETag": f'"{operation.etag(result)}"'}
         return Response(
             to_wire(result), status_code=operation.status, headers=headers, media_type=JSON
@@ -223,10 +224,15 @@ async def _leave(request: Request) -> None:
         pass
 
 
-def _send_file(name: str, media_type: str, content: str) -> Response:
+def _send_file(file: Exported) -> Response:
     # As a download: no browser may show what models and strangers wrote as a page of ours.
-    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Type": media_type}
-    return Response(content.encode("utf-8", "replace"), headers=headers)
+    headers = {
+        "Content-Disposition": f'attachment; filename="{file.name}"',
+        "Content-Type": file.media_type,
+    }
+    if file.damaged:
+        headers[DAMAGED] = " ".join(map(str, file.damaged[:MOST_DAMAGED]))
+    return Response(file.content.encode("utf-8", "replace"), headers=headers)
 
 
 async def _send_health(request: Request, _unknown: UnknownRequest) -> Response:

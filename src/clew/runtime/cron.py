@@ -198,8 +198,9 @@ async def begin_run(runtime: Runtime, models: Models, job: CronJob, run: str) ->
     session = await _open_session(runtime, models, job, run, person)
     to = parse_reply_to(job.deliver_to) if job.deliver_to else read_reply_to(session.last_route)
     message = message_for(
-        session, job.text, channel=CHANNEL, external_id=run, reply_to=to, from_person=False
-    )
+        session, job.text, channel=CHANNEL, external_id=run, reply_to=to, from_person=False,
+        memory=job.memory,
+    )  # fmt: skip
     return await runtime.accept(message)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -18,11 +18,12 @@ import msgspec
 from clew.core.channels.replies import ReplyTo, read_reply_to
 from clew.core.delivery import Inbound, NewOutbound
 from clew.core.message import Message
+from clew.core.names import counted
 from clew.core.session import OWNER, Session
 from clew.core.turn import ENDS, Turn, find_ends
 from clew.errors import ClewError, RecordNotFound, SessionNotFound
 from clew.ports import Store
-from clew.runtime.inbound.inbox import MANY
+from clew.runtime.inbound.inbox import MANY, STORE_TROUBLE
 from clew.runtime.lane.order import PERSONS
 from clew.runtime.lane.queue import Attempt
 from clew.runtime.place.directories import walk_sessions
@@ -32,6 +33,8 @@ RECENT_MS: Final = 24 * 3_600_000
 """Answers that were cut off longer ago than this are not continued."""
 EVERY: Final = 15.0
 """Seconds between two checks for work that other gateways left."""
+PAUSE: Final = 1.0
+"""Seconds between two attempts after the store has failed."""
 LATELY_MS: Final = 3_600_000
 """How recently a session must be active to be checked then; a starting gateway checks more."""
 ATTEMPTS: Final = 10
@@ -96,16 +99,46 @@ async def take_up(runtime: Runtime, *, active_ms: int = RECENT_MS) -> TakenUp:
         async for session in _find_cut_off(runtime.store, runtime.clock() - active_ms)
         if await takeover.go_on(session)
     ]
-    adopted = [row.id for row in await _list_left(runtime.store) if await takeover.adopt(row)]
+    adopted = [row.id for row in await _list_left(runtime.store) if await _try_to(takeover, row)]
     return TakenUp(tuple(continued), tuple(adopted))
 
 
-async def keep_up(runtime: Runtime, *, every: float = EVERY, active_ms: int = LATELY_MS) -> None:
-    """Take up the work that other gateways leave, until cancelled."""
+async def keep_up(
+    runtime: Runtime,
+    *,
+    every: float = EVERY,
+    pause: float = PAUSE,
+    active_ms: int = LATELY_MS,
+    tell: Callable[[str], object] = lambda _words: None,
+) -> None:
+    """Take up the work that other gateways leave, until cancelled.
+
+    So are messages of this gateway whose turn could not begin because the store failed: those are
+    tried again after each `pause`. `tell` is told when they can be answered.
+    """
     while True:
-        await asyncio.sleep(every)
-        with contextlib.suppress(ClewError):  # the store is busy, or temporarily not reachable
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(runtime.wait_for_trouble(), every)
+            await asyncio.sleep(pause)
+        try:
+            count = await runtime.give_back()
+            if count:
+                tell(f"The store works again; {counted(count, 'message')} had to wait for it.")
             await take_up(runtime, active_ms=active_ms)
+        except STORE_TROUBLE:
+            runtime.report_trouble()
+        except ClewError:
+            continue  # such as a session that was removed meanwhile; the next round looks again
+
+
+async def _try_to(takeover: GatewayTakeover, row: Inbound) -> bool:
+    """Adopt a message. One that can't be begun does not keep the others from it."""
+    try:
+        return await takeover.adopt(row)
+    except STORE_TROUBLE:
+        raise
+    except ClewError:
+        return False
 
 
 # --- answers ------------------------------------------------------------------------------------
@@ -163,6 +196,7 @@ class GatewayTakeover:
             person=person,
             scopes=reply_to.find_scopes(person),
             attended=person == OWNER and reply_to.attended,
+            memory=reply_to.memory,
             # It was cut off before it produced any text, so no answer can have been delivered.
             reply_to=msgspec.structs.replace(reply_to, is_retry=False),
         )

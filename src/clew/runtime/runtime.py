@@ -6,6 +6,7 @@ them. `runtime.place` decides which session belongs to a directory.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Protocol
@@ -28,7 +29,7 @@ from clew.core.turn import (
     QueueMode,
     Turn,
 )
-from clew.errors import InvalidInput
+from clew.errors import ClewError, InvalidInput
 from clew.ports import Agent, Clock, Store
 from clew.runtime.hooks import Hooks
 from clew.runtime.inbound.inbox import Inbox
@@ -93,7 +94,7 @@ class Runtime:
                 store, self.bus, summariser, flusher=flusher, rules=compacting, ledger=ledger
             )
         )
-        inbox = Inbox(store)
+        inbox = self._inbox = Inbox(store)
         self.questions = Questions(store, clock)
         self._spawner = Spawner(store, clock, self)
         self._lanes = Lanes(inbox, self._make_lane)
@@ -127,6 +128,7 @@ class Runtime:
             find_cut_off=self._find_cut_off,
             remember=remember_rule,
             spawn=self._spawner.spawn,
+            is_held=self._lanes.is_held,
             lease_ms=lease_ms,
             renew_ms=renew_ms,
         )
@@ -151,6 +153,9 @@ class Runtime:
         overrides the session's model, `asker` asks the owner about tool calls. A second delivery
         has no turn; a stranger's message is not stored.
         """
+        if self.takeover is None and self._inbox.trouble.is_set():
+            with contextlib.suppress(ClewError):
+                await self.give_back()
         return await self.reception.accept(message, queue=queue, model=model, asker=asker)
 
     async def take_up(
@@ -184,6 +189,29 @@ class Runtime:
     def takes_up(self) -> bool:
         """Whether this process continues the work of dead ones: only a gateway does."""
         return self.takeover is not None
+
+    async def wait_for_trouble(self) -> None:
+        """Wait until the store has failed something that has to be given back."""
+        await self._inbox.trouble.wait()
+
+    def report_trouble(self) -> None:
+        """Let who waits for trouble look again: the store has failed meanwhile."""
+        self._inbox.trouble.set()
+
+    async def give_back(self) -> int:
+        """Give back what the store could not take when it failed; how many messages wait again.
+
+        Those are the leases and the messages that this process holds and no lane works on.
+        """
+        self._inbox.trouble.clear()
+        try:
+            while self._parts.leases_left:
+                await self.store.release_lease(self._parts.leases_left[-1])
+                self._parts.leases_left.pop()
+            return await self.reception.give_back()
+        except ClewError:
+            self.report_trouble()
+            raise
 
     async def _adopt_left(self, inbound: Inbound) -> bool | None:
         if self.takeover is None or self._lanes.is_closing:

@@ -18,6 +18,7 @@ from urllib.parse import unquote
 
 from clew.errors import InvalidInput, StoreUnavailable
 from clew.ports import Clock
+from clew.store.migrations import Report, quiet
 
 if TYPE_CHECKING:
     from clew.store.postgres.store import PostgresStore
@@ -26,25 +27,34 @@ if TYPE_CHECKING:
 
 
 async def open_store(
-    url: str, *, durability: Durability = "full", clock: Clock | None = None
+    url: str,
+    *,
+    durability: Durability = "full",
+    clock: Clock | None = None,
+    report: Report = quiet,
 ) -> SqliteStore | PostgresStore:
     """Open the store that a URL names; makes it if it does not exist.
 
     `sqlite:///absolute/path/sessions.db`, or a plain path; or `postgresql://user@host/database`,
-    which must exist. Use it as `async with`.
+    which must exist. Use it as `async with`. `report` is told how an update of an older store goes
+    on.
     """
     if is_postgres(url):
-        return await _open_postgres(url, durability=durability, clock=clock)
-    return await open_sqlite(url, durability=durability, clock=clock)
+        return await _open_postgres(url, durability=durability, clock=clock, report=report)
+    return await open_sqlite(url, durability=durability, clock=clock, report=report)
 
 
 async def open_sqlite(
-    url: str, *, durability: Durability = "full", clock: Clock | None = None
+    url: str,
+    *,
+    durability: Durability = "full",
+    clock: Clock | None = None,
+    report: Report = quiet,
 ) -> SqliteStore:
     """Open a store in a SQLite file; makes it if it does not exist."""
     from clew.store.sqlite.store import SqliteStore  # noqa: PLC0415  # only the engine that is needed
 
-    return SqliteStore(sqlite_path(url), durability=durability, clock=clock)
+    return SqliteStore(sqlite_path(url), durability=durability, clock=clock, report=report)
 
 
 def is_postgres(url: str) -> bool:
@@ -52,11 +62,13 @@ def is_postgres(url: str) -> bool:
     return url.startswith(("postgresql://", "postgres://"))
 
 
-async def _open_postgres(url: str, *, durability: Durability, clock: Clock | None) -> PostgresStore:
+async def _open_postgres(
+    url: str, *, durability: Durability, clock: Clock | None, report: Report
+) -> PostgresStore:
     need_postgres()
     from clew.store.postgres.store import PostgresStore  # noqa: PLC0415  # only the engine that is needed
 
-    return await PostgresStore.open(url, durability=durability, clock=clock)
+    return await PostgresStore.open(url, durability=durability, clock=clock, report=report)
 
 
 def need_postgres() -> None:

@@ -11,12 +11,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Protocol, Self
+from operator import itemgetter
+from typing import Any, Final, Protocol, Self
 
 import msgspec
 
 from clew.errors import Conflict, InvalidInput, StoreDamaged
-from clew.store.rows import Row
+from clew.store.rows import COVERED, Row, checksum
 from clew.store.tables import CHUNK_ROWS, TABLES, Mark, Table
 
 Progress = Callable[[int, int], None]
@@ -85,13 +86,17 @@ class CopiedTable(msgspec.Struct, frozen=True):
 
 
 class Copied(msgspec.Struct, frozen=True):
-    """The result of a copy. `passed_over`: rows that an earlier, unfinished copy had written."""
+    """The result of a copy. `passed_over`: rows that an earlier, unfinished copy had written.
+
+    `damaged` messages are not what was once stored in the source; they were copied as they are.
+    """
 
     source: str
     target: str
     rows: int
     passed_over: int
     tables: tuple[CopiedTable, ...]
+    damaged: int = 0
 
     def count(self, name: str) -> int:
         """Rows of one table."""
@@ -122,6 +127,7 @@ class StoreCopy:
         self._done = 0
         self._total = 0
         self._passed_over = 0
+        self._damaged = 0
 
     async def run(self) -> Copied:
         """Copy everything; when it returns, both sides are the same."""
@@ -152,11 +158,12 @@ class StoreCopy:
     def _result(self, digests: Mapping[str, Mark]) -> Copied:
         tables = tuple(CopiedTable(name, *mark) for name, mark in digests.items())
         rows = sum(table.rows for table in tables)
-        return Copied(self._source.place, self._target.place, rows, self._passed_over, tables)
+        places = (self._source.place, self._target.place)
+        return Copied(*places, rows, self._passed_over, tables, self._damaged)
 
     async def _copy_all(self, marks: Mapping[str, Mark]) -> dict[str, Mark]:
         self._tell("Copying")
-        self._done = self._passed_over = 0
+        self._done = self._passed_over = self._damaged = 0
         empty = Mark(0, hashlib.sha256().hexdigest())
         return {
             table.name: await self._copy_table(table, marks.get(table.name, empty))
@@ -178,6 +185,8 @@ class StoreCopy:
                 if new and not changed:
                     seen += _add(digest, new)
                     await self._target.write(table, new, Mark(seen, digest.hexdigest()))
+                if table.name == "messages":
+                    self._damaged += sum(map(_is_damaged, rows))
                 self._advance(len(rows))
         if changed or seen < mark.rows:
             raise _Changed
@@ -201,6 +210,17 @@ class StoreCopy:
     def _advance(self, rows: int) -> None:
         self._done += rows
         self._progress(self._done, self._total)
+
+
+_MESSAGES: Final = next(table.columns for table in TABLES if table.name == "messages")
+_checksum_of = itemgetter(_MESSAGES.index("checksum"))
+_texts_of = itemgetter(*map(_MESSAGES.index, COVERED))
+
+
+def _is_damaged(row: Row) -> bool:
+    """Whether a message is not what was stored. One that was changed by hand has no checksum."""
+    kept = _checksum_of(row)
+    return kept is not None and kept != checksum(*_texts_of(row))
 
 
 def _add(digest: Any, rows: Sequence[Row]) -> int:

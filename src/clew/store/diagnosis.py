@@ -25,7 +25,10 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     level: Level
     what: str
     advice: str = ""
-    fix: Literal["permissions", "processes", "queue", "index", "counters"] | None = None
+    fix: (
+        Literal["rescue", "permissions", "processes", "queue", "index", "counters", "checksums"]
+        | None
+    ) = None
 
 
 class Diagnosis(msgspec.Struct, frozen=True):

@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+
+Report = Callable[[str, int, int], None]
+"""How an update of a store goes on: what is done just now, how much of it, of how much.
+
+Called first with what it is going to do and need, and 0 of 0.
+"""
+
+REBUILD = 5
+"""The step that writes every message anew."""
+
+SPARE = 16 << 20
+"""Bytes of disk that an update needs beside what it copies or writes anew."""
+
+
+def quiet(_what: str, _done: int, _total: int) -> None:
+    """Report to no one."""
 
 
 class Migration(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ command are in the file for people to read. PostgreSQL uses `ProcessInfo` and id
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import socket
@@ -19,6 +20,7 @@ from clew.files.locks import FileLock
 
 _OPEN_FILES_ARE_FIXED = sys.platform == "win32"
 """Windows can neither rename nor remove an open file."""
+
 
 _IDENTITY = re.compile(r"(?P<process>[0-9a-f]{32})@(?P<host>.+)", re.DOTALL)
 
@@ -63,18 +65,34 @@ class Presence:
         self._directory.mkdir(mode=0o700, exist_ok=True)
         # Locked before it gets its name, so that no process sees it unlocked, as if dead.
         unnamed = self._path if _OPEN_FILES_ARE_FIXED else self._path.with_suffix(".new")
-        self._lock = FileLock(unnamed)
-        self._lock.acquire()
-        self._lock.write(msgspec.json.encode(self.info))
-        if unnamed != self._path:
-            unnamed.rename(self._path)
+        lock = FileLock(unnamed)
+        while not self._name(lock):
+            lock.release()  # another process that starts took it for one that was left behind
+        self._lock = lock
+
+    def _name(self, lock: FileLock) -> bool:
+        """Write the file and give it its name; False if it was taken away before it was locked."""
+        if not lock.acquire():
+            return False
+        try:
+            lock.write(msgspec.json.encode(self.info))
+            if lock.path != self._path:
+                lock.path.rename(self._path)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            with contextlib.suppress(OSError):
+                lock.path.unlink(missing_ok=True)
+            raise
+        return True
 
     def leave(self) -> None:
         """Count as ended, and remove the file."""
         if self._lock is not None:
             if _OPEN_FILES_ARE_FIXED:
                 self._lock.release()
-            self._path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # nobody takes a file without a lock for alive
+                self._path.unlink(missing_ok=True)
             self._lock.release()
             self._lock = None
 
@@ -96,12 +114,27 @@ class Presence:
         if not path.exists():
             return False
         probe = FileLock(path)
-        # A shared lock: two processes that check a dead one at once must not block each other.
-        if not probe.acquire(shared=True):
-            return True
-        path.unlink(missing_ok=True)
+        try:
+            # A shared lock: two processes that check a dead one at once must not block each other.
+            if not probe.acquire(shared=True):
+                return True
+        except OSError:
+            return True  # another user's file, or no file at all: nothing can be known
+        with contextlib.suppress(OSError):  # it may belong to another user, and is dead anyway
+            path.unlink(missing_ok=True)
         probe.release()
         return False
+
+    def clear(self) -> None:
+        """Remove the files of processes that have died, those without a name yet too."""
+        for path in self._directory.glob("*.json"):
+            self.is_alive(path.stem)
+        for path in self._directory.glob("*.new"):
+            with contextlib.suppress(OSError):  # another user's, or gone meanwhile
+                probe = FileLock(path)
+                if probe.acquire(shared=True):
+                    path.unlink(missing_ok=True)
+                    probe.release()
 
     def others(self) -> tuple[ProcessInfo, ...]:
         """The other processes that are alive, oldest first."""

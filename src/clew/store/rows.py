@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any, TypeVar
 
 import msgspec
@@ -47,9 +48,21 @@ MESSAGE_COLUMNS = f"""
   model, {USAGE_COLUMNS}, at
 """
 
+NEW_MESSAGE_COLUMNS = f"""
+  checksum, turn_id, role, content, parts, tool_call_id, tool_name, tool_calls, model, is_error,
+  {USAGE_COLUMNS}
+"""
+
+COVERED = (
+    "turn_id", "role", "content", "parts", "tool_call_id", "tool_name", "tool_calls", "model",
+    "author",
+)  # fmt: skip
+"""The columns of a message that its checksum is made of: its texts, no numbers and no times."""
+
 TURN_COLUMNS = f"""
   id, session_id, status, reply_to, model, {USAGE_COLUMNS}, error, partial, started_at, ended_at,
-  (SELECT undone_at FROM undone u WHERE u.session_id = turns.session_id AND u.turn_id = turns.id)
+  (SELECT undone_at FROM undone u WHERE u.session_id = turns.session_id AND u.turn_id = turns.id
+    AND u.ended IS NULL)
 """
 
 APPROVAL_COLUMNS = """
@@ -61,7 +74,7 @@ ATTACHMENT_COLUMNS = "session_id, host, process, pid, started_at, terminal, sinc
 
 INBOX_COLUMNS = """
   id, channel, account, external_id, key, session_id, person, payload, status, claimant, claimed_at,
-  turn_id, received_at
+  turn_id, received_at, position
 """
 
 OUTBOX_COLUMNS = """
@@ -80,6 +93,7 @@ COMPACTION_COLUMNS = """
 
 _pack = msgspec.msgpack.Encoder().encode
 _ESCAPED = ESCAPE.encode()
+_SEPARATOR = "\x1f"
 
 _decode_parts = msgspec.json.Decoder(tuple[dict[str, Any], ...]).decode
 _decode_calls = msgspec.json.Decoder(tuple[ToolCall, ...]).decode
@@ -229,8 +243,9 @@ def _calls(value: str) -> tuple[ToolCall, ...]:
     return from_json(value, tuple[ToolCall, ...]) if ESCAPE in value else _decode_calls(value)
 
 
-def message_bindings(draft: Draft) -> tuple[Row, int]:
-    """A draft in the order of MESSAGE_COLUMNS from `role` to `api_calls`, and its size in bytes."""
+def message_bindings(draft: Draft, turn_id: str | None) -> tuple[Row, int]:
+    """A draft in the order of NEW_MESSAGE_COLUMNS, and its size in bytes."""
+    turn = optional(turn_id)
     content = text(draft.content)
     parts = to_json(draft.parts) if draft.parts else None
     calls = to_json(draft.tool_calls) if draft.tool_calls else None
@@ -238,18 +253,30 @@ def message_bindings(draft: Draft) -> tuple[Row, int]:
     if parts or calls:
         size += byte_length(parts or "") + byte_length(calls or "")
     usage = (None,) * 6 if draft.usage is None else usage_bindings(draft.usage)
-    bindings = (
-        draft.role,
-        content,
-        parts,
-        optional(draft.tool_call_id),
-        optional(draft.tool_name),
-        calls,
-        bool(draft.is_error),
-        optional(draft.model),
-        *usage,
-    )
+    call_id, tool = optional(draft.tool_call_id), optional(draft.tool_name)
+    model = optional(draft.model)
+    covered = (turn, draft.role, content, parts, call_id, tool, calls, model)
+    bindings = (checksum(*covered, None), *covered, bool(draft.is_error), *usage)
     return bindings, size
+
+
+def checksum(*texts: str | None) -> int:
+    """The checksum of a message: of its texts as they are stored, in the order of COVERED.
+
+    It tells a row that the disk has changed from the one that was written. PostgreSQL makes it too,
+    with the function `clew_checksum` of its schema.
+    """
+    return _short_hash(_SEPARATOR.join([each or "" for each in texts]).encode())
+
+
+def checksum_of_bytes(*texts: bytes | None) -> int:
+    """The same over texts that may not be UTF-8 any more."""
+    return _short_hash(_SEPARATOR.encode().join([each or b"" for each in texts]))
+
+
+def _short_hash(data: bytes) -> int:
+    # As a signed number: both databases keep that in four bytes.
+    return int.from_bytes(sha256(data, usedforsecurity=False).digest()[:4], "big", signed=True)
 
 
 def turn_from(row: Row) -> Turn:

@@ -36,14 +36,14 @@ TABLES: Final = (
         subject room space origin last_route short_summary send_policy pinned {_USAGE} compactions
         context_tokens message_count content_bytes preview head created_at updated_at
         last_interaction_at archived_at deleted_at purged_at reset_reason previous_id
-        transcript_path metadata""",
+        transcript_path metadata undo_steps forked_at_step""",
         "id",
     ),
     _table("blobs", "hash media_type data created_at", "hash"),
     _table(
         "messages",
-        f"""id session_id seq turn_id role content parts tool_call_id tool_name tool_calls is_error
-        model {_USAGE} at""",
+        f"""id session_id seq at role turn_id checksum author external_id tool_call_id tool_name
+        is_error model {_USAGE} content parts tool_calls""",
         "id",
     ),
     _table("message_blobs", "message_id hash", "message_id hash"),
@@ -55,7 +55,7 @@ TABLES: Final = (
         "id",
         ordered=True,
     ),
-    _table("undone", "session_id turn_id undone_at", "session_id turn_id"),
+    _table("undone", "session_id turn_id begun ended undone_at", "session_id turn_id begun"),
     _table(
         "approvals",
         """id session_id turn_id tool_call_id tool_name request asked_at expires_at decision scope
@@ -76,10 +76,11 @@ TABLES: Final = (
     _table(
         "inbox",
         """id channel account external_id key session_id person payload status claimant claimed_at
-        turn_id received_at""",
+        turn_id received_at settled_at position""",
         "id",
         ordered=True,
     ),
+    _table("inbox_cursors", "channel account position", "channel account"),
     _table(
         "outbox",
         """id session_id key channel address content turn_id seq status attempts due_at claimant

@@ -319,6 +319,10 @@ class Seat:
         self._resets = found.resets
         return found
 
+    async def allow_directory(self, allows: bool) -> None:
+        """Keep the person's answer, whether the agent may work in this directory."""
+        await self.client.seats.locate(tell_place(self.place), key=self.key, allows=allows)
+
     async def find_continued(self, breadcrumb: Breadcrumb | None) -> Located:
         """What `--continue` goes on with here."""
         crumb = None

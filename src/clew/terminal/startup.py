@@ -186,12 +186,16 @@ class Startup:
     ) -> Seated:
         """Switch to a session, or to a fork of it; asks first if it is another project's.
 
+        A terminal's session without a directory, such as an imported one, gets this one.
         `returns`: the person has named it. After an error the seat is where it was, and nothing
         new was made.
         """
         seat = self._seat
         place, key = seat.place, seat.key
         answer = "fork" if forks else await self._ask_about(session) if asks else None
+        if answer is None and session.platform == "cli" and session.cwd is None:
+            answer = "move"
+            self.asker.note(f"The session has no directory yet; it works in {place.cwd} now.")
         try:
             if answer == "fork":
                 return await seat.switch(session, "fork", forks=True)

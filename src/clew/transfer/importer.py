@@ -1,16 +1,18 @@
 """Import a transcript into a store, through the ports.
 
-A session that is already there must be the beginning of the one in the file; then only the rest
-is added. So a second import changes nothing, and an import that was killed can be repeated. Some
-hundred changes are recorded at a time, under one lease.
+A file brings what was said and what it cost, and decides nothing else: `_new_session` and
+`_end_turn` name all that is taken from it. A session that is already there must be the beginning
+of the one in the file; then only the rest is added. So a second import changes nothing, and an
+import that was killed can be repeated. Some hundred changes are recorded at a time, under one
+lease.
 """
 
 from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Any, cast
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -27,15 +29,24 @@ from clew.core.changes import (
     WriteScratch,
     WriteTodos,
 )
-from clew.core.keys import new_id
+from clew.core.keys import Place, new_id
 from clew.core.message import Draft, Message, blob_hashes
 from clew.core.notes import Compaction, ScratchEntry, Todo
+from clew.core.rules import ALLOWED, list_held
 from clew.core.session import NewSession, Session, SessionEdit, SessionFacts
-from clew.core.text import encode_text
+from clew.core.text import cut, encode_text, strip_controls
 from clew.core.turn import Lease, Turn, TurnEnd
-from clew.core.usage import Usage
-from clew.errors import BlobNotFound, Conflict, Diverged, RecordNotFound, SessionNotFound
+from clew.core.usage import ESTIMATED, Usage
+from clew.errors import (
+    BlobNotFound,
+    Conflict,
+    Diverged,
+    InvalidInput,
+    RecordNotFound,
+    SessionNotFound,
+)
 from clew.ports import Store
+from clew.runtime.place.directories import directory_facts
 from clew.transfer.jsonl import (
     BlobLine,
     CompactionLine,
@@ -57,6 +68,15 @@ CHUNK_BYTES = 8_000_000
 HOLDER = "clew import"
 """The holder of the lease: always the same, so that an import can follow a killed one."""
 
+BROUGHT: Final = ("title", "title_by", "model", "provider", "created_at")
+"""Columns that a file sets. Times of messages, usage and the summary come with the thread."""
+
+TRUSTED: Final = ("personality", "thinking", "service_tier")
+"""Columns that a trusted file sets too, beside its directory and its pins."""
+
+NOTES: Final = (ESTIMATED,)
+"""What is kept of a file's metadata, if it is true or false; rules (`allow`) are there as well."""
+
 
 async def import_transcript(
     store: Store,
@@ -65,9 +85,15 @@ async def import_transcript(
     as_new: bool = False,
     dry_run: bool = False,
     extends: bool = True,
+    place: Place | None = None,
+    trusts: bool = False,
     advance: Callable[[int], None] = lambda _: None,
 ) -> Imported:
     """Import the session of a transcript into the store; `lines` are those of the file, as bytes.
+
+    A new session is the owner's, and no key leads to it. It belongs to `place`, if there is one.
+    `trusts`: the owner says that the file is their own export, so its directory, its choices
+    (`TRUSTED`) and its pins are kept; rules, routes, persons and reply addresses never are.
 
     Without `extends` nothing is added to a session that is there: `Conflict` if the file has more.
     Raises `NotATranscript` for another file, `Diverged` if the store has other messages under that
@@ -79,13 +105,24 @@ async def import_transcript(
     advance(len(raw))
     target = None if as_new else await _find_target(store, first.session.id)
     only_compares = target is not None and not extends
-    work = _Import(store, first, target, as_new=as_new, dry_run=dry_run or only_compares)
+    work = _Import(
+        store,
+        first,
+        target,
+        as_new=as_new,
+        dry_run=dry_run or only_compares,
+        place=place,
+        trusts=trusts,
+    )
     try:
         await work.begin()
         for number, raw in enumerate(reading, 2):
             await work.take(parse_line(raw), number, len(raw))
             advance(len(raw))
         imported = await work.finish()
+    except InvalidInput:
+        await work.abandon()
+        raise
     finally:
         await work.release()
     if only_compares and imported.outcome == "extended":
@@ -94,6 +131,24 @@ async def import_transcript(
             "than it. Nothing was changed; --as-new imports it as a session of its own."
         )
     return imported
+
+
+def describe_trust(first: bytes, *, has_place: bool = False) -> tuple[str, ...]:
+    """What `trusts` would keep of a file with this first line, in words.
+
+    `has_place`: the directory is given. Raises `NotATranscript` as `import_transcript` does.
+    """
+    source = parse_first_line(first).session
+    said = [] if has_place or source.cwd is None else [f"directory {_shown(source.cwd)}"]
+    for name in TRUSTED:
+        value = getattr(source, name)
+        said += [] if value is None else [f'{name.replace("_", " ")} "{_shown(value)}"']
+    said += ["pinned"] if source.pinned else []
+    return (*said, *(["archived"] if source.archived_at is not None else []))
+
+
+def _shown(text: str) -> str:
+    return cut(strip_controls(text, keep_newlines=False), 200)
 
 
 async def _find_target(store: Store, session_id: str) -> Session | None:
@@ -120,19 +175,26 @@ class _Import:
         *,
         as_new: bool,
         dry_run: bool,
+        place: Place | None,
+        trusts: bool,
     ) -> None:
         self._store = store
-        self._first = first
         self._source = first.session
         self._target = target
         self._renamed = as_new
         self._dry_run = dry_run
+        self._place = place
+        self._trusts = trusts
         self._id = new_id() if as_new else first.session.id
         self._stored = _thread(store, target)
         head = 0 if target is None else target.head
         self._left = head
         self._compactions: dict[str, Compaction] = {}
-        self._chunks = Chunks(store, self._id, head=head, dry_run=dry_run)
+        self._chunks = Chunks(
+            store, self._id, head=head, dry_run=dry_run, prepare=self._revoke_rules
+        )
+        self._created = False
+        self._revoked: tuple[str, ...] = ()
         self._messages = 0
         self._names: dict[str, str] = {}
         self._undone: dict[str, int] = {}
@@ -148,22 +210,33 @@ class _Import:
             stored = await self._store.list_compactions(self._id)
             self._compactions = {each.id: each for each in stored}
         elif not self._dry_run:
-            fields = {name: getattr(self._source, name) for name in NewSession.__struct_fields__}
-            new = NewSession(**(fields | {"id": self._id}))
+            new = _new_session(self._source, self._id, place=self._place, trusts=self._trusts)
             await self._store.create_session(new, route=None)
-            await self._take_free_routes()
+            self._created = True
 
-    async def _take_free_routes(self) -> None:
-        """Set the routes of the session, for keys that have no route yet."""
-        for key in () if self._renamed else self._first.routes:
-            if await self._store.find_route(key) is None:
-                await self._store.set_route(key, self._id)
+    async def abandon(self) -> None:
+        """Remove the session that was made for a file that the store refuses."""
+        if self._created:
+            await self.release()
+            await self._store.delete_sessions([self._id])
+            await self._store.purge_sessions([self._id])
+
+    async def _revoke_rules(self) -> None:
+        """Take back what was allowed in the session: the owner said it before the file came."""
+        session = await self._store.get_session(self._id)
+        if self._trusts or ALLOWED not in session.metadata:
+            return
+        noted = {name: each for name, each in session.metadata.items() if name != ALLOWED}
+        self._revoked = tuple(each.rule for each in list_held(session, ()))
+        facts = SessionFacts(metadata=noted)
+        await self._store.describe_session(self._id, facts, noted=session.metadata)
 
     async def take(self, line: Line | None, number: int, size: int) -> None:
         """Take the next line; None is one that could not be read."""
         # Flush before messages only: so the last message and everything after the thread are in
         # one record, and a complete thread always has its notes.
-        if isinstance(line, MessageLine):
+        # Nothing is recorded before all messages that are there were compared.
+        if isinstance(line, MessageLine) and not self._left:
             await self._chunks.make_room(size)
         match line:
             case MessageLine(seq, turn_id, draft):
@@ -204,6 +277,7 @@ class _Import:
             messages=added,
             skipped=tuple(self._skipped),
             whole=whole,
+            revoked=self._revoked,
         )
 
     async def release(self) -> None:
@@ -213,14 +287,12 @@ class _Import:
     async def _describe(self) -> None:
         source = self._source
         facts = SessionFacts(
-            short_summary=source.short_summary,
-            context_tokens=source.context_tokens,
-            last_route=source.last_route,
+            short_summary=source.short_summary, context_tokens=source.context_tokens
         )
         await self._store.describe_session(self._id, facts)
         marks: dict[str, Any] = {"pinned": True} if source.pinned else {}
         marks |= {"archived": True} if source.archived_at is not None else {}
-        if marks:
+        if self._trusts and marks:
             await self._store.edit_session(self._id, SessionEdit(**marks))
 
     async def _take_message(self, seq: int, turn_id: str | None, draft: Draft) -> None:
@@ -235,6 +307,8 @@ class _Import:
             return
         # Only the message of the last interaction sets the time that resets count from.
         moved_clock = draft.role == "user" and draft.at == self._source.last_interaction_at
+        if turn_id is not None and turn_id not in self._names:
+            await self._find_turn(turn_id)  # no line says whose turn it is
         name = None if turn_id is None else self._name(turn_id)
         self._chunks.add(AddMessage(draft, name, from_person=moved_clock))
 
@@ -277,10 +351,7 @@ class _Import:
         if stored is None:
             if self._left:
                 return  # the turn is in the stored part, but not in this store
-            start = StartTurn(
-                turn_id=name, model=turn.model, reply_to=turn.reply_to, at=turn.started_at
-            )
-            self._chunks.add(start)
+            self._chunks.add(StartTurn(turn_id=name, model=turn.model, at=turn.started_at))
         else:
             usage = _rest(usage, stored.usage)
         if stored is None or stored.ended_at is None:
@@ -307,15 +378,15 @@ class _Import:
             self._usage += usage
 
     def _end_turn(self, name: str, turn: Turn) -> None:
-        if turn.status in ("running", "waiting"):
-            return  # no process runs it here: opening the session marks it as interrupted
+        """End the turn. One that had not ended was cut off by the export; no process goes on."""
+        unfinished = turn.status in ("running", "waiting")
         self._chunks.add(
             EndTurn(
                 turn_id=name,
-                status=cast("TurnEnd", turn.status),
+                status="interrupted" if unfinished else cast("TurnEnd", turn.status),
                 error=turn.error,
                 partial=turn.partial,
-                at=turn.ended_at,
+                at=turn.started_at if turn.ended_at is None else turn.ended_at,
             )
         )
 
@@ -358,6 +429,31 @@ class _Import:
         return str(uuid.uuid5(uuid.UUID(self._id), encode_text(old)))
 
 
+def _new_session(
+    source: Session, session_id: str, *, place: Place | None, trusts: bool
+) -> NewSession:
+    """The session that a file makes. A column that is not named here has its default."""
+    columns = (*BROUGHT, *TRUSTED) if trusts else BROUGHT
+    notes: dict[str, Any] = {
+        name: source.metadata[name] for name in NOTES if isinstance(source.metadata.get(name), bool)
+    }
+    cwd = project = None
+    if place is not None:
+        cwd, project, notes["directory"] = place.cwd, place.project, place.facts
+    elif trusts and source.cwd is not None:
+        cwd, project = source.cwd, source.project
+        if facts := directory_facts(project or cwd):
+            notes["directory"] = facts
+    return NewSession(
+        id=session_id,
+        key=f"import:{session_id}",
+        cwd=cwd,
+        project=project,
+        metadata=notes,
+        **{name: getattr(source, name) for name in columns},
+    )
+
+
 async def _thread(store: Store, session: Session | None) -> AsyncIterator[Message]:
     if session is not None:
         async for page in pages(store, session, undone=True):
@@ -379,14 +475,26 @@ def _rest(total: Usage, part: Usage) -> Usage:
 
 
 class Chunks:
-    """Changes to record in a session whose head is known, in chunks. A dry run only counts."""
+    """Changes to record in a session whose head is known, in chunks. A dry run only counts.
 
-    def __init__(self, store: Store, session_id: str, *, head: int, dry_run: bool) -> None:
+    `prepare` is called under the lease, before the first record.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        session_id: str,
+        *,
+        head: int,
+        dry_run: bool,
+        prepare: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         self.messages = 0
         self._store = store
         self._session_id = session_id
         self._head = head
         self._dry_run = dry_run
+        self._prepare = prepare
         self._lease: Lease | None = None
         self._pending: list[Change] = []
         self._bytes = 0
@@ -414,6 +522,8 @@ class Chunks:
         if self._pending and not self._dry_run:
             if self._lease is None:
                 self._lease = await self._acquire()
+                if self._prepare is not None:
+                    await self._prepare()
             else:
                 self._lease = await self._store.renew_lease(self._lease)
             await self._store.record(self._session_id, self._lease.epoch, *self._pending)
@@ -424,6 +534,7 @@ class Chunks:
         """Release the lease."""
         if self._lease is not None:
             await self._store.release_lease(self._lease)
+            self._lease = None
 
     async def _acquire(self) -> Lease:
         lease = await self._store.acquire_lease(self._session_id, HOLDER)

@@ -32,6 +32,9 @@ VERSION: Final = 1
 _ALL = 1_000_000_000
 """More turns than a session has."""
 
+LARGEST: Final = 253_402_300_799_999
+"""The largest number of a line: as a time the end of the year 9999, as a cost 253,402 dollars."""
+
 
 class SessionLine(msgspec.Struct, frozen=True, kw_only=True, tag="session", tag_field="type"):
     """The first line. `routes` are the keys that led to the session."""
@@ -107,9 +110,21 @@ def parse_line(raw: bytes) -> Line | None:
     try:
         fields = from_json(raw.decode(), dict[str, Any])
         kind = _LINES.get(fields.get("type"))
-        return None if kind is None else msgspec.convert(fields, kind)
+        line = None if kind is None else msgspec.convert(fields, kind)
     except (UnicodeDecodeError, msgspec.MsgspecError, RecursionError):
         return None
+    return line if _is_sound(line) else None
+
+
+def _is_sound(value: object) -> bool:
+    """Whether all numbers can be stored and added up; in free JSON (`parts`) any number may be."""
+    if isinstance(value, Usage):
+        return all(0 <= (each or 0) <= LARGEST for each in msgspec.structs.astuple(value))
+    if isinstance(value, msgspec.Struct):
+        return all(map(_is_sound, msgspec.structs.astuple(value)))
+    if isinstance(value, tuple):
+        return all(map(_is_sound, value))
+    return not isinstance(value, int) or -LARGEST <= value <= LARGEST
 
 
 def parse_first_line(raw: bytes) -> SessionLine:

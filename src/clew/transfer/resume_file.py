@@ -15,6 +15,7 @@ import msgspec
 from clew.api.sessions import Imported
 from clew.core.names import counted
 from clew.core.resume import is_transcript_name
+from clew.core.rules import word_revoked
 from clew.core.session import Session
 from clew.core.text import strip_controls
 from clew.errors import ClewError, Conflict, NotATranscript, NotFound
@@ -133,7 +134,7 @@ def _session_in(path: Path) -> str | None:
 
 
 def _notes(path: Path, imported: Imported) -> tuple[str, ...]:
-    notes = []
+    notes = [word_revoked(imported.revoked)] if imported.revoked else []
     if imported.skipped:
         some = ", ".join(map(str, imported.skipped[:10]))
         more = " …" if len(imported.skipped) > 10 else ""

@@ -56,7 +56,7 @@ def header(session: Session, clean: Clean) -> list[tuple[str, str]]:
         ("Session", session.id),
         ("Started", _time(session.created_at)),
         ("Updated", _time(session.updated_at)),
-        ("Model", session.model),
+        ("Model", session.model and _line(clean(session.model))),
         ("Directory", session.cwd and _line(clean(session.cwd))),
         ("Messages", f"{session.message_count:,}"),
         ("Usage", _spent(session.usage)),

@@ -1,7 +1,7 @@
 """A gateway: the API over HTTP, and what it does beside the turns.
 
-Channels are listened to, jobs run, replies are delivered. Each of these errands is restarted on its
-own if it fails; the failure is reported, and `status` shows it.
+Channels are listened to, jobs run, replies are delivered, old sessions are put away. Each of these
+errands is restarted on its own if it fails; the failure is reported, and `status` shows it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,14 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from clew.config import Config, reveal
 from clew.errors import InvalidConfig
+from clew.store.migrations import Report, quiet
 from clew.wiring.house import House, open_house
+from clew.wiring.stores import retention_policy
+from clew.wiring.workspaces import make_workspace
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from starlette.applications import Starlette
 
     from clew.api.local import Calls
@@ -37,23 +42,30 @@ SHOWN: Final[dict[str, Literal["up", "down", "off"]]] = {
 
 
 class Gateway(NamedTuple):
-    """The parts of an open gateway."""
+    """The parts of an open gateway. `workspace` is the directory that its agent works in."""
 
     house: House
     calls: Calls
     gate: Gate
     app: Starlette
     errands: Errands
+    workspace: Path
 
 
 @asynccontextmanager
 async def open_gateway(
-    config: Config, setup: Setup, *, clock: Clock | None = None, tell: Tell = lambda _words: None
+    config: Config,
+    setup: Setup,
+    *,
+    clock: Clock | None = None,
+    tell: Tell = lambda _words: None,
+    report: Report = quiet,
 ) -> AsyncIterator[Gateway]:
     """Build a gateway: store, agent, runtime, operations and their application.
 
     It does not listen yet; `gateway.server` does that. `tell` is called when an errand fails. Turns
-    that run at the end are stopped, and the next gateway goes on with them.
+    that run at the end are stopped, and the next gateway goes on with them. `report` is called
+    while an older store is updated.
     """
     from clew.api.local import Calls
     from clew.channels.webhook import WebhookChannel
@@ -62,7 +74,8 @@ async def open_gateway(
     from clew.gateway.unknown_senders import find_limits, raise_descriptor_limit
     from clew.gateway.webhook_endpoint import make_webhook_endpoint
 
-    async with open_house(config, clock) as house:
+    workspace = make_workspace(config)
+    async with open_house(config, clock, workspace=workspace, report=report) as house:
         hooks, clock = _list_hooks(config), house.clock
         house.started_at = clock()
         channels = tuple(WebhookChannel(hook, clock=clock) for hook in hooks)
@@ -74,7 +87,7 @@ async def open_gateway(
                 hooks, house.reception.receive, clock=clock, behind_proxy=setup.behind_proxy
             )
             app = build_app(calls, gate, endpoints=(webhooks,))
-            yield Gateway(house, calls, gate, app, errands)
+            yield Gateway(house, calls, gate, app, errands, workspace)
 
 
 def _list_hooks(config: Config) -> tuple[Hook, ...]:
@@ -95,6 +108,7 @@ def _list_hooks(config: Config) -> tuple[Hook, ...]:
             agent=normalise_agent(each.agent),
             session=each.session,
             trusted=each.trusted,
+            memory=each.memory,
             callback=each.callback,
             callback_secret=None if callback_secret is None else reveal(callback_secret),
             deliver_to=each.deliver_to,
@@ -157,6 +171,7 @@ async def run_errands(
     from clew.runtime.outbound import Deliverer
     from clew.runtime.recovery import keep_up, take_up
     from clew.runtime.supervisor import Keeper, Supervisor
+    from clew.runtime.upkeep.after_turn import keep_tidy
 
     runtime, reception = house.runtime, house.reception
     keep = partial(Keeper, clock=runtime.clock, tell=tell)
@@ -177,8 +192,19 @@ async def run_errands(
         keep("channels", supervisor.run, trouble="Channels are not listened to", may_end=True),
         keep(
             "others",
-            partial(keep_up, runtime),
+            partial(keep_up, runtime, tell=tell),
             trouble="What another gateway leaves is not taken up",
+        ),
+        keep(
+            "tidying",
+            partial(
+                keep_tidy,
+                runtime.store,
+                retention_policy(house.config),
+                trash_days=house.config.session.trash_days,
+                clock=runtime.clock,
+            ),
+            trouble="Old sessions are not put away",
         ),
     )
     await take_up(runtime)

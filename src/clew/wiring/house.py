@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, tzinfo
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,9 +17,12 @@ import msgspec
 
 from clew.clock import host_clock
 from clew.config import Config, load, process_environment, reveal, set_value
+from clew.core.rules import HeldRule, hold
 from clew.store import is_postgres, sqlite_path
+from clew.store.migrations import Report, quiet
 from clew.wiring.models import open_catalogue
-from clew.wiring.stores import open_configured_store, retention_policy
+from clew.wiring.stores import find_import_place, open_configured_store, retention_policy
+from clew.wiring.workspaces import get_default_workspace, list_sealed, open_workspaces
 
 if TYPE_CHECKING:
     from clew.agent.models.catalogue import Catalogue
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from clew.core.keys import Place
     from clew.core.message import Message
     from clew.core.session import Retention, Session
+    from clew.files.workspaces import Workspaces
     from clew.ports import Agent, Clock, Context, Memory, Personalities, Store
     from clew.runtime.cron import CronFile
     from clew.runtime.inbound.reception import Reception
@@ -48,7 +52,7 @@ class House:
     Each part is built when it is first used: a list of sessions builds no runtime. Close it before
     the store. Without a store it has the parts that need none: memory, personalities, jobs. `agent`
     replaces the configured one; `settle_s` replaces the usual pause for further messages before an
-    answer begins.
+    answer begins. `workspace` is the directory of a gateway's agent, for all that has none.
     """
 
     def __init__(
@@ -59,10 +63,13 @@ class House:
         clock: Clock | None = None,
         agent: Agent | None = None,
         settle_s: float | None = None,
+        workspace: Path | None = None,
     ) -> None:
         self.config = config
+        self._workspace = workspace
         self._store = store
         self.clock: Clock = clock or host_clock
+        self._always: list[str] = []
         self.started_at: int | None = None
         """When the gateway of this process was started."""
         self.errands: Errands | None = None
@@ -122,7 +129,24 @@ class House:
         from clew.agent.tools import Tools
 
         servers = _tool_servers(self.config)
-        return Tools(self.store, self.memory, _tool_policy(self.config), servers=servers)
+        return Tools(self.store, self.memory, self._tool_policy(), servers=servers)
+
+    def _tool_policy(self) -> Policy:
+        from clew.agent.tools import Policy
+
+        config = self.config
+        return Policy(
+            allow=config.tools.allow,
+            deny=config.tools.deny,
+            timeout=config.tools.timeout,
+            max_output=config.tools.max_output,
+            memory_guests=config.memory.guests,
+            environment=process_environment(config),
+            workspace=None if self._workspace is None else str(self._workspace),
+            sealed=tuple(map(str, list_sealed(config))),
+            opened=str(get_default_workspace(config)),
+            find_doubt=self.workspaces.find_doubt,
+        )
 
     @cached_property
     def _prompt(self) -> SystemPrompt:
@@ -190,7 +214,7 @@ class House:
             self.agent,
             hooks=Hooks(msgspec.structs.asdict(config.hooks), clock=self.clock),
             clock=self.clock,
-            remember_rule=partial(_remember_rule, config),
+            remember_rule=self.remember_rule,
             summariser=ModelSummariser(catalogue=self.models, personalities=self.personalities),
             flusher=MemoryFlusher(
                 catalogue=self.models,
@@ -244,6 +268,7 @@ class House:
             context=self.context,
             place=self.place,
             zone=self.zone,
+            list_tool_rules=self.list_tool_rules,
         )
         pause = SETTLE_S if self._settle_s is None else self._settle_s
         reception = self.runtime.reception
@@ -259,10 +284,15 @@ class House:
 
     @cached_property
     def place(self) -> Place:
-        """The directory of this process, for callers that have none of their own."""
+        """The directory for callers that have none of their own: a gateway's, or the process's."""
         from clew.client.place import locate
 
-        return locate(scope=self.config.session.scope)
+        return locate(self._workspace, scope=self.config.session.scope)
+
+    @cached_property
+    def workspaces(self) -> Workspaces:
+        """What is known about directories that the agent may work in."""
+        return open_workspaces(self.config)
 
     @cached_property
     def judge(self) -> Judge | None:
@@ -299,14 +329,33 @@ class House:
         return export_session(self.store, session, kind, masked=masked, thinking=thinking)
 
     async def import_transcript(
-        self, lines: Iterable[bytes], *, as_new: bool, dry_run: bool
+        self, lines: Iterable[bytes], *, as_new: bool, dry_run: bool, cwd: str | None
     ) -> Imported:
-        """Import a transcript as a session; a session that is there is not changed."""
+        """Import a transcript as a session; a session that is there is not changed.
+
+        The file is never trusted: over the API nobody can be asked whose export it is.
+        """
         from clew.transfer import import_transcript
 
+        place = find_import_place(self.config, cwd)
         return await import_transcript(
-            self.store, lines, as_new=as_new, dry_run=dry_run, extends=False
+            self.store, lines, as_new=as_new, dry_run=dry_run, extends=False, place=place
         )
+
+    def list_tool_rules(self) -> tuple[HeldRule, ...]:
+        """The rules of the configuration, and what was answered with "always" since its start."""
+        config = self.config
+        return (
+            *hold("deny", config.tools.deny, config.sources["tools.deny"]),
+            *hold("allow", config.tools.allow, config.sources["tools.allow"]),
+            *hold("allow", self._always, f'{config.file} (answered with "always")'),
+        )
+
+    async def remember_rule(self, rule: str) -> None:
+        """Keep an answer of "always", here and in the config file."""
+        if rule not in (*self.config.tools.allow, *self._always):
+            self._always.append(rule)
+        await _write_rule(self.config, rule)
 
     @property
     def retention(self) -> Retention:
@@ -356,12 +405,21 @@ class House:
 
 
 @asynccontextmanager
-async def open_house(config: Config, clock: Clock | None = None) -> AsyncIterator[House]:
-    """A house over the configured store; both are closed at the end."""
+async def open_house(
+    config: Config,
+    clock: Clock | None = None,
+    *,
+    workspace: Path | None = None,
+    report: Report = quiet,
+) -> AsyncIterator[House]:
+    """A house over the configured store; both are closed at the end.
+
+    `report` is called while an older store is updated.
+    """
     async with AsyncExitStack() as open_things:
-        store = await open_configured_store(config, clock)
+        store = await open_configured_store(config, clock, report=report)
         open_things.push_async_callback(store.close)
-        house = House(config, store, clock=clock)
+        house = House(config, store, clock=clock, workspace=workspace)
         open_things.push_async_callback(house.close)
         yield house
 
@@ -378,28 +436,6 @@ async def _describe_database(url: str) -> tuple[str, str, int]:
 
     engine = f"SQLite {apsw.sqlite_lib_version()}"
     return str(sqlite_path(url)), engine, shipped_migrations()[-1].number
-
-
-def _tool_policy(config: Config) -> Policy:
-    from clew.agent.tools import Policy
-
-    return Policy(
-        allow=config.tools.allow,
-        deny=config.tools.deny,
-        timeout=config.tools.timeout,
-        max_output=config.tools.max_output,
-        memory_guests=config.memory.guests,
-        environment=process_environment(),
-        sealed=tuple(map(str, (*_store_files(config), config.file))),
-    )
-
-
-def _store_files(config: Config) -> tuple[Path, ...]:
-    """Files that no tool may touch: the store and its directory, or clew's data directory."""
-    if is_postgres(config.store.url):
-        return (config.data_dir,)
-    path = sqlite_path(config.store.url)
-    return (path, path.parent)
 
 
 def _tool_servers(config: Config) -> tuple[MCPServer, ...]:
@@ -425,7 +461,7 @@ def _time_zone(config: Config) -> tzinfo:
     return datetime.now(UTC).astimezone().tzinfo or UTC
 
 
-async def _remember_rule(config: Config, rule: str) -> None:
+async def _write_rule(config: Config, rule: str) -> None:
     """Write an answer of "always" to the config file, where people can see and remove it."""
     known = load(file=str(config.file)).tools.allow if config.file.exists() else ()
     if rule not in known:

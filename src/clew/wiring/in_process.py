@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from clew.config import Config, load
+from clew.store.migrations import Report, quiet
 from clew.wiring.house import House, open_house
 from clew.wiring.stores import retention_policy
 
@@ -24,14 +25,18 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def local(
-    home: str | None = None, *, config: Config | None = None, clock: Clock | None = None
+    home: str | None = None,
+    *,
+    config: Config | None = None,
+    clock: Clock | None = None,
+    report: Report = quiet,
 ) -> AsyncIterator[Client]:
     """A client of this machine's clew, in this process: the same calls, and no server.
 
     `home` is the directory that `--home` names; left out, the usual one. The store may be open in
-    other processes at the same time.
+    other processes at the same time. `report` is called while an older store is updated.
     """
-    async with open_house(config or load(home=home), clock) as house:
+    async with open_house(config or load(home=home), clock, report=report) as house:
         yield _make_client(house)
 
 
@@ -50,12 +55,16 @@ async def local_files(config: Config) -> AsyncIterator[Client]:
 
 @asynccontextmanager
 async def open_terminal(
-    config: Config, *, terminal: str | None = None, holds: bool = True
+    config: Config,
+    *,
+    terminal: str | None = None,
+    holds: bool = True,
+    report: Report = quiet,
 ) -> AsyncIterator[LocalTerminal]:
     """The same for a terminal. `holds`: no other terminal may have its session."""
     from clew.runtime.place.attachment import Attachments
 
-    async with open_house(config) as house:
+    async with open_house(config, report=report) as house:
         house.is_terminal = True
         if holds:
             house.attachments = Attachments(house.store, terminal=terminal)

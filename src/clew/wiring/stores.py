@@ -8,20 +8,30 @@ from typing import TYPE_CHECKING
 
 from clew.config import Config
 from clew.core.session import Retention
+from clew.core.text import strip_controls
 from clew.errors import InvalidInput
 from clew.store import is_postgres, need_postgres, open_store, sqlite_path
+from clew.store.migrations import Report, quiet
 
 if TYPE_CHECKING:
     from clew.api.sessions import Imported
+    from clew.core.keys import Place
     from clew.ports import Clock, Store
     from clew.store.copy import Copied, Source, Target, Tell
     from clew.store.diagnosis import Advance, Diagnosis, Repaired
     from clew.store.sqlite.backup import Manifest, Progress, Restored
 
 
-async def open_configured_store(config: Config, clock: Clock | None = None) -> Store:
-    """Open the store of this configuration. `clock` replaces the host's."""
-    return await open_store(config.store.url, durability=config.store.durability, clock=clock)
+async def open_configured_store(
+    config: Config, clock: Clock | None = None, *, report: Report = quiet
+) -> Store:
+    """Open the store of this configuration. `clock` replaces the host's.
+
+    `report` is called while an older store is updated.
+    """
+    return await open_store(
+        config.store.url, durability=config.store.durability, clock=clock, report=report
+    )
 
 
 async def import_file(
@@ -30,21 +40,46 @@ async def import_file(
     *,
     as_new: bool,
     dry_run: bool,
+    cwd: str | None,
+    trusts: bool,
     advance: Callable[[int], None],
+    report: Report = quiet,
 ) -> Imported:
     """Read a transcript of this machine into the store, line by line.
 
-    Unlike `sessions.import` it adds messages to a session that is already there.
+    Unlike `sessions.import` it adds messages to a session that is already there, and may be told
+    to trust the file.
     """
     from clew.transfer import import_transcript
 
-    store = await open_configured_store(config)
+    place = find_import_place(config, cwd)
+    store = await open_configured_store(config, report=report)
     try:
         return await import_transcript(
-            store, lines, as_new=as_new, dry_run=dry_run, advance=advance
+            store,
+            lines,
+            as_new=as_new,
+            dry_run=dry_run,
+            place=place,
+            trusts=trusts,
+            advance=advance,
         )
     finally:
         await store.close()
+
+
+def find_import_place(config: Config, cwd: str | None) -> Place | None:
+    """The place of an imported session; `InvalidInput` if there is no such directory."""
+    from clew.client.place import locate
+
+    if cwd is None:
+        return None
+    if not Path(cwd).is_absolute() or not Path(cwd).is_dir():
+        raise InvalidInput(
+            f"There is no directory {strip_controls(cwd, keep_newlines=False)} for the session. "
+            "Nothing was imported."
+        )
+    return locate(cwd, config.session.scope)
 
 
 async def fill_demo_store(

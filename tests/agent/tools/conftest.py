@@ -37,6 +37,7 @@ class RecordingTurn:
         self.id = str(uuid.uuid4())
         self.session = session
         self.person = person
+        self.writes_memory = True
         self.scopes = scopes_of(person)
         self.answers: list[tuple[Decision, ApprovalScope]] = []
         self.asked: list[dict[str, Any]] = []

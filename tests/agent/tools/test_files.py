@@ -182,10 +182,47 @@ async def test_a_write_shows_the_difference_and_keeps_the_mode(bench: Bench) -> 
     assert [path.name for path in bench.root.iterdir()] == ["run.sh"]
 
 
-async def test_the_question_says_that_something_is_not_shown(bench: Bench) -> None:
+@pytest.mark.parametrize(
+    ("character", "shown"),
+    [
+        ("\x85", r"\x85"), ("\x1c", r"\x1c"), ("\x1d", r"\x1d"), ("\x1e", r"\x1e"),
+        ("\u2028", r"\u2028"), ("\u2029", r"\u2029"), ("\x0b", r"\x0b"), ("\x0c", r"\x0c"),
+        ("\r", r"\r"), ("\u202e", r"\u202e"), ("\x1b[2K", r"\x1b[2K"), ("\u200b", r"\u200b"),
+    ],
+)  # fmt: skip
+async def test_what_is_no_line_end_is_shown_as_such_and_written_as_shown(
+    bench: Bench, character: str, shown: str
+) -> None:
+    """To `git` and to a shell this is one line; a reader must not take it for two."""
+    put(bench.root / "run.sh", "# a comment\n")
+    content = f"# a comment{character}rm -r x\n"
+    bench.turn.answers = [("yes", "once")]
+    await bench.call("write_file", path="run.sh", content=content)
+    detail = bench.turn.asked[0]["detail"]
+    assert f"-# a comment\n+# a comment{shown}rm -r x\n" in detail
+    assert "control or invisible characters" in detail
+    assert (bench.root / "run.sh").read_bytes() == content.encode()
+
+
+async def test_a_name_does_not_look_like_a_line_of_the_difference(bench: Bench) -> None:
     bench.turn.answers = [("no", "once")]
-    await bench.call("write_file", path="a", content="x\u202ey")
-    assert "+xy\n[Control or invisible characters are not shown.]" in bench.turn.asked[0]["detail"]
+    await bench.call("write_file", path="a\n+harmless", content="x\n")
+    assert "\n+harmless" not in bench.turn.asked[0]["detail"]
+
+
+async def test_a_difference_in_nothing_but_line_ends_is_shown(bench: Bench) -> None:
+    (bench.root / "a").write_bytes(b"one\r\ntwo\n")
+    bench.turn.answers = [("no", "once"), ("no", "once")]
+    await bench.call("write_file", path="a", content="one\ntwo\n")
+    assert "-one\\r\n+one\n two" in bench.turn.asked[0]["detail"]
+    await bench.call("write_file", path="a", content="one\r\ntwo")
+    assert "-two\n+two\n\\ No newline at end of file" in bench.turn.asked[1]["detail"]
+
+
+async def test_what_is_written_outside_is_shown_in_the_same_way(bench: Bench) -> None:
+    bench.turn.answers = [("no", "once")]
+    await bench.call("write_file", path="../outside/a", content="x\u2028y")
+    assert "x\\u2028y" in bench.turn.asked[0]["detail"]
 
 
 async def test_a_new_file_gets_its_directories(bench: Bench) -> None:

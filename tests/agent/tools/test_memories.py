@@ -47,3 +47,11 @@ async def test_a_guest_reads_if_allowed_and_never_writes(bench: Bench) -> None:
     bench.make_tools(memory_guests="none")
     assert (await bench.call("memory_read")).is_error
     assert (await bench.memory.read("memory")).text == "x\n"
+
+
+async def test_a_turn_that_may_not_remember_has_no_tool_for_it(bench: Bench) -> None:
+    bench.turn.writes_memory = False
+    assert "memory_write" not in await bench.list_names()
+    assert "memory_read" in await bench.list_names()
+    outcome = await bench.call("memory_write", file="memory", action="add", text="x")
+    assert outcome.is_error

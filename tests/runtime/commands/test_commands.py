@@ -14,6 +14,7 @@ from clew.core.commands import ALIASES, COMMANDS
 from clew.core.message import Draft
 from clew.core.models import EMBEDDED
 from clew.core.notes import Todo
+from clew.core.rules import HeldRule, hold
 from clew.core.session import NewSession, SessionEdit, SessionFacts
 from clew.core.usage import Usage
 from clew.memory import MarkdownMemory
@@ -502,6 +503,29 @@ async def test_status_of_a_session(run: Run, talked: Seat) -> None:
     assert (told["messages"], told["queue"], told["verbose"]) == ("2", "0", "off")
     assert told["context"] == "not measured yet"
     assert told["usage"] == "nothing yet"
+
+
+async def test_status_lists_the_rules_that_hold_with_where_they_come_from(
+    run: Run, talked: Seat
+) -> None:
+    assert facts((await run("/status")).text)["rules"] == "none: what changes things is asked about"
+    talked.rules = (
+        HeldRule("allow", "shell:git log", "/home/ada/config.toml"),
+        HeldRule("deny", "shell:rm", "CLEW_TOOLS_DENY"),
+    )
+    await talked.note("allow", ["write_file", 7])
+    lines = (await run("/status")).text.splitlines()
+    assert [line.split("  ")[-1].strip() for line in lines[-3:]] == [
+        "deny shell:rm, from CLEW_TOOLS_DENY",
+        "allow shell:git log, from /home/ada/config.toml",
+        "allow write_file, from this session",
+    ]
+    assert lines[-3].startswith("rules ")
+
+
+async def test_status_of_many_rules_says_where_the_others_are(run: Run, talked: Seat) -> None:
+    talked.rules = hold("allow", map(str, range(100)), "CLEW_TOOLS_ALLOW")
+    assert "… 80 more rules: `clew show ID --json`" in (await run("/status")).text
 
 
 async def test_usage_of_the_session_and_of_today(run: Run, record: Recording) -> None:

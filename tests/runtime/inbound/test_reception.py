@@ -341,6 +341,23 @@ async def test_resume_goes_back_and_stays_there(front: Front) -> None:
     assert (await front.say("next day")).id != old.id
 
 
+async def test_resuming_a_guests_session_says_who_reads_along(
+    open_front: Opener, actor: Actor
+) -> None:
+    async with open_front(actor) as front:
+        theirs = await front.say("hello, I am Eve", by="5", name="Eve")
+        assert theirs.person == "telegram:5"
+        mine = await front.say("good morning")
+
+        await front.say(f"/resume {theirs.id}")
+
+        told = await front.last()
+        assert "telegram:5" in told
+        assert "can read what you say here. /fork goes on in one of your own." in told
+        await front.say(f"/resume {mine.id}")
+        assert "can read" not in await front.last()
+
+
 async def test_what_no_person_said_neither_resets_nor_prolongs(front: Front) -> None:
     old = await front.say("hello")
     front.clock.advance(DAY)

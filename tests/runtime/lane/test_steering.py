@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -69,7 +70,7 @@ async def is_settled(store: Store, session: Session) -> bool:
     return await store.list_inbound(session.id) == ()
 
 
-async def say(runtime: Runtime, session: Session, text: str, mode: str, **more: str) -> Ticket:
+async def say(runtime: Runtime, session: Session, text: str, mode: str, **more: Any) -> Ticket:
     return await runtime.accept(typed(session, text, **more), queue=mode)  # type: ignore[arg-type]
 
 
@@ -190,6 +191,20 @@ async def test_nobody_steers_the_turn_of_somebody_else(
     assert actor.turns[1].person == "telegram:7"
 
 
+async def test_what_may_not_write_memory_is_steered_into_no_turn_that_may(
+    session: Session, actor: Actor, runtime: Runtime
+) -> None:
+    """Else a webhook's words would be read with the rights of the owner's."""
+    actor.scenes.append(scene := Steps())
+    first = await runtime.accept(typed(session, "one"))
+    await soon(scene.began.wait())
+    hook = await say(runtime, session, "remember me", "steer", memory=False)
+    scene.go_on.set()
+    assert (await ended(hook)).id != (await ended(first)).id
+    assert scene.took == [False]
+    assert [each.writes_memory for each in actor.turns] == [True, False]
+
+
 async def test_a_steered_message_that_cannot_be_recorded_keeps_its_place(
     store: Store, session: Session, actor: Actor, runtime: Runtime, other: Store
 ) -> None:
@@ -295,6 +310,19 @@ async def test_only_messages_of_one_person_are_collected(
     theirs = await say(runtime, session, "three", "collect", person="telegram:7")
     held.go_on.set()
     assert (await ended(mine)).id != (await ended(theirs)).id
+
+
+async def test_what_may_not_write_memory_is_collected_with_nothing_that_may(
+    session: Session, actor: Actor, runtime: Runtime
+) -> None:
+    actor.scenes.append(held := Held())
+    await runtime.accept(typed(session, "one"))
+    await soon(held.began.wait())
+    mine = await say(runtime, session, "two", "collect")
+    hooks = await say(runtime, session, "three", "collect", memory=False)
+    held.go_on.set()
+    assert (await ended(mine)).id != (await ended(hooks)).id
+    assert [each.writes_memory for each in actor.turns] == [True, True, False]
 
 
 async def test_a_message_that_interrupts_aborts_the_turn_and_is_next(

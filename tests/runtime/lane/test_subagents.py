@@ -76,6 +76,14 @@ async def test_a_task_runs_in_a_session_of_its_own_and_its_answer_comes_back(
     assert await store.list_routes(child.id) == ()
 
 
+async def test_a_sub_agent_writes_memory_only_if_its_parent_may(
+    session: Session, actor: Actor, runtime: Runtime
+) -> None:
+    actor.scenes += [spawning("remember it"), saying("done")]
+    await ended(await runtime.accept(typed(session, "hello", memory=False)))
+    assert [each.writes_memory for each in actor.turns] == [False, False]
+
+
 async def test_a_task_has_the_scopes_of_the_turn_that_spawned_it(
     session: Session, actor: Actor, runtime: Runtime
 ) -> None:

@@ -605,7 +605,7 @@ async def test_a_fork_of_another_directory_s_session_belongs_here(
     store: Store, api: Path, tmp_path: Path
 ) -> None:
     session = await begin(store, make_directory(tmp_path / "web"))
-    fork = await fork_here(store, session, locate(api))
+    fork = await fork_here(store, session, locate(api), person=OWNER)
     assert (fork.parent_id, fork.cwd) == (session.id, str(api))
     assert await store.get_session(session.id) == session
 

@@ -384,3 +384,16 @@ async def test_one_message_is_claimed_past_those_before_it(
             "queued", "claimed", "queued",
         ]  # fmt: skip
         assert await Inbox(front.store).take(rows[1]) is None
+
+
+async def test_a_turn_that_may_not_write_memory_may_not_after_a_crash_either(
+    open_front: Opener, actor: Actor
+) -> None:
+    async with open_front(actor) as front:
+        session = await front.store.create_session(NewSession(key=MAIN))
+        await cut_off(front.store, session, "t", reply_to=REPLY_TO | {"memory": False})
+        waiting = {"text": "and then", "reply_to": REPLY_TO, "memory": False}
+        await front.store.accept(row(1, session, payload=waiting))
+        await front.take_up()
+        await rest(front, session)
+        assert [each.writes_memory for each in actor.turns] == [False, False]

@@ -5,21 +5,23 @@ from __future__ import annotations
 import asyncio
 import difflib
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import msgspec
 from msgspec import Meta
 
 from clew.agent.tool_interface import ToolOutcome
 from clew.agent.tools.output import read_page
 from clew.agent.tools.paths import (
     ResolvedPath,
-    get_workspace,
     locate,
     open_regular,
     read_bytes,
     write_atomic,
 )
+from clew.agent.tools.search_process import HEAD, PRIVATE_KEY
 from clew.agent.tools.tool import Arguments, Job, Tool, ToolFailure
 
 MAX_IMAGE = 5_000_000
@@ -69,7 +71,7 @@ async def read_file(job: Job, given: ReadFile) -> ToolOutcome | str:
 
     Each line comes with its number and a tab before it; neither is part of the file.
     """
-    place = await reach(job, given.path)
+    place = await reach(job, given.path, is_private_key)
     try:
         kind = await asyncio.to_thread(find_image_type, place.real)
         if kind is not None:
@@ -85,8 +87,8 @@ async def write_file(job: Job, given: WriteFile) -> str:
 
     For a change to an existing file, edit_file is better. The person may be asked first.
     """
-    place = locate(get_workspace(job), given.path)
-    if not place.inside:
+    place = locate(job, given.path)
+    if not place.is_open:
         await _ask(job, place, "Write", given.content)
     before = await asyncio.to_thread(_find_text, place)
     return await _put(job, place, before, given.content)
@@ -98,10 +100,11 @@ async def edit_file(job: Job, given: EditFile) -> str:
     The piece must occur once, white space included (give more of its surroundings otherwise), or
     set replace_all. Read the file first. The person may be asked first.
     """
-    place = locate(get_workspace(job), given.path)
-    if not place.inside:
+    place = locate(job, given.path)
+    if not place.is_open:
         # Asked before anything is looked at: even "not found" would tell what is in the file.
-        await _ask(job, place, "Change", _difference(place.shown, given.old, given.new))
+        pieces = (f"{each}\n" for each in (given.old, given.new))
+        await _ask(job, place, "Change", _difference(place.shown, *pieces))
     before = await asyncio.to_thread(_find_text, place)
     if before is None:
         raise ToolFailure(f"{place.shown} does not exist. write_file makes a new file.")
@@ -120,16 +123,44 @@ async def edit_file(job: Job, given: EditFile) -> str:
     return await _put(job, place, before, before.replace(old, new))
 
 
-async def reach(job: Job, path: str) -> ResolvedPath:
-    """Locate a file to read; outside the workspace, the owner is asked."""
-    place = locate(get_workspace(job), path)
+async def reach(
+    job: Job, path: str, is_secret: Callable[[Path], bool] = lambda _: False
+) -> ResolvedPath:
+    """Locate a file to read; the owner is asked if it is not open (`ResolvedPath.is_open`).
+
+    `is_secret` looks into the file for what its name does not tell.
+    """
+    place = locate(job, path)
+    if place.is_open and await asyncio.to_thread(is_secret, place.real):
+        place = msgspec.structs.replace(place, secret=True)
     await job.permit(
-        {"path": place.shown},
-        summary=f"{job.call.name} outside the workspace: {place.shown}",
+        _judged(place),
+        summary=f"{job.call.name}{_describe(place)}: {place.shown}",
         detail=place.shown,
         path=place.shown,
     )
     return place
+
+
+def _judged(place: ResolvedPath) -> dict[str, Any]:
+    """What rules look at."""
+    return {"path": place.shown, "secret": place.secret}
+
+
+def _describe(place: ResolvedPath) -> str:
+    """Why it is asked about, in a summary."""
+    if place.secret:
+        return " that may hold secrets" if place.inside else " outside, that may hold secrets"
+    return "" if place.inside else " outside the workspace"
+
+
+def is_private_key(real: Path) -> bool:
+    """Whether a file holds a private key, whatever its name is."""
+    try:
+        with os.fdopen(open_regular(real), "rb") as file:
+            return PRIVATE_KEY.search(file.read(HEAD)) is not None
+    except OSError:
+        return False
 
 
 async def _put(job: Job, place: ResolvedPath, before: str | None, after: str) -> str:
@@ -137,7 +168,7 @@ async def _put(job: Job, place: ResolvedPath, before: str | None, after: str) ->
     if before == after:
         return f"{place.shown} already has this content; nothing was changed."
     asked = False
-    if place.inside:
+    if place.is_open:
         verb = "Create" if before is None else "Change"
         asked = await _ask(job, place, verb, _difference(place.shown, before, after))
     try:
@@ -150,16 +181,15 @@ async def _put(job: Job, place: ResolvedPath, before: str | None, after: str) ->
     except OSError as error:
         raise ToolFailure(_explain(place, error)) from None
     added, removed = _count_lines(before or "", after)
-    size = len(after.splitlines())
+    size = len(_split(after))
     if before is None:
         return f"Created {place.shown}: {size} lines."
     return f"Changed {place.shown}: {added} lines added, {removed} removed; {size} in all."
 
 
 async def _ask(job: Job, place: ResolvedPath, verb: str, detail: str) -> bool:
-    where = "" if place.inside else " outside the workspace"
-    summary = f"{verb} a file{where}: {place.shown}"
-    return await job.permit({"path": place.shown}, summary=summary, detail=detail, path=place.shown)
+    summary = f"{verb} a file{_describe(place)}: {place.shown}"
+    return await job.permit(_judged(place), summary=summary, detail=detail, path=place.shown)
 
 
 def _find_text(place: ResolvedPath) -> str | None:
@@ -197,9 +227,9 @@ async def _show_image(job: Job, place: ResolvedPath, kind: str) -> ToolOutcome:
     )
 
 
-def _difference(name: str, before: str | None, after: str) -> str:
-    old = (before or "").splitlines()
-    new = after.splitlines()
+def _difference(path: str, before: str | None, after: str) -> str:
+    name = path.replace("\n", "\\n")  # a name must not look like a line of the difference
+    old, new = _split(before or ""), _split(after)
     if len(old) + len(new) > 5_000:
         return f"{len(old)} lines become {len(new)}:\n{after}"
     lines = difflib.unified_diff(
@@ -208,8 +238,14 @@ def _difference(name: str, before: str | None, after: str) -> str:
     return "\n".join(lines)
 
 
+def _split(text: str) -> list[str]:
+    """The lines of a file: a line feed ends one, and nothing else does."""
+    *lines, last = text.split("\n")
+    return [*lines, f"{last}\n\\ No newline at end of file"] if last else lines
+
+
 def _count_lines(before: str, after: str) -> tuple[int, int]:
-    old, new = before.splitlines(), after.splitlines()
+    old, new = _split(before), _split(after)
     if len(old) + len(new) > 20_000:
         return max(len(new) - len(old), 0), max(len(old) - len(new), 0)
     marks = [line[0] for line in difflib.unified_diff(old, new, "", "", "", "", 0, "")][2:]
@@ -221,7 +257,7 @@ def _explain(place: ResolvedPath, error: OSError) -> str:
 
 
 TOOLS = (
-    Tool(name="read_file", arguments=ReadFile, function=read_file, machine=True),
-    Tool(name="write_file", arguments=WriteFile, function=write_file, machine=True),
-    Tool(name="edit_file", arguments=EditFile, function=edit_file, machine=True),
+    Tool(name="read_file", arguments=ReadFile, function=read_file, machine=True, files=True),
+    Tool(name="write_file", arguments=WriteFile, function=write_file, machine=True, files=True),
+    Tool(name="edit_file", arguments=EditFile, function=edit_file, machine=True, files=True),
 )

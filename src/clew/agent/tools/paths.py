@@ -1,8 +1,9 @@
 """Paths that a tool may use: the workspace, without links that lead out of it.
 
 A path is resolved first; from then on every directory on the way is opened without following links,
-so the file that was judged is the file that is opened. Whether a path outside the workspace may be
-used is decided in `rules`.
+so the file that was judged is the file that is opened. Files of clew itself are never opened, by
+whatever name. Whether a path outside the workspace, or a file that may hold secrets, may be used is
+decided in `core.tool_rules`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from pathlib import Path
 
 import msgspec
 
-from clew.agent.tools.tool import Job, ToolFailure
+from clew.agent.tools.search_process import list_identities
+from clew.agent.tools.tool import Job, Policy, ToolFailure
+from clew.core.confidential import is_confidential
 
 _DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_PATH", os.O_RDONLY)
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
@@ -30,15 +33,23 @@ class Workspace(msgspec.Struct, frozen=True):
 
     root: Path
     cwd: Path
-    sealed: tuple[Path, ...] = ()
 
 
 class ResolvedPath(msgspec.Struct, frozen=True):
-    """A resolved path. `shown` is relative to the workspace inside it, absolute outside."""
+    """A resolved path. `shown` is relative to the workspace inside it, absolute outside.
+
+    `secret`: the file may hold keys or passwords.
+    """
 
     real: Path
     shown: str
     inside: bool
+    secret: bool
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a tool may look at it without a question."""
+        return self.inside and not self.secret
 
 
 def get_workspace(job: Job) -> Workspace:
@@ -51,41 +62,66 @@ def get_workspace(job: Job) -> Workspace:
     if not cwd.is_dir():
         raise ToolFailure(f"The session's directory {cwd} does not exist (any more).")
     root = Path(session.project).resolve() if session.project else cwd
-    sealed = tuple(Path(each).resolve() for each in job.policy.sealed)
-    return Workspace(root if cwd.is_relative_to(root) else cwd, cwd, sealed)
+    return Workspace(root if cwd.is_relative_to(root) else cwd, cwd)
 
 
-def locate(workspace: Workspace, path: str) -> ResolvedPath:
+def locate(job: Job, path: str) -> ResolvedPath:
     """Where a path that the model gave really leads. `ToolFailure` for one that can't be used."""
+    workspace = get_workspace(job)
     try:
         real = (workspace.cwd / Path(path).expanduser()).resolve()
     except (OSError, RuntimeError, ValueError) as error:
         raise ToolFailure(f"{path!r} is not a usable path: {error}.") from None
-    if is_sealed(workspace, real):
+    if is_sealed(job.policy, real):
         raise ToolFailure(f"{path} belongs to clew itself; no tool opens it.")
     inside = real.is_relative_to(workspace.root)
     shown = real.relative_to(workspace.root).as_posix() if inside else real.as_posix()
-    return ResolvedPath(real, shown, inside)
+    return ResolvedPath(real, shown, inside, is_confidential(real.as_posix()))
 
 
-def is_sealed(workspace: Workspace, real: Path) -> bool:
-    """Whether a path is clew's own: under a sealed directory, or a sealed file by any name.
+def is_sealed(policy: Policy, real: Path) -> bool:
+    """Whether a resolved path is clew's own, by its path or by its identity.
 
-    Opening the database in this process would even drop the locks that SQLite holds on it.
+    So a bind mount of such a directory, or a hard link to a file in it, is closed too. Opening the
+    database in this process would even drop the locks that SQLite holds on it.
     """
-    for sealed in workspace.sealed:
-        if real.is_relative_to(sealed):
-            # A workspace within clew's own directory is still a workspace.
-            within = sealed.is_dir() and workspace.root.is_relative_to(sealed)
-            if not within or not real.is_relative_to(workspace.root):
-                return True
-            continue
-        if real.parent == sealed.parent and real.name.startswith(sealed.name + "-"):
+    sealed = [Path(each).resolve() for each in policy.sealed]
+    opened = None if policy.opened is None else Path(policy.opened).resolve()
+    if _is_linked(real, sealed, opened):
+        return True
+    closed = {identity for each in sealed if (identity := _identify(each))}
+    for each in (real, *real.parents):
+        if each == opened:
+            return False
+        if each in sealed or _identify(each) in closed or _is_beside(each, sealed):
             return True
-        with suppress(OSError):
-            if sealed.is_file() and real.samefile(sealed):
-                return True
     return False
+
+
+def _is_beside(path: Path, sealed: list[Path]) -> bool:
+    """Whether it is one of the files that SQLite and clew keep beside a database."""
+    beside = (each for each in sealed if each.parent == path.parent)
+    return any(path.name.startswith((f"{each.name}-", f"{each.name}.")) for each in beside)
+
+
+def _is_linked(real: Path, sealed: list[Path], opened: Path | None) -> bool:
+    """Whether a file is another name of one in a sealed directory."""
+    try:
+        status = real.lstat()
+    except (OSError, ValueError):
+        return False
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink < 2:
+        return False
+    known = list_identities(map(str, sealed), None if opened is None else str(opened))
+    return (status.st_dev, status.st_ino) in known
+
+
+def _identify(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino
 
 
 def open_regular(real: Path) -> int:

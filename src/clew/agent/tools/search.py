@@ -14,6 +14,8 @@ from clew.agent.tools.files import PathArgument, reach
 from clew.agent.tools.paths import ResolvedPath, get_workspace
 from clew.agent.tools.processes import clean_environment, run_process
 from clew.agent.tools.tool import Arguments, Job, Tool, ToolFailure
+from clew.core.confidential import CONFIDENTIAL
+from clew.core.names import counted
 
 SECONDS = 20.0
 
@@ -49,11 +51,11 @@ async def list_files(job: Job, given: ListFiles) -> str:
     What git ignores is left out, and symbolic links are not followed.
     """
     place = await reach(job, given.path)
-    rows, more = await _seek(job, place, given, pattern=None, regex=False, ignore_case=False)
+    rows, end = await _seek(job, place, given, pattern=None, regex=False, ignore_case=False)
     lines = [_name(given.path, row[0]) for row in rows]
     if not lines:
         return "No files."
-    if more:
+    if end["more"]:
         lines.append(f"[More than {given.limit}: narrow it with a glob or a directory.]")
     return "\n".join(lines)
 
@@ -61,23 +63,27 @@ async def list_files(job: Job, given: ListFiles) -> str:
 async def search_files(job: Job, given: SearchFiles) -> str:
     """Find lines in the files below a directory (or in one file) by text or regular expression.
 
-    What git ignores, binary files and files over 5 MB are left out.
+    What git ignores, binary files and files over 5 MB are left out, and so are files that may hold
+    secrets, such as .env: name one of those as the path, and the person is asked.
     """
     place = await reach(job, given.path)
-    rows, more = await _seek(
+    rows, end = await _seek(
         job, place, given, pattern=given.pattern, regex=given.regex, ignore_case=given.ignore_case
     )
     lines = [f"{_name(given.path, path)}:{number}: {line}" for path, number, line in rows]
     if not lines:
-        return "Nothing found."
-    if more:
+        lines.append("Nothing found.")
+    if end["more"]:
         lines.append(f"[More than {given.limit} lines: narrow the pattern or the place.]")
+    if end["secret"]:
+        passed_over = counted(end["secret"], "file")
+        lines.append(f"[{passed_over} that may hold secrets were not searched: name one to ask.]")
     return "\n".join(lines)
 
 
 async def _seek(
     job: Job, place: ResolvedPath, given: ListFiles | SearchFiles, **what: Any
-) -> tuple[list[Any], bool]:
+) -> tuple[list[Any], dict[str, Any]]:
     if not place.real.exists():
         raise ToolFailure(f"{place.shown} does not exist.")
     order = what | {
@@ -86,7 +92,8 @@ async def _seek(
         "limit": given.limit,
         "ignored": given.ignored,
         "above": _list_above(job, place),
-        "skip": _list_sealed(job),
+        "secret": None if place.secret else CONFIDENTIAL,
+        **_name_closed(job),
     }
     program = Path(search_process.__file__)
     ended = await run_process(
@@ -108,7 +115,7 @@ async def _seek(
     *rows, end = (json.loads(line) for line in lines)
     if "error" in end:
         raise ToolFailure(f"Nothing was searched: {end['error']}.")
-    return rows, bool(end["more"])
+    return rows, end
 
 
 def _name(asked: str, found: str) -> str:
@@ -124,14 +131,18 @@ def _list_above(job: Job, place: ResolvedPath) -> list[str]:
     return [str(each) for each in reversed(place.real.parents) if each.is_relative_to(root)]
 
 
-def _list_sealed(job: Job) -> list[str]:
-    """What is clew's own, with the files that SQLite keeps beside a database."""
-    own = [Path(each).resolve() for each in job.policy.sealed]
-    beside = ("", "-wal", "-shm", "-journal")
-    return [f"{path}{ending}" for path in own for ending in beside]
+def _name_closed(job: Job) -> dict[str, Any]:
+    """clew's own files and directories, and the one directory below them that is open."""
+    opened = job.policy.opened
+    return {
+        "closed": [str(Path(each).resolve()) for each in job.policy.sealed],
+        "opened": None if opened is None else str(Path(opened).resolve()),
+    }
 
 
 TOOLS = (
-    Tool(name="list_files", arguments=ListFiles, function=list_files, machine=True),
-    Tool(name="search_files", arguments=SearchFiles, function=search_files, machine=True),
+    Tool(name="list_files", arguments=ListFiles, function=list_files, machine=True, files=True),
+    Tool(
+        name="search_files", arguments=SearchFiles, function=search_files, machine=True, files=True
+    ),
 )

@@ -15,11 +15,12 @@ from typing import Any, Literal
 import msgspec
 
 from clew.agent.tool_interface import ToolOutcome, ToolSpec
-from clew.agent.tools.rules import READING, judge, parse_rule, rule_for
 from clew.core.message import ToolCall
 from clew.core.models import Personality
-from clew.core.text import strip_controls
+from clew.core.rules import ALLOWED
+from clew.core.text import reveal_controls, strip_controls
 from clew.core.tokens import has_own_tools
+from clew.core.tool_rules import READING, judge, parse_rule, rule_for
 from clew.core.turn import Approval
 from clew.errors import InvalidInput
 from clew.ports import LiveTurn, Memory, Store
@@ -33,7 +34,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     `environment` is the whole environment of this process: the shell gets the harmless part of it
     and what `pass_environment` names. `workspace` is for sessions without a directory. `sealed` are
-    files and directories of clew itself, which no tool opens.
+    files and directories of clew itself, which no tool opens; `opened` is the one directory below
+    them that tools may use. `find_doubt` says what a session's directories are (the whole disk, a
+    home) if nobody has said that they are a workspace: then there are no tools for files.
     """
 
     allow: tuple[str, ...] = ()
@@ -46,6 +49,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     pass_environment: tuple[str, ...] = ()
     workspace: str | None = None
     sealed: tuple[str, ...] = ()
+    opened: str | None = None
+    find_doubt: Callable[..., str | None] = lambda *_directories: None
 
 
 class ToolFailure(Exception):
@@ -107,7 +112,7 @@ class Job:
                 return False
             rule = rule_for(self.call.name, arguments)
             request = {
-                "summary": strip_controls(summary, keep_newlines=False)[:500],
+                "summary": strip_controls(reveal_controls(summary), keep_newlines=False)[:500],
                 "detail": show_detail(detail),
                 "rule": rule,
                 "cwd": self.turn.session.cwd,
@@ -149,13 +154,15 @@ class Job:
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """A tool. `machine`: it touches the machine, so guests do not get it.
 
-    `special` tools are offered only to personalities that name them.
+    `files`: it works on the files of a workspace. `special` tools are offered only to personalities
+    that name them.
     """
 
     name: str
     arguments: type[msgspec.Struct]
     function: Callable[[Job, Any], Awaitable[ToolOutcome | str]]
     machine: bool = False
+    files: bool = False
     special: bool = False
 
     @property
@@ -210,7 +217,7 @@ def read_arguments(tool: Tool, text: str) -> Any:
 
 def session_rules(turn: LiveTurn) -> tuple[str, ...]:
     """The rules that were allowed for this session; unreadable ones are ignored."""
-    kept = turn.session.metadata.get("allow")
+    kept = turn.session.metadata.get(ALLOWED)
     return tuple(rule for rule in kept if _is_rule(rule)) if isinstance(kept, list) else ()
 
 
@@ -227,10 +234,9 @@ def is_owner(turn: LiveTurn) -> bool:
 
 
 def show_detail(text: str) -> str:
-    """The detail of a question: bounded, without control characters, saying what is left out."""
-    shown = strip_controls(text)
-    hidden = shown != text.replace("\r\n", "\n")
-    note = "\n[Control or invisible characters are not shown.]" if hidden else ""
+    """The detail of a question: bounded, with escapes for what a reader could not see."""
+    shown = reveal_controls(text)
+    note = "" if shown == text else "\n[\\x85 and the like are control or invisible characters.]"
     return shorten(shown, MAX_DETAIL) + note
 
 

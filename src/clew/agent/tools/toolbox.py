@@ -16,7 +16,6 @@ from clew.agent.tool_interface import ToolOutcome, ToolSpec
 from clew.agent.tools import files, notes, search, sessions, shell
 from clew.agent.tools.mcp import MCPConnection, MCPServer
 from clew.agent.tools.output import finish
-from clew.agent.tools.rules import NOTES, READING, parse_rule
 from clew.agent.tools.tool import (
     Job,
     Policy,
@@ -29,6 +28,7 @@ from clew.agent.tools.tool import (
 from clew.core.live_events import Notice
 from clew.core.message import ToolCall
 from clew.core.models import ModelInfo, Personality
+from clew.core.tool_rules import NOTES, READING, parse_rule
 from clew.errors import ClewError, StaleLease, StoreUnusable
 from clew.ports import LiveTurn, Memory, Store
 
@@ -123,6 +123,7 @@ class Tools:
     def _list_own(self, turn: LiveTurn, personality: Personality) -> list[Tool]:
         mode = self._notes(turn).mode or turn.session.mode
         owner = is_owner(turn)
+        has_files = self._policy.find_doubt(turn.session.cwd, turn.session.project) is None
         tools = []
         for tool in TOOLS.values():
             if tool.name == "propose_plan":
@@ -133,6 +134,10 @@ class Tools:
                 continue
             if tool.name == "spawn" and turn.session.kind == "subagent":
                 continue  # one level of sub-agents is enough
+            if tool.files and not has_files:
+                continue
+            if tool.name == "memory_write" and not turn.writes_memory:
+                continue
             if owner or self._may_guest(tool):
                 tools.append(tool)
         return tools

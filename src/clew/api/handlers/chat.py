@@ -17,7 +17,7 @@ import msgspec
 
 from clew.api.chat import ABORT, SEND, Accepted, SendChat
 from clew.api.frames import AcceptedFrame, DoneFrame, EventFrame, StreamFrame, event_frame
-from clew.api.handlers.parts import Caller, Parts, find_replacement, get_visible, handles
+from clew.api.handlers.parts import CHOOSE, Caller, Parts, find_replacement, get_visible, handles
 from clew.api.handlers.sessions import stop_session
 from clew.core.channels.incoming import Attached, Incoming, Sender
 from clew.core.channels.replies import API, reply_over_api
@@ -91,6 +91,8 @@ async def _say(parts: Parts, params: SendChat, caller: Caller) -> Ticket:
 
 async def _say_to_session(parts: Parts, params: SendChat, caller: Caller) -> Ticket:
     """Send a message to the given session, or to a new one."""
+    if params.model is not None:
+        caller.need_owner(CHOOSE)
     session = await _open_session(parts, params, caller)
     message = _message(params, caller, key=session.key, session=session.id)
     if params.platform == TERMINAL and parts.is_terminal:

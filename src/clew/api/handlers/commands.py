@@ -11,7 +11,7 @@ import os
 from collections.abc import Sequence
 
 from clew.api.commands import RUN, CommandReply, RunCommand
-from clew.api.handlers.parts import Caller, Parts, get_visible, handles, view
+from clew.api.handlers.parts import CHOOSE, Caller, Parts, get_visible, handles, view
 from clew.api.handlers.seats import check_key_of, edit_of, make_surface, read_place, wanted_of
 from clew.api.seats import Wanted
 from clew.api.sessions import SessionView
@@ -72,9 +72,11 @@ def _issuer(caller: Caller) -> Issuer:
 
 
 def _desk(parts: Parts, params: RunCommand, session: Session | None, caller: Caller) -> Desk:
+    if params.model is not None or params.wanted is not None:
+        caller.need_owner(CHOOSE)
     key = _get_key(params, session, caller)
     told = params.where if caller.is_owner else None
-    place = parts.place if told is None else read_place(told)
+    place = parts.place if told is None else read_place(parts, told, caller)
     return Desk(
         at=make_surface(parts, place, key, caller),
         personalities=parts.personalities,
@@ -87,6 +89,7 @@ def _desk(parts: Parts, params: RunCommand, session: Session | None, caller: Cal
         model_name=params.model,
         read_only=params.read_only and session is not None,
         attended=caller.is_owner and params.attended,
+        rules=parts.list_tool_rules(),
     )
 
 

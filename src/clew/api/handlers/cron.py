@@ -70,6 +70,7 @@ def make_job(params: AddJob, now: int, timezone: str | None) -> CronJob:
         session=session if session in (ISOLATED, FIXED) else check_key(session),
         deliver_to=params.deliver_to,
         timezone=params.timezone,
+        memory=params.memory,
     )
     if job.deliver_to is not None:
         parse_reply_to(job.deliver_to)

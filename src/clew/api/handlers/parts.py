@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from clew.api.status import ChannelView, ErrandView, StoreView
     from clew.core.channels.session_choice import Judge, ReceptionRules
     from clew.core.keys import Place
+    from clew.core.rules import HeldRule
     from clew.core.session import Retention
+    from clew.files.workspaces import Workspaces
     from clew.ports import Clock, Context, Memory, Models, Personalities, Store
     from clew.runtime.cron import CronFile
     from clew.runtime.inbound.reception import Reception
@@ -46,6 +48,9 @@ if TYPE_CHECKING:
 
 Format: TypeAlias = Literal["md", "html", "jsonl"]
 
+
+CHOOSE: Final = "choose the model, thinking or personality"
+"""What a guest may not do in any way, as `/model` is refused to them."""
 
 Exporter: TypeAlias = Callable[[Session, Format, bool | None, bool], AsyncIterator[str]]
 """Exports a session in pieces; arguments: kind, masked (None: the default), thinking."""
@@ -56,10 +61,13 @@ Renderer: TypeAlias = Callable[[Sequence[Message]], Awaitable[tuple[MessageHtml,
 
 
 class Importer(Protocol):
-    """Makes a session from the lines of a transcript; never changes an existing session."""
+    """Makes a session from the lines of a transcript; never changes an existing session.
+
+    `cwd` is the directory of the new session. The file itself decides only what was said.
+    """
 
     async def __call__(
-        self, lines: Iterable[bytes], *, as_new: bool, dry_run: bool
+        self, lines: Iterable[bytes], *, as_new: bool, dry_run: bool, cwd: str | None
     ) -> Imported: ...
 
 
@@ -74,6 +82,11 @@ class Caller(msgspec.Struct, frozen=True):
     def is_owner(self) -> bool:
         """Whether the caller is the owner."""
         return self.person == OWNER
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether the credential may do everything."""
+        return covers(self.scopes, "admin")
 
     @property
     def signature(self) -> str:
@@ -128,6 +141,8 @@ class Parts(Protocol):
     @property
     def place(self) -> Place: ...
     @property
+    def workspaces(self) -> Workspaces: ...
+    @property
     def judge(self) -> Judge | None: ...
     @property
     def rules(self) -> ReceptionRules: ...
@@ -172,6 +187,10 @@ class Parts(Protocol):
 
     def list_errands(self) -> tuple[ErrandView, ...]:
         """The background tasks of a gateway, as they are shown."""
+        ...
+
+    def list_tool_rules(self) -> tuple[HeldRule, ...]:
+        """The rules about tools that hold in every session of this process."""
         ...
 
     def list_job_problems(self) -> dict[str, str]:

@@ -7,6 +7,7 @@ Only the owner has terminals. A terminal of this process holds its session exclu
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 
 from msgspec import UNSET
 
@@ -33,9 +34,9 @@ from clew.core.keys import Identity, Place
 from clew.core.resume import Breadcrumb
 from clew.core.session import Session, SessionEdit
 from clew.core.tokens import covers
-from clew.errors import SessionNotFound
+from clew.errors import Forbidden, SessionNotFound
 from clew.runtime.place.begin import Surface, begin, renew
-from clew.runtime.place.directories import find_cli_key, move_here
+from clew.runtime.place.directories import find_cli_key, find_identity, move_here
 from clew.runtime.place.resume import find_continue
 from clew.runtime.place.switch import Switch, Switched, branching, leave, switching
 
@@ -62,7 +63,9 @@ def check_key_of(key: str, caller: Caller) -> None:
 @handles(LOCATE)
 async def locate_seat(parts: Parts, params: LocateSeat, caller: Caller) -> Located:
     """Find the key of a place, and the session that it leads to."""
-    place = read_place(params.where)
+    place = read_place(parts, params.where, caller)
+    if params.allows is not None:
+        _remember(parts, place, params.allows, caller)
     found = await find_cli_key(parts.store, place, params.key)
     continued, note = None, None
     if params.continues:
@@ -76,7 +79,21 @@ async def locate_seat(parts: Parts, params: LocateSeat, caller: Caller) -> Locat
         continued=await _view(parts, continued),
         note=note,
         resets=parts.judge is not None,
+        doubt=parts.workspaces.find_doubt(place.cwd, place.project),
+        refused=parts.workspaces.get_answer(place.project) is False,
     )
+
+
+def _remember(parts: Parts, place: Place, answer: bool, caller: Caller) -> None:
+    """Keep what the person says about a directory that is no workspace by itself."""
+    if not caller.is_admin:
+        raise Forbidden(
+            "Only a token with the scope admin may say that the agent works in such a directory. "
+            "Nothing was changed."
+        )
+    for each in dict.fromkeys((place.cwd, place.project)):
+        if not answer or parts.workspaces.find_doubt(each) is not None:
+            parts.workspaces.remember(each, answer)
 
 
 def _crumb(told: TerminalBreadcrumb | None) -> Breadcrumb | None:
@@ -87,7 +104,7 @@ def _crumb(told: TerminalBreadcrumb | None) -> Breadcrumb | None:
 async def begin_session(parts: Parts, params: BeginSession, caller: Caller) -> SessionView:
     """Begin a session at a place; its key leads there from now on."""
     check_key_of(params.key, caller)
-    at = make_surface(parts, read_place(params.where), params.key, caller)
+    at = make_surface(parts, read_place(parts, params.where, caller), params.key, caller)
     previous = None
     if params.previous is not None:
         previous = await get_visible(parts, params.previous, caller)
@@ -110,7 +127,7 @@ async def switch_seat(parts: Parts, params: SwitchSeat, caller: Caller) -> Seate
     for is_done, operation in ((params.forks, FORK), (params.moves, UPDATE)):
         if is_done:
             caller.check(operation)
-    at = make_surface(parts, read_place(params.where), params.key, caller)
+    at = make_surface(parts, read_place(parts, params.where, caller), params.key, caller)
     previous = await _find_previous(parts, params.previous, caller)
     target = None
     if params.session is not None:
@@ -160,7 +177,7 @@ async def _seated(parts: Parts, switched: Switched) -> Seated:
 async def leave_seat(parts: Parts, params: LeaveSeat, caller: Caller) -> Left:
     """Leave: abort the caller's turn, detach the session, and tell the hooks."""
     session = await get_visible(parts, params.session, caller)
-    at = make_surface(parts, read_place(params.where), session.key, caller)
+    at = make_surface(parts, read_place(parts, params.where, caller), session.key, caller)
     return Left(await leave(at, session, stops=params.stops, waiting=params.waiting))
 
 
@@ -168,10 +185,26 @@ async def _view(parts: Parts, session: Session | None) -> SessionView | None:
     return None if session is None else await view(parts, session)
 
 
-def read_place(at: TerminalPlace) -> Place:
-    """The place that a terminal described."""
-    identity = Identity(at.device, at.inode, at.born)
-    return Place(at.cwd, at.project, at.basename, identity, at.scope)
+def read_place(parts: Parts, at: TerminalPlace, caller: Caller) -> Place:
+    """The place that a terminal described.
+
+    `Forbidden` for a directory that the credential may not choose: any is the admin's to choose,
+    other credentials those below `[gateway] workspaces`. For these it is looked at here, since
+    nothing that they tell about it may be believed.
+    """
+    if caller.is_admin:
+        identity = Identity(at.device, at.inode, at.born)
+        return Place(at.cwd, at.project, at.basename, identity, at.scope)
+    for each in (at.cwd, at.project):
+        if not parts.workspaces.is_listed(each):
+            raise Forbidden(
+                "This token may not choose that directory: it needs the scope admin, or a "
+                "directory below one of gateway.workspaces, in the configuration of the gateway. "
+                "Nothing was changed."
+            )
+    cwd, project = (str(Path(each).resolve()) for each in (at.cwd, at.project))
+    found = find_identity(project) or Identity(-1, -1)
+    return Place(cwd, project, Path(project).name, found, at.scope)
 
 
 def edit_of(wanted: Wanted | BeginSession) -> SessionEdit:

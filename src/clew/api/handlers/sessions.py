@@ -16,6 +16,7 @@ import msgspec
 from msgspec import UNSET
 
 from clew.api.handlers.parts import (
+    CHOOSE,
     Caller,
     Parts,
     describe_state,
@@ -44,6 +45,7 @@ from clew.api.sessions import (
     PRUNE,
     RESOLVE,
     RESTORE,
+    RULES,
     SEARCH,
     STATES,
     STOP,
@@ -77,6 +79,7 @@ from clew.api.sessions import (
     Pruned,
     PruneSessions,
     ResolveSession,
+    RuleList,
     SearchMessages,
     SessionDetail,
     SessionList,
@@ -91,6 +94,7 @@ from clew.api.sessions import (
 from clew.core.keys import Identity, Place, check_key, complete_key
 from clew.core.message import Message
 from clew.core.notes import Compacted
+from clew.core.rules import list_held
 from clew.core.search.hits import SearchFilter, SearchHit
 from clew.core.session import (
     NamePage,
@@ -289,6 +293,8 @@ async def update_session(parts: Parts, params: UpdateSession, caller: Caller) ->
     )
     if params.send_policy is not UNSET:
         caller.need_owner("change where replies are sent")
+    if {params.model, params.thinking, params.personality} != {UNSET}:
+        caller.need_owner(CHOOSE)
     if isinstance(params.personality, str):
         parts.personalities.get_personality(params.personality)
     if params.model is None:
@@ -365,14 +371,17 @@ async def import_session(parts: Parts, params: ImportSession, _caller: Caller) -
     if parts.import_transcript is None:
         raise InvalidInput("Transcripts can't be imported here.")
     lines = io.BytesIO(params.content)
-    return await parts.import_transcript(lines, as_new=params.as_new, dry_run=params.dry_run)
+    return await parts.import_transcript(
+        lines, as_new=params.as_new, dry_run=params.dry_run, cwd=params.cwd
+    )
 
 
 @handles(FORK)
 async def fork_session(parts: Parts, params: ForkSession, caller: Caller) -> SessionView:
-    """Make a new session that shares the beginning of this one."""
+    """Make a new session that shares the beginning of this one, and belongs to the caller."""
     session = await get_visible(parts, params.id, caller)
-    return await view(parts, await parts.store.fork_session(session.id, at=params.at))
+    fork = await parts.store.fork_session(session.id, at=params.at, person=caller.person)
+    return await view(parts, fork)
 
 
 @handles(COMPACT)
@@ -397,7 +406,8 @@ async def export_session(parts: Parts, params: ExportSession, caller: Caller) ->
             await asyncio.sleep(0)
             pause_at = monotonic() + STEP
     name = f"session-{session.id}.{params.format}"
-    return Exported(name, MEDIA_TYPES[params.format], "".join(pieces))
+    damaged = await parts.store.list_damaged(session.id)
+    return Exported(name, MEDIA_TYPES[params.format], "".join(pieces), damaged)
 
 
 @handles(RESOLVE)
@@ -542,6 +552,13 @@ async def get_todos(parts: Parts, params: OneSession, caller: Caller) -> TodoLis
     """The session's todo list."""
     session = await get_visible(parts, params.id, caller)
     return TodoList(await parts.store.get_todos(session.id))
+
+
+@handles(RULES)
+async def list_rules(parts: Parts, params: OneSession, caller: Caller) -> RuleList:
+    """The rules of the configuration and of the session; they name commands and paths."""
+    session = await get_visible(parts, params.id, caller)
+    return RuleList(list_held(session, parts.list_tool_rules()))
 
 
 @handles(FIND)

@@ -50,17 +50,21 @@ class Incoming(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     sub-agent's task. Otherwise rules choose it, by the conversation that the message came from,
     or by its `key` if it has no conversation on a platform (a webhook, a node). A message over
     the API names one of the two; there the token says which `person` writes, and what they may
-    do (`scopes`). `reply_to` is where the answer goes; without it, an answer in a session that
-    rules chose goes to where the session last replied. A message that is not `from_person` does
-    not move the reset clock; if it is not `attended`, no person is there to approve tool calls.
-    `mention` is the bot's name there, for messages that begin with it. `platform` is shown as
-    the origin of the message.
+    do (`scopes`). `position` is the number by which the channel orders its messages (an update's
+    id, a mail's uid), if it has one: a message from before those that were removed from the inbox
+    is not answered, however late it is delivered again. `reply_to` is where the answer goes;
+    without it, an answer in a session that rules chose goes to where the session last replied. A
+    message that is not `from_person` does not move the reset clock; if it is not `attended`, no
+    person is there to approve tool calls. `memory`: its turn may write memory, if its person
+    may; a job or a webhook only if it is configured so. `mention` is the bot's name there, for
+    messages that begin with it. `platform` is shown as the origin of the message.
     """
 
     arrival: Arrival
     sender: Sender
     text: str
     external_id: str | None = None
+    position: int | None = None
     attachments: tuple[Attached, ...] = ()
     labels: Labels = Labels()
     reply_to: ReplyTo | None = None
@@ -72,6 +76,7 @@ class Incoming(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     mention: str | None = None
     from_person: bool = True
     attended: bool = True
+    memory: bool = True
     platform: str | None = None
 
 

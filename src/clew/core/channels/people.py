@@ -25,8 +25,6 @@ Admission = Literal["known", "open", "asks", "ignored"]
 """`known`: named in the configuration or paired; `open`: the configuration admits anyone."""
 
 CODE_MS: Final = 3_600_000
-TOLD_MS: Final = 24 * CODE_MS
-"""How long messages to strangers are kept. Anyone can write, so they must not accumulate."""
 CODE_LENGTH: Final = 8
 LETTERS: Final = "ABCDEFGHJKLMNPQRSTUVWXYZ"
 """The letters of a code: without I and O, which look like digits."""

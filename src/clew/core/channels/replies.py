@@ -50,7 +50,7 @@ class ReplyTo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     channel's own format; where it has a `peer` with `kind` and `id`, and a `thread`, they are those
     of the incoming message. `is_retry`: the same text may have been sent a moment ago. `person`
     asked, and an interrupted answer continues with their rights and the `scopes` of its turn;
-    `attended`: they are there to approve tool calls.
+    `attended`: they are there to approve tool calls; `memory`: it may write memory.
     """
 
     channel: str
@@ -61,6 +61,7 @@ class ReplyTo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     person: str | None = None
     attended: bool = True
     scopes: Scopes | None = None
+    memory: bool = True
 
     @property
     def place(self) -> tuple[str, str, str]:

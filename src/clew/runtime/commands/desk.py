@@ -15,6 +15,7 @@ from clew.core.commands import Issuer
 from clew.core.delivery import Inbound
 from clew.core.message import Draft
 from clew.core.models import ModelInfo, Personality
+from clew.core.rules import HeldRule
 from clew.core.session import MAX_TITLE, Session, SessionEdit
 from clew.core.tokens import Scopes, scopes_of
 from clew.core.turn import QueueMode, read_mode
@@ -52,6 +53,8 @@ class Desk(msgspec.Struct, kw_only=True):
     attended: bool = True
     reply_to: ReplyTo | None = None
     previous_id: str | None = None
+    rules: tuple[HeldRule, ...] = ()
+    """The rules about tools that hold in every session."""
 
     @property
     def runtime(self) -> Runtime:

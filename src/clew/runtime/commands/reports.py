@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from clew.core.commands import describe_help
@@ -16,11 +17,15 @@ from clew.core.names import (
     format_tokens,
     time_ago,
 )
-from clew.core.session import Session
+from clew.core.rules import HeldRule, list_held, word_rule
+from clew.core.session import OWNER, Session
 from clew.core.usage import ESTIMATED, Usage
 from clew.errors import InvalidInput
 from clew.ports import Store
 from clew.runtime.commands.desk import Desk, Reply
+
+RULES = 20
+"""Rules that `/status` lists."""
 
 RECENT = 20
 """How many messages are searched for the last answer."""
@@ -57,7 +62,18 @@ async def status(desk: Desk, _rest: str) -> Reply:
             *_spent(session.usage, estimated=is_estimated(session)),
             ("verbose", "on" if session.metadata.get("verbose") else "off"),
         ]
+    if desk.person == OWNER:
+        facts += _rules(list_held(session, desk.rules))
     return Reply(text=_table(facts))
+
+
+def _rules(held: Sequence[HeldRule]) -> list[tuple[str, str]]:
+    """The rules about tools, one to a line."""
+    shown = [word_rule(each) for each in held[:RULES]]
+    if len(held) > RULES:
+        shown.append(f"… {counted(len(held) - RULES, 'more rule')}: `clew show ID --json`")
+    shown = shown or ["none: what changes things is asked about"]
+    return [("" if number else "rules", each) for number, each in enumerate(shown)]
 
 
 async def _context(desk: Desk, session: Session, window: int | None) -> str:

@@ -7,7 +7,7 @@ to. Whether the person may use a command was checked before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import tzinfo
 
 import msgspec
@@ -15,7 +15,8 @@ import msgspec
 from clew.core.commands import Issuer, find_command
 from clew.core.keys import Place
 from clew.core.names import recent_name
-from clew.core.session import OWNER, Session, may_see
+from clew.core.rules import HeldRule
+from clew.core.session import OWNER, Session, may_see, word_reader
 from clew.errors import SessionNotFound
 from clew.ports import Context, Memory, Models, Personalities, Store
 from clew.runtime.commands import run_command
@@ -37,6 +38,7 @@ class ChannelCommands(msgspec.Struct, frozen=True, kw_only=True):
     context: Context
     place: Place
     zone: tzinfo
+    list_tool_rules: Callable[[], tuple[HeldRule, ...]] = tuple
 
     @property
     def store(self) -> Store:
@@ -78,6 +80,7 @@ class ChannelCommands(msgspec.Struct, frozen=True, kw_only=True):
             current=given.session,
             attended=given.person == OWNER,
             reply_to=given.reply_to,
+            rules=self.list_tool_rules(),
         )
 
     async def _carry_out(self, given: GivenCommand, desk: Desk, reply: Reply) -> str:
@@ -117,7 +120,9 @@ class ChannelCommands(msgspec.Struct, frozen=True, kw_only=True):
         is_linked = await self.store.find_route(given.own_key)
         key = given.own_key if is_linked is not None else given.key
         await link(self.store, key, session, self.runtime.clock())
-        return f'This goes on with "{_name(session)}".'
+        told = f'This goes on with "{_name(session)}".'
+        reader = word_reader(session, given.person)
+        return told if reader is None else f"{told}\n{reader}"
 
 
 def _name(session: Session) -> str:

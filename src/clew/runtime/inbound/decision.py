@@ -156,6 +156,7 @@ class Decider:
             # A person's id is not normalised: two people must never be taken for one.
             account=found.account if incoming.person is None else incoming.person,
             external_id=incoming.external_id,
+            position=incoming.position,
             key=key,
             session_id=session_id,
             person=person,
@@ -226,6 +227,7 @@ async def decide_for_session(store: Store, message: Incoming, session: Session) 
         channel=message.arrival.channel,
         account=message.arrival.account,
         external_id=message.external_id,
+        position=message.position,
         key=message.key or session.key,
         session_id=session.id,
         person=message.person or OWNER,
@@ -242,6 +244,7 @@ async def _decide_as_said(
         reply_to=reply_to,
         from_person=message.from_person,
         attended=message.attended,
+        memory=message.memory,
         platform=message.platform,
         scopes=message.scopes,
     )

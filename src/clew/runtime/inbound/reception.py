@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -32,11 +32,11 @@ from clew.core.session import (
 )
 from clew.core.tokens import Scopes
 from clew.core.turn import QueueMode, Turn, read_mode
-from clew.errors import ClewError, Conflict, InvalidInput, SessionNotFound
+from clew.errors import ClewError, Conflict, FateUnknown, InvalidInput, SessionNotFound
 from clew.ports import Clock, Store
 from clew.runtime.inbound.approvals import Answers
 from clew.runtime.inbound.decision import Decider, Known, decide_for_session, name_of
-from clew.runtime.inbound.inbox import Inbox
+from clew.runtime.inbound.inbox import MANY, STORE_TROUBLE, Inbox, is_own
 from clew.runtime.inbound.pairing import offer_pairing
 from clew.runtime.lane.lane import Lanes
 from clew.runtime.lane.questions import Questions
@@ -163,6 +163,8 @@ class Reception:
         self._front: Front | None = None
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._unsaid: dict[str, tuple[Inbound, GivenCommand, str]] = {}
+        """Replies to commands that the store has not taken yet."""
 
     def open(
         self, rules: ReceptionRules, commands: Commands, *, settle_s: float = SETTLE_S
@@ -197,8 +199,18 @@ class Reception:
         model: str | None = None,
         asker: Asker | None = None,
     ) -> Ticket:
-        """See `Runtime.accept`."""
+        """See `Runtime.accept`. If the store fails, the error says what became of the message."""
         self._lanes.refuse_if_closing()
+        try:
+            return await self._accept(message, queue, model, asker)
+        except STORE_TROUBLE as error:
+            if "message" in vars(error):
+                raise
+            raise _tell_fate(error, "not kept") from error
+
+    async def _accept(
+        self, message: Incoming, queue: QueueMode | None, model: str | None, asker: Asker | None
+    ) -> Ticket:
         if message.session is not None:
             session = await self._store.get_session(message.session)
             new = await decide_for_session(self._store, message, session)
@@ -217,7 +229,9 @@ class Reception:
             new = await self._open_front.decider.decide(known)
             ticket = await self._keep(new, Handling(queue=queue, model=model, asker=asker))
             if ticket.session is not None and message.person is None:
-                await self._learn(message, ticket.session)
+                # The message is kept; what could not be learnt is learnt from the next one.
+                with contextlib.suppress(*STORE_TROUBLE):
+                    await self._learn(message, ticket.session)
             return ticket
 
     async def receive(self, message: Incoming) -> Receipt:
@@ -245,21 +259,50 @@ class Reception:
 
     async def _keep(self, new: NewInbound, handling: Handling) -> Ticket:
         """Store the row with its decision (the first commit), and carry it out."""
-        row, is_new = await self._inbox.keep(new)
-        if is_new:
-            return await self._carry_out(row, handling)
-        await self.take_up(row)
+        with self._inbox.arriving(new.id):
+            try:
+                row, is_new = await self._inbox.keep(new)
+            except FateUnknown as error:
+                raise _tell_fate(error, "unknown") from error
+            try:
+                if is_new:
+                    return await self._carry_out(row, handling)
+                await self.take_up(row)
+            except STORE_TROUBLE as error:
+                self._inbox.trouble.set()
+                raise _tell_fate(error, "kept") from error
         return Ticket(row, False, _no_turn())
 
     async def take_up(
         self, row: Inbound, handling: Handling = RECOVERED, *, in_order: bool = False
     ) -> Ticket | None:
-        """Carry out a message that no live process has; None if another process has it.
+        """Carry out a message that no live process works on; None if one does.
 
         `in_order`: also None if an earlier message of its session waits.
         """
-        taken = await self._inbox.take(row, in_order=in_order)
-        return None if taken is None else await self._carry_out(taken, handling)
+        if self._lanes.is_held(row.id):
+            return None
+        with self._inbox.arriving(row.id):
+            taken = await self._inbox.take(row, in_order=in_order)
+            return None if taken is None else await self._carry_out(taken, handling)
+
+    async def give_back(self) -> int:
+        """Release the messages that this process has claimed and no lane works on.
+
+        The store has failed between claim and turn. Returns how many messages wait again. Replies
+        to commands that could not be stored are stored too.
+        """
+        for said in tuple(self._unsaid.values()):
+            del self._unsaid[said[0].id]
+            await self._reply(*said)
+        count = 0
+        rows = await self._store.list_inbound(limit=MANY)
+        held = self._lanes.list_held()
+        for row in (each for each in rows if is_own(self._store, each) and each.id not in held):
+            if not self._lanes.is_held(row.id):  # meanwhile it may be
+                with self._inbox.arriving(row.id):
+                    count += await self._inbox.give_back(row)
+        return count
 
     async def _learn(self, message: Incoming, session: Session) -> None:
         """Record facts about the conversation that the message brings, if there are new ones."""
@@ -276,7 +319,8 @@ class Reception:
             # A known session is not read again: a row that is visible must be in its lane.
             session = handling.session or await self._open_session(row, decision)
         except BaseException:
-            await self._inbox.put_back(row)
+            with contextlib.suppress(*STORE_TROUBLE):  # then it is given back later
+                await self._inbox.put_back(row)
             raise
         row = msgspec.structs.replace(row, session_id=session.id)
         if decision.command is not None:
@@ -304,6 +348,7 @@ class Reception:
             scopes=decision.find_scopes(row.person),
             attended=row.person == OWNER and is_there,
             from_person=decision.from_person,
+            memory=decision.memory,
             reply_to=decision.reply_to,
             model=handling.model,
             asker=handling.asker,
@@ -378,9 +423,19 @@ class Reception:
             text = await self._open_front.commands.run(given)
         except ClewError as error:
             text = str(error)
-        if text and given.reply_to is not None:
-            # The answer is delivered in any case: the person waits for it.
+        if text:
+            await self._reply(row, given, text)
+
+    async def _reply(self, row: Inbound, given: GivenCommand, text: str) -> None:
+        """Store the reply to a command; if the store fails, `give_back` does it later."""
+        if given.reply_to is None:
+            return
+        try:
+            # It is delivered in any case: its person waits for it.
             await self._tell(row, given.reply_to, given.session, text, "reply", withheld=False)
+        except STORE_TROUBLE:
+            self._unsaid[row.id] = (row, given, text)
+            self._inbox.trouble.set()
 
     async def answered(self, row: Inbound) -> None:
         """Wait until a command is answered, if this process runs it."""
@@ -418,6 +473,26 @@ class Reception:
         """Wait for the commands that run."""
         if self._tasks:
             await asyncio.wait(self._tasks.values())
+
+
+_FATES: Final = {
+    "kept": (
+        "The message is kept, and is answered as soon as the store works again: "
+        "do not send it a second time."
+    ),
+    "not kept": "The message was not kept: send it again.",
+    "unknown": (
+        "Whether the message was kept is not known: repeat it with the same idempotency key, and "
+        "it is answered once."
+    ),
+}
+
+
+def _tell_fate(error: ClewError, message: Literal["kept", "not kept", "unknown"]) -> ClewError:
+    """The error of a store, with what became of the message; programs find it as `message`."""
+    told = type(error)(f"{error} {_FATES[message]}")
+    vars(told).update(vars(error), message=message)
+    return told
 
 
 def _choose_mode(session: Session, handling: Handling) -> QueueMode:

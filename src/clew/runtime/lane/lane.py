@@ -21,7 +21,7 @@ from clew.core.turn import Lease, Turn
 from clew.errors import ClewError, Conflict, LeaseHeld, RecordNotFound, StaleLease
 from clew.ports import Store
 from clew.runtime.cancellation import heed_cancel, unbroken, whole
-from clew.runtime.inbound.inbox import MANY, Inbox, is_own
+from clew.runtime.inbound.inbox import MANY, STORE_TROUBLE, Inbox, is_own
 from clew.runtime.lane.lease import Leasing
 from clew.runtime.lane.order import Later, Order
 from clew.runtime.lane.parts import RuntimeParts
@@ -50,6 +50,8 @@ class Lane:
         self._running: asyncio.Task[Any] | None = None
         self._doing: Work | Chore | None = None
         self._together: list[Work] = []
+        self._joining: tuple[Work, ...] = ()
+        """What is being put into the turn that runs."""
         self._has_begun = False
         self._turn: RunningTurn | None = None
         self._gate = asyncio.Event()
@@ -75,6 +77,12 @@ class Lane:
     def waiting(self) -> tuple[Work, ...]:
         """The turns behind the one that runs."""
         return self._queue.works
+
+    def list_held(self) -> list[str]:
+        """The messages that wait here, or are in the turn that runs."""
+        doing = () if self._doing is None else self._together
+        works = (*doing, *self._joining, *self._queue.works)
+        return [each.inbound.id for each in works if each.inbound is not None]
 
     def put(self, work: Work | Chore) -> None:
         """Add work; it begins when everything before it is done."""
@@ -217,6 +225,7 @@ class Lane:
                 person=work.person,
                 scopes=work.scopes,
                 attended=work.attended,
+                memory=work.memory,
                 asker=work.asker,
                 steer=self._steer,
             )
@@ -248,11 +257,16 @@ class Lane:
         """Add new messages to the running turn; those that can't join keep their place."""
         early = await self._order.find_early()
         together = self._together
-        works = self._queue.take_steering(turn.person, turn.scopes, turn.reply_to, but=early)
+        works = self._joining = self._queue.take_steering(
+            turn.person, turn.scopes, turn.reply_to, memory=turn.writes_memory, but=early
+        )
 
         async def put() -> bool:
-            is_in = await put_into(turn, works, self._queue, self._wake)
-            together.extend(works if is_in else ())
+            try:
+                is_in = await put_into(turn, works, self._queue, self._wake)
+                together.extend(works if is_in else ())
+            finally:
+                self._joining = ()
             return is_in
 
         return bool(works) and await unbroken(put())
@@ -278,7 +292,10 @@ def opening(works: Sequence[Work], turn: RunningTurn) -> tuple[Change, ...]:
         # Stored, because a process that continues the turn after a crash needs it.
         attended = works[-1].attended
         turn.reply_to = msgspec.structs.replace(
-            turn.reply_to, attended=attended, scopes=turn.scopes
+            turn.reply_to,
+            attended=attended,
+            scopes=turn.scopes,
+            memory=turn.writes_memory,
         )
     start = StartTurn(
         turn_id=turn.id,
@@ -341,6 +358,14 @@ class Lanes:
         """The lane of a session, if there is one."""
         return self._lanes.get(session_id)
 
+    def is_held(self, inbound_id: str) -> bool:
+        """Whether this process works on a message: it is in a lane, or on its way there."""
+        return self._inbox.is_arriving(inbound_id) or inbound_id in self.list_held()
+
+    def list_held(self) -> frozenset[str]:
+        """The messages that are in a lane."""
+        return frozenset(each for lane in self._lanes.values() for each in lane.list_held())
+
     def refuse_if_closing(self) -> None:
         """Raise `Conflict` while closing."""
         if self.is_closing:
@@ -382,7 +407,7 @@ class Lanes:
     ) -> tuple[Inbound, ...]:
         """Take queued messages, or those with these ids, out of lane and inbox."""
         taken = self._clear(session_id, only)
-        await self._inbox.drop(*taken)
+        await self._inbox.take_back(*taken)
         return taken
 
     async def put_back(self, session_id: str) -> None:
@@ -418,7 +443,9 @@ class Lanes:
         if self.is_closing or error is not None:
             await self._inbox.put_back(work.inbound)
         else:
-            await self._inbox.drop(work.inbound)
+            await self._inbox.take_back(work.inbound)
+        if isinstance(error, STORE_TROUBLE):
+            self._inbox.trouble.set()
 
     async def close(self) -> None:
         """Abort running turns and put back what has not begun; accepts nothing more."""

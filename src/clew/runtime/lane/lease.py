@@ -35,6 +35,7 @@ class Leasing:
         self._session_id = session_id
         self._lease_ms = parts.lease_ms
         self._renew_ms = parts.renew_ms
+        self._left = parts.leases_left
 
     async def get(
         self, tell: Callable[[], None], *, quiet: bool = False
@@ -69,9 +70,11 @@ class Leasing:
             await self.give_back(lease)
 
     async def give_back(self, lease: Lease) -> None:
-        """Give the lease back; if the store fails, it expires by itself."""
-        with contextlib.suppress(ClewError):
+        """Give the lease back; if the store fails, `Runtime.give_back` does it later."""
+        try:
             await whole(self._store.release_lease(lease))
+        except ClewError:
+            self._left.append(lease)
 
     async def while_kept(self, lease: Lease, work: Awaitable[T]) -> T:
         """Renew the lease while work runs that may take longer than it lasts."""

@@ -107,9 +107,7 @@ class Order:
         """Wait for earlier messages of other processes; `Later` if one is in this lane."""
         if work.inbound is None:
             return
-        waiting = await self._wait(work.inbound.id, tell)
-        if not _ids(self._queue.works).isdisjoint(waiting.list_before(work.inbound.id)):
-            raise Later(order=waiting.ids)
+        await self._wait(work.inbound.id, tell)
 
     async def check_place(self, work: Work, newest: Turn | None) -> None:
         """Check that a cut-off turn is continued before anything new, and only once."""
@@ -134,6 +132,7 @@ class Order:
         while works := self._queue.works:
             waiting = await self._look()
             if works == self._queue.works:
+                self._queue.sort(waiting.ids)  # what was adopted is at its end
                 ids = _ids(works)
                 row = None if first is None else first.inbound
                 is_gone = row is not None and row.id not in waiting.ids
@@ -153,16 +152,21 @@ class Order:
         others = tuple(row for row in rows if row.id not in here)
         return Waiting(tuple(row.id for row in rows), others)
 
-    async def _wait(self, inbound_id: str, tell: Callable[[], None]) -> Waiting:
-        """Wait until no other process has an earlier message. Calls `tell` if it takes time."""
+    async def _wait(self, inbound_id: str, tell: Callable[[], None]) -> None:
+        """Wait until no other process has an earlier message. Calls `tell` if it takes time.
+
+        `Later` as soon as an earlier one is in this lane: another process may wait for that one.
+        """
         loop = asyncio.get_running_loop()
         since = loop.time()
         seen: tuple[str, ...] = ()
         while True:
             waiting = await self._look()
+            if not _ids(self._queue.works).isdisjoint(waiting.list_before(inbound_id)):
+                raise Later(order=waiting.ids)
             earlier = waiting.find_elsewhere(inbound_id)
             if not earlier:
-                return waiting
+                return
             if await self._take_over(earlier):
                 continue
             names = tuple(each.id for each in earlier)
@@ -180,7 +184,7 @@ class Order:
         """Adopt messages that no live process has, or pass them over; False if one has to wait."""
         is_other = False
         for row in earlier:
-            if is_own(self._store, row) or not await self._is_left(row):
+            if not await self._is_left(row):
                 continue
             adopted = None if row.channel in PERSONS else await self._parts.adopt(row)
             if adopted is False:
@@ -192,6 +196,8 @@ class Order:
         return is_other
 
     async def _is_left(self, row: Inbound) -> bool:
+        if is_own(self._store, row):
+            return not self._parts.is_held(row.id)  # the store failed between claim and turn
         return row.claimant is None or not await self._store.is_living(row.claimant)
 
     def _counts(self, row: Inbound) -> bool:

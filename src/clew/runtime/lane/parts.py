@@ -47,7 +47,9 @@ class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
     `adopt`: put a message that no live process has into its lane; False if another process was
     first, None if this process takes over nothing. `find_cut_off`: the attempt that continues a
     session's newest turn, which was cut off; None to leave it. `remember`: store a rule that the
-    owner has allowed for good. `spawn`: let a sub-agent do a task; returns its answer.
+    owner has allowed for good. `spawn`: let a sub-agent do a task; returns its answer. `is_held`:
+    whether this process works on a message. `leases_left` could not be given back, because the
+    store failed.
     """
 
     store: Store
@@ -61,5 +63,7 @@ class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
     find_cut_off: Callable[[Turn], Awaitable[Attempt | None]]
     remember: Callable[[str], Awaitable[None]]
     spawn: Callable[[RunningTurn, str, str | None], Awaitable[str]]
+    is_held: Callable[[str], bool]
+    leases_left: list[Lease] = msgspec.field(default_factory=list[Lease])
     lease_ms: int = LEASE_MS
     renew_ms: int = HEARTBEAT_MS

@@ -42,6 +42,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     undo: tuple[str, ...] = ()
     after: str | None = None
     attended: bool = True
+    memory: bool = True
     model: str | None = None
     reply_to: ReplyTo | None = None
 
@@ -52,7 +53,8 @@ class Work(msgspec.Struct, kw_only=True):
     `settle_s`: if it comes while another turn runs and may be answered together with later
     messages, it waits until no message came for so many seconds. `from_person`: a person wrote it,
     and not a job or a webhook. `scopes`: what it was accepted with. They decide the turn's tools,
-    so only messages with equal scopes share a turn.
+    and so does `memory`: whether it may write memory. Only messages that are equal in both share a
+    turn.
     """
 
     done: asyncio.Future[Turn]
@@ -64,6 +66,7 @@ class Work(msgspec.Struct, kw_only=True):
     scopes: Scopes
     attended: bool = True
     from_person: bool = True
+    memory: bool = True
     model: str | None = None
     asker: Asker | None = None
     queue: QueueMode = "followup"
@@ -164,6 +167,7 @@ class Queue:
         scopes: Scopes,
         reply_to: ReplyTo | None = None,
         *,
+        memory: bool = True,
         but: Collection[str] = (),
     ) -> tuple[Work, ...]:
         """Take the messages that join a running turn of this person; others' never join it.
@@ -176,7 +180,7 @@ class Queue:
                 each
                 for each in self.works
                 if each.queue == "steer"
-                and (each.person, each.scopes) == (person, scopes)
+                and (each.person, each.scopes, each.memory) == (person, scopes, memory)
                 and _is_message(each)
                 and place_of(each.reply_to) == place_of(reply_to)
                 and _id(each) not in but
@@ -232,8 +236,8 @@ def _may_join(first: Work, each: Work) -> bool:
     return together and _is_message(first) and _is_message(each)
 
 
-def _rights(work: Work) -> tuple[str, Scopes, bool]:
-    return (work.person, work.scopes, work.attended)
+def _rights(work: Work) -> tuple[str, Scopes, bool, bool]:
+    return (work.person, work.scopes, work.attended, work.memory)
 
 
 def place_of(reply_to: ReplyTo | None) -> tuple[str, str, str] | None:

@@ -13,6 +13,7 @@ from typing import Protocol
 from clew.core.channels.incoming import Incoming, message_for
 from clew.core.message import Message
 from clew.core.names import title_from_prompt
+from clew.core.rules import ALLOWED
 from clew.core.session import NewSession, Session
 from clew.errors import InvalidInput
 from clew.ports import Clock, Store
@@ -61,7 +62,14 @@ class Spawner:
 
     async def _let_work(self, turn: RunningTurn, child: Session, task: str) -> str:
         ticket = await self._door.accept(
-            message_for(child, task, channel="spawn", person=turn.person, scopes=turn.scopes),
+            message_for(
+                child,
+                task,
+                channel="spawn",
+                person=turn.person,
+                scopes=turn.scopes,
+                memory=turn.writes_memory,
+            ),
             asker=turn,
         )
         try:
@@ -79,7 +87,7 @@ class Spawner:
     async def _make(self, turn: RunningTurn, task: str, personality: str | None) -> Session:
         parent = turn.session
         metadata = {"spawned_by": {"session": parent.id, "turn": turn.id}}
-        allowed = {"allow": parent.metadata["allow"]} if "allow" in parent.metadata else {}
+        allowed = {ALLOWED: parent.metadata[ALLOWED]} if ALLOWED in parent.metadata else {}
         return await self._store.create_session(
             NewSession(
                 key=f"{parent.key}:sub:{self._clock()}",

@@ -37,6 +37,7 @@ from clew.core.live_events import (
     TurnStarted,
 )
 from clew.core.message import Message, ToolCall, number
+from clew.core.rules import ALLOWED
 from clew.core.session import OWNER, Session, SessionEdit
 from clew.core.tokens import Scopes
 from clew.core.turn import Approval, Lease, Turn, TurnEnd
@@ -86,6 +87,7 @@ class RunningTurn:
         person: str,
         scopes: Scopes,
         attended: bool = True,
+        memory: bool = True,
         asker: Asker | None = None,
         steer: Callable[[RunningTurn], Awaitable[bool]] | None = None,
     ) -> None:
@@ -97,6 +99,7 @@ class RunningTurn:
         self._scopes = scopes
         # Only the owner approves tool calls, and not for what a guest asked for.
         self._attended = attended and person == OWNER
+        self._writes_memory = memory
         self._asker = asker
         self._steer = steer
         self._began_at = parts.clock()
@@ -129,6 +132,11 @@ class RunningTurn:
     def scopes(self) -> Scopes:
         """See `ports.LiveTurn`."""
         return self._scopes
+
+    @property
+    def writes_memory(self) -> bool:
+        """See `ports.LiveTurn`."""
+        return self._writes_memory
 
     @property
     def is_open(self) -> bool:
@@ -289,7 +297,7 @@ class RunningTurn:
         if isinstance(self._asker, RunningTurn):
             # The person allowed it in their own conversation, not only in the sub-agent's session.
             await self._asker.allow(rule, always=False)
-        await self._note(lambda before: before | {"allow": _add(rule, before.get("allow", ()))})
+        await self._note(lambda before: before | {ALLOWED: _add(rule, before.get(ALLOWED, ()))})
 
     async def spawn(self, task: str, *, personality: str | None = None) -> str:
         """See `ports.LiveTurn`."""

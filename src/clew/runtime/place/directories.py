@@ -207,10 +207,11 @@ async def move_here(store: Store, session: Session, place: Place) -> Session:
 
 
 async def fork_here(
-    store: Store, session: Session, place: Place, *, at: int | None = None
+    store: Store, session: Session, place: Place, *, person: str, at: int | None = None
 ) -> Session:
-    """Fork a session; the fork belongs to this place."""
-    return await move_here(store, await store.fork_session(session.id, at=at), place)
+    """Fork any session; the fork belongs to this place, and to the person who forks."""
+    fork = await store.fork_session(session.id, at=at, person=person)
+    return await move_here(store, fork, place)
 
 
 async def _follow(store: Store, session: Session, place: Place, old: str) -> None:

@@ -16,7 +16,7 @@ import msgspec
 
 from clew.core.channels.session_choice import RETURNED
 from clew.core.models import ModelInfo
-from clew.core.session import Session, SessionEdit
+from clew.core.session import Session, SessionEdit, word_reader
 from clew.core.turn import Attachment
 from clew.errors import ClewError, ModelNotFound, SwitchRefused
 from clew.runtime.cancellation import unbroken
@@ -158,8 +158,19 @@ async def _go(at: Surface, wanted: Switch, back: WayBack) -> Switched:
         replacement=current.name if model is None else None,
         taken_over=dead,
         recovered=recovered,
-        notices=() if target is None or model is not None else (_word_model(target, current),),
+        notices=_list_notices(at, wanted, target, current if model is None else None),
     )
+
+
+def _list_notices(
+    at: Surface, wanted: Switch, target: Session | None, replacement: ModelInfo | None
+) -> tuple[str, ...]:
+    """What a person has to know before they say something in the session."""
+    if target is None:
+        return ()
+    reader = None if wanted.read_only else word_reader(target, at.person)
+    model = None if replacement is None else _word_model(target, replacement)
+    return tuple(each for each in (reader, model) if each is not None)
 
 
 async def _attach(at: Surface, target: Session, back: WayBack) -> Attachment | None:
@@ -243,7 +254,7 @@ async def branching(
     """Switch to a fork of the target. If that fails, the fork is deleted."""
     if wanted.target is None:
         raise TypeError("a branch needs a session to branch off")
-    made = await fork_here(at.store, wanted.target, at.place)
+    made = await fork_here(at.store, wanted.target, at.place, person=at.person)
     try:
         if title:
             made = await at.store.edit_session(made.id, SessionEdit(title=title))

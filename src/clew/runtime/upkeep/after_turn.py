@@ -211,9 +211,21 @@ class Tidied(msgspec.Struct, frozen=True):
 
 
 async def tidy(store: Store, policy: Retention, *, trash_days: int, now: int) -> Tidied:
-    """Retention, then trash that is older than `trash_days` (0: never)."""
+    """Retention, then trash that is older than `trash_days` (0: never), then what is left over."""
     retained = await store.retain(policy)
     purged: tuple[str, ...] = ()
     if trash_days > 0:
         purged = await store.purge_trash(now - trash_days * DAY_MS)
+    else:
+        await store.sweep()
     return Tidied(retained, purged)
+
+
+async def keep_tidy(
+    store: Store, policy: Retention, *, trash_days: int, clock: Clock, every: float = DAY_MS / 1000
+) -> None:
+    """Tidy now, and then once a day, for as long as this gateway is there."""
+    while True:
+        with contextlib.suppress(ClewError):  # the store is busy, or away for a moment
+            await tidy(store, policy, trash_days=trash_days, now=clock())
+        await asyncio.sleep(every)

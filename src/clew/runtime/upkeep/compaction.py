@@ -293,7 +293,7 @@ def _may_write(turn: Turn) -> bool:
     if reply_to is None:
         return True  # a line of the owner's own terminal
     person = reply_to.person or OWNER
-    return has_own_tools(person, reply_to.find_scopes(person))
+    return reply_to.memory and has_own_tools(person, reply_to.find_scopes(person))
 
 
 def _measure(

@@ -27,24 +27,23 @@ from clew.core.usage import Usage
 from clew.errors import Conflict, InvalidInput
 from clew.store.postgres.connection import Connection
 from clew.store.postgres.words import vector_of
-from clew.store.rows import Row, optional, text, whole
+from clew.store.rows import NEW_MESSAGE_COLUMNS, Row, optional, text, whole
 from clew.store.work.record import check_usage, new_message
 
 MANY = 100
 """Records with more messages than this use a temporary table."""
 
-_COLUMNS = """turn_id, role, content, parts, tool_call_id, tool_name, tool_calls, is_error, model,
-  input_tokens, output_tokens, cache_read_tokens, cache_creation_tokens, cost, api_calls"""
-
 # The types of the tables without their constraints: those are checked when the rows get there.
 _MAKE = f"""
 CREATE TEMPORARY TABLE incoming ON COMMIT DROP AS
-SELECT seq AS place, {_COLUMNS}, at, words, size, partial FROM messages, messages_words WITH NO DATA
+SELECT seq AS place, {NEW_MESSAGE_COLUMNS}, at, words, size, partial
+FROM messages, messages_words WITH NO DATA
 """
 
 _PLACE_MESSAGES = f"""
-INSERT INTO messages (id, session_id, seq, {_COLUMNS}, at)
-SELECT ($4::bigint[])[place], $1, $2::bigint + place, {_COLUMNS}, coalesce(at, $3::bigint)
+INSERT INTO messages (id, session_id, seq, {NEW_MESSAGE_COLUMNS}, at)
+SELECT ($4::bigint[])[place], $1, $2::bigint + place, {NEW_MESSAGE_COLUMNS},
+  coalesce(at, $3::bigint)
 FROM pg_temp.incoming ORDER BY place
 """
 
@@ -91,8 +90,8 @@ async def stage(connection: Connection, messages: Sequence[AddMessage]) -> bool:
 
 
 def _row(place: int, change: AddMessage) -> Row:
-    bindings, _, _ = new_message(change.draft, 0)
-    return (place, optional(change.turn_id), *bindings, whole(change.draft.at))
+    bindings, _, _ = new_message(change, 0)
+    return (place, *bindings, whole(change.draft.at))
 
 
 async def place_staged(

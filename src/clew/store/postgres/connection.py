@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import secrets
 import select
 import time
 from collections.abc import Awaitable, Callable
@@ -20,7 +21,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 from psycopg.types.numeric import Int8Dumper
 
-from clew.errors import InvalidInput
+from clew.errors import InvalidInput, StoreUnavailable
 from clew.ports import Clock
 from clew.store.rows import Row
 
@@ -114,6 +115,9 @@ CONNECTIONS = 8
 PATIENCE = 10.0
 """Seconds that a call waits for a server that is away."""
 
+PROBE = 2.0
+"""Seconds in which a notification arrives if any does."""
+
 # A server that falls silent is noticed within half a minute. What a URL says comes first.
 _DEFAULTS: dict[str, Any] = {
     "connect_timeout": 5,
@@ -186,15 +190,19 @@ class Pool:
         """A connection that seems to work; a driver error after the deadline."""
         await self._free.acquire()
         try:
-            while self._idle:
-                connection = self._idle.pop()
-                if is_usable(connection):
-                    return connection
-                await connection.close()
-            return await keep_trying(self._open, deadline)
+            return await keep_trying(self._find, deadline)
         except BaseException:
             self._free.release()
             raise
+
+    async def _find(self) -> Connection:
+        """An idle connection, or a new one. One may come back while no new one can be opened."""
+        while self._idle:
+            connection = self._idle.pop()
+            if is_usable(connection):
+                return connection
+            await connection.close()
+        return await self._open()
 
     async def give(self, connection: Connection) -> None:
         """Take a connection back; one that can't be used again is closed."""
@@ -228,6 +236,34 @@ async def keep_trying(attempt: Callable[[], Awaitable[T]], deadline: float) -> T
             if time.monotonic() > deadline:
                 raise
         await asyncio.sleep(random.uniform(0.05, 0.2))  # noqa: S311  # jitter, no secret
+
+
+async def refuse_transaction_pooling(
+    connection: Connection, connect: Callable[[], Awaitable[Connection]], place: str
+) -> None:
+    """`StoreUnavailable` behind a pooler that gives every transaction another connection.
+
+    A pooler is recognised by the number of the server's process, which it does not know; its mode
+    by a notification, which arrives in session mode only.
+    """
+    ((backend,),) = await connection.fetch("SELECT pg_backend_pid()", prepare=False)
+    if backend == connection.info.backend_pid:
+        return
+    name = f"clew_probe_{secrets.token_hex(8)}"
+    await connection.script(f"LISTEN {name}")
+    other = await connect()
+    try:
+        await other.script(f"NOTIFY {name}")
+    finally:
+        await other.close()
+    heard = [each async for each in connection.notifies(timeout=PROBE, stop_after=1)]
+    if not heard:
+        raise StoreUnavailable(
+            f"{place} is behind a pooler in transaction mode, where notifications and locks are "
+            "lost. Set pool_mode = session in pgbouncer.ini for this database, or connect to "
+            "PostgreSQL itself."
+        )
+    await connection.script(f"UNLISTEN {name}")
 
 
 def _unquoted(error: Exception) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
@@ -20,9 +21,9 @@ from psycopg.pq import TransactionStatus
 
 from clew.core.keys import is_id
 from clew.core.turn import Attachment, Lease
-from clew.errors import StoreClosed
+from clew.errors import ClewError, StoreClosed, StoreUnavailable
 from clew.ports import Clock
-from clew.store.migrations import Migration
+from clew.store.migrations import Migration, Report, quiet
 from clew.store.postgres import schema
 from clew.store.postgres.connection import (
     PATIENCE,
@@ -34,10 +35,12 @@ from clew.store.postgres.connection import (
     connect_first,
     conninfo_of,
     place_of,
+    refuse_transaction_pooling,
 )
 from clew.store.postgres.errors import DRIVER_ERRORS, is_repeatable, translate
 from clew.store.postgres.presence import CHANNEL, Presence, list_processes
 from clew.store.presence import ProcessInfo, process_of
+from clew.store.rows import COVERED
 from clew.store.work.transaction import Dialect, Transaction
 
 T = TypeVar("T")
@@ -54,6 +57,7 @@ DIALECT = Dialect(
       SELECT id, status, ended_at FROM turns WHERE session_id = s.id
       ORDER BY ordinal DESC LIMIT 1) t ON true""",
     store_size="pg_database_size(current_database())",
+    checksum=f"clew_checksum({', '.join(COVERED)})",
 )
 
 SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -85,18 +89,24 @@ class Database:
         self._all_read = asyncio.Event()
         self._lanes: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._closed = False
+        self._process = os.getpid()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def open(self, migrations: Sequence[Migration] | None = None) -> None:
+    async def open(
+        self, migrations: Sequence[Migration] | None = None, *, report: Report = quiet
+    ) -> None:
         """Bring the schema up to date and count as alive. After an error nothing is open."""
         steps = schema.shipped_migrations() if migrations is None else migrations
         connection: Connection | None = None
+        self._loop = asyncio.get_running_loop()
         try:
             connection = await connect_first(self._connect, self._patience)
+            await refuse_transaction_pooling(connection, self._connect, self.place)
             version = await schema.stored_version(connection, self.place, steps[-1].number)
             if version == 0:
                 await schema.apply(connection, steps, self.place)
             elif version < steps[-1].number:
-                await schema.migrate_alone(connection, steps, self.place)
+                await schema.migrate_alone(connection, steps, self.place, report)
             await self.presence.announce(connection)
         except DRIVER_ERRORS as error:
             await _end(connection)
@@ -197,9 +207,11 @@ class Database:
 
     async def _finish(self, work: Coroutine[Any, Any, T]) -> T:
         """Finish work even if the task that waits for it is cancelled."""
-        if self._closed:
+        try:
+            self.check_open()
+        except ClewError:
             work.close()
-            raise StoreClosed("The store is closed.")
+            raise
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         task = asyncio.create_task(_answer(work, answer))
         self._running.add(task)
@@ -249,12 +261,24 @@ class Database:
         return await self.presence.find_dead(holders, first_column)
 
     def check_open(self) -> None:
-        """`StoreClosed` after `close`."""
+        """`StoreClosed` after `close`, and in a fork; `StoreUnavailable` in another event loop."""
         if self._closed:
             raise StoreClosed("The store is closed.")
+        if self._process != os.getpid():
+            raise StoreClosed(
+                f"{self.place} was opened before this process was forked, and can't be used in it. "
+                "Open the store in the child, or start a new process."
+            )
+        if self._loop is not asyncio.get_running_loop():
+            raise StoreUnavailable(
+                f"{self.place} was opened in another event loop, and its connections belong to "
+                "that one. Open the store in the loop that uses it."
+            )
 
     async def close(self) -> None:
-        """Finish what is under way, and close all connections."""
+        """Finish what is under way, and close all connections; those of a fork are its parent's."""
+        if self._process != os.getpid():
+            return
         self._closed = True
         while self._running:
             await asyncio.gather(*self._running, return_exceptions=True)

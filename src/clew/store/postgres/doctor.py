@@ -24,9 +24,11 @@ from clew.store.postgres.connection import (
     conninfo_of,
     place_of,
 )
+from clew.store.postgres.database import DIALECT
 from clew.store.postgres.errors import DRIVER_ERRORS, translate
 from clew.store.postgres.words import vector_of
 from clew.store.presence import ProcessInfo
+from clew.store.work.checksums import check_checksums
 from clew.store.work.counters import check_counters
 
 OLDEST = 14
@@ -35,6 +37,10 @@ OLDEST = 14
 SLOW = 50.0
 """Milliseconds of one round trip to the server, above which commands feel slow."""
 
+CONSTRAINTS = 16
+"""References between tables that the schema has."""
+
+_RESTORE = "Restore it with pg_restore from a pg_dump."
 _BACK_UP = "Make a backup before: pg_dump --format custom --file clew.dump URL."
 
 _ROUNDS = 5
@@ -144,6 +150,7 @@ async def _check(
         _check_references,
         _check_counters,
         _check_index,
+        *([_check_checksums] if full else []),
     )
     for check in checks:
         # All that a check reads is of one moment.
@@ -230,11 +237,10 @@ async def _check_processes(connection: Connection, *, full: bool) -> AsyncIterat
 
 async def _check_references(connection: Connection, *, full: bool) -> AsyncIterator[Finding]:
     """The server keeps references, unless its constraints were removed; `full` checks the rows."""
-    wanted = sum(step.sql.count("REFERENCES ") for step in schema.shipped_migrations())
     rows = await connection.fetch(_REFERENCES)
     broken = [f"{row[0]}.{row[2]} is not checked" for row in rows if not row[4]]
-    if len(rows) < wanted:
-        broken.append(f"{counted(wanted - len(rows), 'constraint')} missing")
+    if len(rows) < CONSTRAINTS:
+        broken.append(f"{counted(CONSTRAINTS - len(rows), 'constraint')} missing")
     for table, other, column, key, _ in rows if full else ():
         ((count,),) = await connection.fetch(
             f"""SELECT count(*) FROM {table} a WHERE a.{column} IS NOT NULL
@@ -252,9 +258,13 @@ async def _check_references(connection: Connection, *, full: bool) -> AsyncItera
         yield Finding("references", "ok", what)
 
 
+async def _check_checksums(connection: Connection, *, full: bool) -> AsyncIterator[Finding]:  # noqa: ARG001  # it always checks all
+    for finding in await check_checksums(connection, DIALECT, restore=_RESTORE):
+        yield finding
+
+
 async def _check_counters(connection: Connection, *, full: bool) -> AsyncIterator[Finding]:
-    restore = "Restore it with pg_restore from a pg_dump."
-    for finding in await check_counters(connection, full=full, restore=restore):
+    for finding in await check_counters(connection, full=full, restore=_RESTORE):
         yield finding
 
 

@@ -104,7 +104,7 @@ DRIVER_ERRORS = (psycopg.Error, OverflowError)
 def translate(error: Exception, place: str, *, fate_unknown: bool = False) -> errors.ClewError:
     """The clew error for an error of the driver."""
     state = getattr(error, "sqlstate", None) or ""
-    why = " ".join(str(error).split()).rstrip(".")
+    why = _reason_of(error, state)
     if not fate_unknown:
         for beginning, ours, sentence in _STATES:
             if state.startswith(beginning):
@@ -116,8 +116,16 @@ def translate(error: Exception, place: str, *, fate_unknown: bool = False) -> er
             for known, sentence in _REFUSED:
                 if known in reason:
                     return errors.StoreUnavailable(sentence.format(place=place, why=reason))
-    sentence = _UNKNOWN_FATE if fate_unknown else "{place} can't be used: {why}."
-    return errors.StoreUnavailable(sentence.format(place=place, why=why))
+    if fate_unknown:
+        return errors.FateUnknown(_UNKNOWN_FATE.format(place=place, why=why))
+    return errors.StoreUnavailable(f"{place} can't be used: {why}.")
+
+
+def _reason_of(error: Exception, state: str) -> str:
+    """What the server says, without its details: those quote the row, and so what people said."""
+    primary = error.diag.message_primary if isinstance(error, psycopg.Error) and state else None
+    why = " ".join((primary or str(error)).split()).rstrip(".")
+    return why.partition(': "')[0] if state.startswith("22") else why
 
 
 def is_repeatable(error: Exception) -> bool:

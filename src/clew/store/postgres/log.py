@@ -20,8 +20,9 @@ SELECT m.*, s.parent_id IS NOT NULL FROM sessions s LEFT JOIN LATERAL (
   SELECT {MESSAGE_COLUMNS} FROM messages
   WHERE session_id = s.id AND seq > greatest(coalesce(s.forked_at_seq, 0), $2::bigint)
     AND seq <= least(s.head, $3::bigint - 1)
-    AND ($6::boolean OR turn_id IS NULL
-         OR turn_id NOT IN (SELECT turn_id FROM undone WHERE session_id = $1))
+    AND ($6::boolean OR NOT EXISTS (
+      SELECT 1 FROM undone u
+      WHERE u.session_id = $1 AND u.turn_id = messages.turn_id AND u.ended IS NULL))
   ORDER BY seq DESC LIMIT $4 OFFSET $5) AS m ON true
 WHERE s.id = $1 AND s.purged_at IS NULL
 ORDER BY m.seq DESC

@@ -20,7 +20,7 @@ from clew.store.postgres import bulk
 from clew.store.postgres.connection import Connection
 from clew.store.postgres.presence import CHANNEL
 from clew.store.postgres.words import vector_of
-from clew.store.rows import Row, optional, text, whole
+from clew.store.rows import NEW_MESSAGE_COLUMNS, Row, optional, text, whole
 from clew.store.work.record import (
     PREVIEW,
     Recording,
@@ -39,15 +39,12 @@ WHERE s.id = $1 AND s.purged_at IS NULL
 FOR NO KEY UPDATE OF s, l
 """
 
-_INSERT_MESSAGE = """
+_INSERT_MESSAGE = f"""
 WITH added AS (
-  INSERT INTO messages (
-    id, session_id, seq, turn_id, role, content, parts, tool_call_id, tool_name, tool_calls,
-    is_error, model, input_tokens, output_tokens, cache_read_tokens, cache_creation_tokens, cost,
-    api_calls, at
-  ) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
+  INSERT INTO messages (id, session_id, seq, {NEW_MESSAGE_COLUMNS}, at)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
 )
-INSERT INTO messages_words (message_id, words, size, partial) VALUES ($1, $20::tsvector, $21, $22)
+INSERT INTO messages_words (message_id, words, size, partial) VALUES ($1, $21::tsvector, $22, $23)
 """
 
 _ADVANCE = """
@@ -69,23 +66,19 @@ WITH held AS MATERIALIZED (
          OR NOT EXISTS (SELECT 1 FROM idempotency i WHERE i.session_id = $1 AND i.key = $4))
   FOR NO KEY UPDATE OF s, l
 ), added AS (
-  INSERT INTO messages (
-    session_id, seq, turn_id, role, content, parts, tool_call_id, tool_name, tool_calls, is_error,
-    model, input_tokens, output_tokens, cache_read_tokens, cache_creation_tokens, cost, api_calls,
-    at
-  )
-  SELECT id, seq, $5, $6, $7, $8, $9, $10, $11, $12::boolean, $13, $14::bigint, $15::bigint,
-    $16::bigint, $17::bigint, $18::bigint, $19::bigint, coalesce($20::bigint, now) FROM held
-  RETURNING id, at
+  INSERT INTO messages (session_id, seq, {NEW_MESSAGE_COLUMNS}, at)
+  SELECT id, seq, $5::integer, $6, $7, $8, $9, $10, $11, $12, $13, $14::boolean, $15::bigint,
+    $16::bigint, $17::bigint, $18::bigint, $19::bigint, $20::bigint, coalesce($21::bigint, now)
+  FROM held RETURNING id, at
 ), indexed AS (
   INSERT INTO messages_words (message_id, words, size, partial)
-  SELECT id, $21::tsvector, $22::bigint, $23::boolean FROM added
+  SELECT id, $22::tsvector, $23::bigint, $24::boolean FROM added
 ), advanced AS (
   UPDATE sessions s SET
     head = held.seq, message_count = s.message_count + 1,
-    content_bytes = s.content_bytes + $24::bigint, updated_at = greatest(s.updated_at, added.at),
-    last_interaction_at = CASE WHEN $25::boolean THEN added.at ELSE s.last_interaction_at END,
-    preview = coalesce(s.preview, $26), preview_key = coalesce(s.preview_key, $27),
+    content_bytes = s.content_bytes + $25::bigint, updated_at = greatest(s.updated_at, added.at),
+    last_interaction_at = CASE WHEN $26::boolean THEN added.at ELSE s.last_interaction_at END,
+    preview = coalesce(s.preview, $27), preview_key = coalesce(s.preview_key, $28),
     archived_at = NULL
   FROM held, added WHERE s.id = held.id
 ), remembered AS (
@@ -122,7 +115,7 @@ class PostgresRecording(Recording):
         """See `Recording`."""
         row_id = next(self._next_ids)
         if not self._placed:
-            place = (row_id, self.session_id, self.head, optional(change.turn_id))
+            place = (row_id, self.session_id, self.head)
             words = vector_of(change.draft.content)
             await self.tx.run(_INSERT_MESSAGE, (*place, *bindings, at, *words))
         return row_id
@@ -194,7 +187,7 @@ async def append(
 ) -> Recorded | None:
     """Add the message; None, and nothing done, if it can't be added just like that."""
     draft = change.draft
-    bindings, size, _ = new_message(draft, 0)
+    bindings, size, _ = new_message(change, 0)
     said = draft.content.strip() if draft.role == "user" else ""
     preview = text(said[:PREVIEW]) if said else None
     row = await connection.one(
@@ -204,7 +197,6 @@ async def append(
             epoch,
             connection.given_now,
             optional(idempotency_key),
-            optional(change.turn_id),
             *bindings,
             whole(draft.at),
             *vector_of(draft.content),

@@ -8,9 +8,11 @@ from clew.core.names import counted
 from clew.core.text import decode_text
 from clew.store.diagnosis import Diagnosis, Repaired
 from clew.store.postgres.connection import Connection, connect, conninfo_of, place_of
+from clew.store.postgres.database import DIALECT
 from clew.store.postgres.doctor import list_unindexed
 from clew.store.postgres.errors import DRIVER_ERRORS, translate
 from clew.store.postgres.words import vector_of
+from clew.store.work.checksums import accept_changes
 from clew.store.work.counters import correct_counters
 
 
@@ -23,6 +25,7 @@ async def repair_database(url: str, diagnosis: Diagnosis) -> tuple[Repaired, ...
         "index": _index_again,
         "processes": _clear_processes,
         "counters": _count_again,
+        "checksums": _accept_changes,
     }
     try:
         connection = await connect(conninfo_of(url))
@@ -44,6 +47,10 @@ async def _clear_processes(connection: Connection) -> str:
     )
     whose = "a dead process" if len(rows) == 1 else "dead processes"
     return f"{counted(len(rows), 'row')} of {whose} removed"
+
+
+async def _accept_changes(connection: Connection) -> str:
+    return await accept_changes(connection, DIALECT)
 
 
 async def _count_again(connection: Connection) -> str:

@@ -10,13 +10,15 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
 
+from clew.core.names import format_bytes
 from clew.errors import StoreForeign, StoreInUse, StoreReadOnly, StoreTooNew, StoreUnavailable
-from clew.store.migrations import Migration, read_migrations
+from clew.store.migrations import REBUILD, SPARE, Migration, Report, quiet, read_migrations
 from clew.store.postgres.connection import Connection
 from clew.store.postgres.presence import OPEN, list_living
 
@@ -79,7 +81,9 @@ async def stored_version(connection: Connection, place: str, latest: int) -> int
     return int(version)
 
 
-async def apply(connection: Connection, steps: Sequence[Migration], place: str) -> None:
+async def apply(
+    connection: Connection, steps: Sequence[Migration], place: str, report: Report = quiet
+) -> None:
     """Run the steps that are missing, in one transaction. Two processes may call it at once.
 
     If a step fails, everything is as it was, and the error says so.
@@ -92,7 +96,9 @@ async def apply(connection: Connection, steps: Sequence[Migration], place: str) 
             current = await stored_version(connection, place, latest)
             # An index over many millions of rows takes long.
             await connection.execute("SET LOCAL statement_timeout = 0")
-            await _run(connection, steps, current)
+            with _reported(connection, report):
+                await _announce(connection, place, current, latest, report)
+                await _run(connection, steps, current)
     except psycopg.errors.InsufficientPrivilege as error:
         what = _what(place, current, latest)
         raise StoreReadOnly(
@@ -106,6 +112,37 @@ async def apply(connection: Connection, steps: Sequence[Migration], place: str) 
             f"{_what(place, current, latest)}, but that failed: {_why(error)}. Nothing was "
             "changed: the clew that used it before still can."
         ) from error
+
+
+@contextmanager
+def _reported(connection: Connection, report: Report) -> Iterator[None]:
+    """Give on what the steps say of their progress, as notices: `clew DONE TOTAL`."""
+
+    def read(notice: psycopg.errors.Diagnostic) -> None:
+        word, *numbers = (notice.message_primary or "").split()
+        if word == "clew" and len(numbers) == 2:
+            report("Updating messages", int(numbers[0]), int(numbers[1]))
+
+    connection.add_notice_handler(read)
+    try:
+        yield
+    finally:
+        connection.remove_notice_handler(read)
+
+
+async def _announce(
+    connection: Connection, place: str, current: int, latest: int, report: Report
+) -> None:
+    """Say what an update is going to take. How much disk there is, only the server knows."""
+    await connection.execute("SET LOCAL client_min_messages = notice")
+    if 0 < current < latest:
+        needed = 0
+        if current < REBUILD:
+            sql = "SELECT pg_table_size('messages')"
+            ((needed,),) = await connection.fetch(sql)
+        disk = f" The server needs about {format_bytes(needed + SPARE)} of disk for it."
+        what = f"{place} is from an older clew and is updated (schema {current} to {latest})."
+        report(f"{what}{disk}", 0, 0)
 
 
 def _what(place: str, current: int, latest: int) -> str:
@@ -134,7 +171,9 @@ async def _run(connection: Connection, steps: Sequence[Migration], current: int)
             )
 
 
-async def migrate_alone(connection: Connection, steps: Sequence[Migration], place: str) -> None:
+async def migrate_alone(
+    connection: Connection, steps: Sequence[Migration], place: str, report: Report = quiet
+) -> None:
     """Update the schema while no other process has the store open.
 
     If two processes start it together, one does it and the other sees that it was done.
@@ -151,6 +190,6 @@ async def migrate_alone(connection: Connection, steps: Sequence[Migration], plac
             raise StoreInUse(f"Updating {place} (after a pg_dump)", await list_living(connection))
         await asyncio.sleep(random.uniform(0.01, 0.05))  # noqa: S311  # jitter, no secret
     try:
-        await apply(connection, steps, place)
+        await apply(connection, steps, place, report)
     finally:
         await connection.execute("SELECT pg_advisory_unlock($1)", (OPEN,))

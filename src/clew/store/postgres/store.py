@@ -8,7 +8,7 @@ from typing import Self
 
 from clew.errors import InvalidInput
 from clew.ports import Clock
-from clew.store.migrations import Migration
+from clew.store.migrations import Migration, Report, quiet
 from clew.store.postgres.connection import PATIENCE, Durability
 from clew.store.postgres.database import Database
 from clew.store.postgres.log import PostgresLog
@@ -59,6 +59,7 @@ class PostgresStore(
         migrations: Sequence[Migration] | None = None,
         patience: float = PATIENCE,
         search_seconds: float = DEADLINE,
+        report: Report = quiet,
     ) -> PostgresStore:
         """Open the database, making clew's tables if it is empty.
 
@@ -74,7 +75,7 @@ class PostgresStore(
             patience=patience,
             search_seconds=search_seconds,
         )
-        await database.open(migrations)
+        await database.open(migrations, report=report)
         return cls(database)
 
     # --- ports.Processes ------------------------------------------------------------------------

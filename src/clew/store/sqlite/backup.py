@@ -28,16 +28,20 @@ from clew.errors import (
 )
 from clew.files.durable import sync_directory
 from clew.files.locks import FileLock
+from clew.store.migrations import REBUILD
 from clew.store.sqlite import schema
 from clew.store.sqlite.connection import (
     connect,
     connect_read_only,
+    connect_to_copy,
     fetch_one,
     lock_path,
 )
 from clew.store.sqlite.database import hold_store
 from clew.store.sqlite.doctor import find_faults
+from clew.store.sqlite.engine import DIALECT, SqliteTransaction, run_through
 from clew.store.sqlite.errors import translated
+from clew.store.work.checksums import count_damaged
 from clew.version import __version__
 
 Progress = Callable[[int, int], None]
@@ -53,7 +57,10 @@ def _quiet(_done: int, _total: int) -> None:
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a backup file must be. `schema` is the number of its last migration."""
+    """What a backup file must be. `schema` is the number of its last migration.
+
+    `damaged` messages are not what was stored: the store itself was damaged.
+    """
 
     sha256: str
     bytes: int
@@ -62,6 +69,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     messages: int
     clew: str
     made_at: int
+    damaged: int = 0
 
 
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +82,7 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
     messages: int
     hashed: bool
     kept: Path | None
+    damaged: int = 0
 
 
 def manifest_path(backup: Path) -> Path:
@@ -122,7 +131,7 @@ def _check_target(target: Path, path: Path, *, force: bool) -> None:
 
 
 def _copy(path: Path, new: Path, target: Path, *, now: int, progress: Progress) -> Manifest:
-    with closing(connect(path, mode="rw")) as connection:
+    with closing(connect_to_copy(path)) as connection:
         version = schema.stored_version(connection, path, _latest())
         if version == 0:
             raise NotFound(f"{path} is empty: nothing to back up.")
@@ -137,6 +146,7 @@ def _copy(path: Path, new: Path, target: Path, *, now: int, progress: Progress) 
             raise StoreDamaged(
                 f"The copy of {path} is incomplete: sessions or messages are missing."
             )
+        damaged = _count_damaged(copy, version)
     return Manifest(
         sha256=_hash(new),
         bytes=new.stat().st_size,
@@ -145,6 +155,7 @@ def _copy(path: Path, new: Path, target: Path, *, now: int, progress: Progress) 
         messages=counts[1],
         clew=__version__,
         made_at=now,
+        damaged=damaged,
     )
 
 
@@ -189,12 +200,18 @@ def restore(
                 with translated(path):
                     _refuse_sessions(path)
             with translated(source):
-                sessions, messages = _stage(source, staged, path, manifest, progress)
+                counts, damaged = _stage(source, staged, path, manifest, progress)
             with translated(path):
                 kept = _put_in_place(staged, path, now=now)
         finally:
             schema.discard(staged)
-    return Restored(sessions=sessions, messages=messages, hashed=manifest is not None, kept=kept)
+    return Restored(
+        sessions=counts[0],
+        messages=counts[1],
+        hashed=manifest is not None,
+        kept=kept,
+        damaged=damaged,
+    )
 
 
 def _checked_manifest(source: Path) -> Manifest | None:
@@ -227,10 +244,14 @@ def _refuse_sessions(path: Path) -> None:
 
 def _stage(
     source: Path, staged: Path, path: Path, manifest: Manifest | None, progress: Progress
-) -> tuple[int, int]:
-    """Make a checked copy of the backup beside the store; its sessions and messages."""
+) -> tuple[tuple[int, int], int]:
+    """Make a checked copy of the backup beside the store.
+
+    Returns its sessions and messages, and how many messages are damaged.
+    """
     with closing(_open_still(source)) as backup:
-        if schema.stored_version(backup, source, _latest()) == 0:
+        version = schema.stored_version(backup, source, _latest())
+        if version == 0:
             raise StoreDamaged(f"{source} is empty: no backup of a store. Nothing was changed.")
         if source.stat().st_size % int(backup.pragma("page_size")):
             # SQLite takes the missing end of a page for zeros, and may find nothing wrong.
@@ -240,9 +261,9 @@ def _stage(
     with closing(connect(staged, mode="rw")) as copy:
         if manifest is None and (faults := find_faults(copy, full=True)):
             raise StoreDamaged(f"{source} is damaged ({faults}). Nothing was changed.")
-        counts = _counts(copy)
+        counts, damaged = _counts(copy), _count_damaged(copy, version)
         schema.use_wal(copy, path)
-    return counts
+    return counts, damaged
 
 
 def _put_in_place(staged: Path, path: Path, *, now: int) -> Path | None:
@@ -292,6 +313,14 @@ def _counts(connection: apsw.Connection) -> tuple[int, int]:
     sql = "SELECT (SELECT count(*) FROM sessions), (SELECT count(*) FROM messages)"
     sessions, messages = fetch_one(connection, sql) or (0, 0)
     return sessions, messages
+
+
+def _count_damaged(connection: apsw.Connection, version: int) -> int:
+    """How many messages are not what was stored. Older schemas have no checksums."""
+    if version < REBUILD:
+        return 0
+    schema.register_checksum(connection)
+    return run_through(count_damaged(SqliteTransaction(connection), DIALECT))
 
 
 def _latest() -> int:

@@ -8,9 +8,12 @@ opens the file.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import random
 import threading
 import time
+from array import array
 from collections.abc import Callable
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -34,17 +37,34 @@ PATIENCE = 60.0
 """Seconds that a writer waits for the lock of another process before it gives up."""
 
 
+_UNWRITABLE = (apsw.CantOpenError, apsw.ReadOnlyError, apsw.FullError, apsw.IOError)
+"""Errors where nothing can be written; reading may work all the same."""
+
+
 def connect(
-    path: Path, *, durability: Durability = "full", mode: str = "rwc", lock: Path | None = None
+    path: Path,
+    *,
+    durability: Durability = "full",
+    mode: str = "rwc",
+    lock: Path | None = None,
+    is_still: bool = False,
+    is_alone: bool = False,
 ) -> apsw.Connection:
-    """Open the file. A new one gets the permissions of the store's lock file (0600)."""
-    name = f"{path.as_uri()}?mode={mode}"
+    """Open the file. A new one gets the permissions of the store's lock file (0600).
+
+    `is_still`: no process writes to it, and its log is empty. `is_alone`: no process writes to it,
+    and no lock is taken.
+    """
+    more = "&immutable=1" * is_still + "&vfs=unix-none" * is_alone
+    name = f"{path.as_uri()}?mode={mode}{more}"
     if mode == "rwc":
         name += f"&modeof={quote(str(lock or lock_path(path)))}"
     flags = apsw.SQLITE_OPEN_URI | apsw.SQLITE_OPEN_NOMUTEX
     flags |= apsw.SQLITE_OPEN_READONLY if mode == "ro" else apsw.SQLITE_OPEN_READWRITE
     connection = apsw.Connection(name, flags=flags | (apsw.SQLITE_OPEN_CREATE * (mode == "rwc")))
     connection.set_busy_handler(BusyHandler())
+    if is_alone:
+        connection.pragma("locking_mode", "exclusive")  # then its shared memory is its own
     connection.pragma("foreign_keys", True)
     connection.pragma("synchronous", durability)
     connection.pragma("journal_size_limit", WAL_KEPT)
@@ -58,9 +78,40 @@ def connect_read_only(path: Path) -> apsw.Connection:
     only if SQLite has to roll back the work of a dead process first.
     """
     try:
-        return connect(path, mode="ro")
+        connection = connect(path, mode="ro")
+        connection.pragma("schema_version")  # the first read opens what is beside the file
     except apsw.ReadOnlyError:
         return connect(path, mode="rw")
+    except _UNWRITABLE:
+        return connect_unwritable(path)
+    return connection
+
+
+def connect_to_copy(path: Path) -> apsw.Connection:
+    """Open an existing file that is to be copied; where nothing can be written, for reading."""
+    try:
+        connection = connect(path, mode="rw")
+        connection.pragma("schema_version")
+    except _UNWRITABLE:
+        return connect_unwritable(path)
+    return connection
+
+
+def connect_unwritable(path: Path) -> apsw.Connection:
+    """Open a file for reading where nothing can be written, not even SQLite's shared memory.
+
+    If that is there, another process may be writing. If it can't be used, no process is, and the
+    file is read as it is, with what a crash has left in its log.
+    """
+    log, shared = (path.with_name(path.name + ending) for ending in ("-wal", "-shm"))
+    if shared.exists():
+        with contextlib.suppress(*_UNWRITABLE):
+            connection = connect(path, mode="ro")
+            connection.pragma("schema_version")  # the first read opens what is beside the file
+            return connection
+    if not log.exists() or not log.stat().st_size:
+        return connect(path, mode="ro", is_still=True)
+    return connect(path, mode="ro", is_alone=True)
 
 
 def fetch(connection: apsw.Connection, sql: str, bindings: Row = ()) -> list[Row]:
@@ -77,6 +128,40 @@ def fetch_one(connection: apsw.Connection, sql: str, bindings: Row = ()) -> Row 
 def lock_path(path: Path) -> Path:
     """The file whose lock is held by every process that has the store open."""
     return path.with_name("store.lock" if path.name == "sessions.db" else f"{path.name}.lock")
+
+
+class Anchor:
+    """What a connection has open: compared with what is at its path. For one thread."""
+
+    def __init__(self, connection: apsw.Connection, path: Path) -> None:
+        connection.pragma("schema_version")  # a read opens the log
+        self._connection = connection
+        self._path, self._log = str(path), f"{path}-wal"
+        self._file_inode, self._log_inode = _find_inode(self._path), _find_inode(self._log)
+        self._moved = array("i", [0])
+        self._answer = self._moved.buffer_info()[0]
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether file and log are those that were there at first. Any thread may ask."""
+        return self._has_log() and _find_inode(self._path) == self._file_inode
+
+    def find_fault(self) -> str | None:
+        """What is wrong with the place, for people; None if all is in place. Takes some 5 µs."""
+        self._connection.file_control("main", apsw.SQLITE_FCNTL_HAS_MOVED, self._answer)
+        if self._moved[0]:
+            return "another file is in its place, or none"
+        return None if self._has_log() else "its write-ahead log was removed or replaced"
+
+    def _has_log(self) -> bool:
+        return _find_inode(self._log) == self._log_inode
+
+
+def _find_inode(path: str) -> int | None:
+    try:
+        return os.stat(path).st_ino  # noqa: PTH116  # at every commit: a Path takes as long again
+    except OSError:
+        return None
 
 
 class BusyHandler:
@@ -133,12 +218,14 @@ class Threads:
         work: Callable[[apsw.Connection, list[Pending]], None],
         *,
         batch: int,
+        close_connection: Callable[[apsw.Connection], None] = apsw.Connection.close,
     ) -> None:
         self._name = name
         self._size = size
         self._open = open_connection
         self._work = work
         self._batch = batch
+        self._close_connection = close_connection
         self._queue: SimpleQueue[Pending | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._waiting = 0
@@ -200,7 +287,7 @@ class Threads:
                 self._wake_tasks(batch)
         finally:
             if connection is not None:
-                connection.close()
+                self._close_connection(connection)
 
     def _wake_tasks(self, batch: list[Pending]) -> None:
         """Wake the waiting tasks, with one call per event loop."""

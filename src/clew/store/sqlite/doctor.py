@@ -7,6 +7,7 @@ does what can be repaired.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import stat
@@ -35,13 +36,16 @@ from clew.store.sqlite.connection import (
     file_system,
     lock_path,
 )
-from clew.store.sqlite.engine import SqliteTransaction, run_through
+from clew.store.sqlite.engine import DIALECT, SqliteTransaction, run_through
 from clew.store.sqlite.errors import DRIVER_ERRORS
+from clew.store.sqlite.rescue import check_rescues
+from clew.store.work.checksums import check_checksums
 from clew.store.work.counters import check_counters
 from clew.version import __version__
 
 LOW_DISK = 1 << 30
 NO_DISK = 64 << 20
+NO_LOG = 1 << 16
 LARGE_LOG = 256 << 20
 
 
@@ -66,6 +70,7 @@ def examine(
     `home` is clew's own directory, whose permissions are checked if the store is in it.
     """
     findings = [check_library(apsw.sqlite_lib_version())]
+    findings += check_rescues(path)
     if not path.exists():
         what = f"there is none at {path} yet"
         return Diagnosis((*findings, Finding("store", "ok", what, "The first start makes it.")))
@@ -97,6 +102,9 @@ def _look_inside(path: Path, *, full: bool, advance: Advance) -> Iterator[Findin
             yield Finding("store", "warning", what, "The next start makes them.")
             return
         yield from _check_schema(connection, version, latest)
+        if version < latest:
+            yield from _check_integrity(connection, full=full)
+            return  # the other checks need what the update brings
         yield from _check_contents(connection, path, full=full, advance=advance)
 
 
@@ -252,9 +260,14 @@ def _check_schema(connection: apsw.Connection, version: int, latest: int) -> Ite
     else:
         yield Finding("schema", "ok", str(version))
     mode = connection.pragma("journal_mode")
-    if mode != "wal":
+    if mode != "wal" and _is_writable(Path(connection.filename).parent):
         what = f"the journal mode is {mode}, not wal"
         yield Finding("journal", "problem", what, "Another program changed it: set it back to wal.")
+
+
+def _is_writable(directory: Path) -> bool:
+    """Whether SQLite can make its log there. If not, it reads the file as if it had none."""
+    return os.access(directory, os.W_OK) and shutil.disk_usage(directory).free > NO_LOG
 
 
 def _check_contents(
@@ -267,6 +280,13 @@ def _check_contents(
     advance(1)
     if not sound:
         return  # other findings about a damaged file would be guesses
+    if full:
+        for finding in _check_checksums(connection):
+            sound &= finding.level != "problem"
+            yield finding
+        advance(1)
+        if not sound:
+            return  # a damaged text may be none, and nothing else can read it
     checks: tuple[Callable[..., Iterable[Finding]], ...] = (
         _check_references,
         _check_counters,
@@ -296,6 +316,12 @@ def _check_integrity(connection: apsw.Connection, *, full: bool) -> Iterator[Fin
         yield Finding("integrity", "problem", f"damaged: {faults}", RESTORE)
     else:
         yield Finding("integrity", "ok", "every page checked" if full else "quick check passed")
+
+
+def _check_checksums(connection: apsw.Connection) -> list[Finding]:
+    schema.register_checksum(connection)
+    tx = SqliteTransaction(connection)
+    return run_through(check_checksums(tx, DIALECT, restore=RESTORE))
 
 
 def _check_references(connection: apsw.Connection, *, full: bool) -> Iterator[Finding]:  # noqa: ARG001  # it always checks all

@@ -18,7 +18,7 @@ import msgspec
 from clew.core.turn import STALE_HEARTBEAT_MS, Attachment, Lease
 from clew.ports import Clock
 from clew.store.presence import ProcessInfo
-from clew.store.rows import Row
+from clew.store.rows import COVERED, Row
 from clew.store.sqlite.database import Database, snapshot
 from clew.store.work.transaction import Dialect, Transaction, Work
 
@@ -32,6 +32,8 @@ DIALECT = Dialect(
     newest_turn="""LEFT JOIN turns t ON t.rowid =
       (SELECT rowid FROM turns WHERE session_id = s.id ORDER BY rowid DESC LIMIT 1)""",
     store_size="(SELECT page_count * page_size FROM pragma_page_count, pragma_page_size)",
+    # As bytes: a damaged text may be no UTF-8 any more.
+    checksum=f"clew_checksum({', '.join(f'CAST({each} AS BLOB)' for each in COVERED)})",
 )
 
 # The writer has the whole file locked, so the rows need no locks of their own.
@@ -166,14 +168,15 @@ class SqliteEngine:
         """See `work.Engine`. Decided by the process's lock on this host, by its beat on others."""
         if not attachments:
             return []
-        presence, oldest = self._db.presence, await tx.now() - STALE_HEARTBEAT_MS
+        presence, now = self._db.presence, await tx.now()
         return [
             each
             for each in attachments
             if (
                 presence.is_alive(each.process)
                 if each.host == presence.info.host
-                else each.beat_at > oldest
+                # A beat in the future is from before the clock was set back.
+                else abs(now - each.beat_at) < STALE_HEARTBEAT_MS
             )
         ]
 

@@ -10,7 +10,7 @@ import apsw
 
 from clew import errors
 
-DRIVER_ERRORS = (apsw.Error, OverflowError)
+DRIVER_ERRORS = (apsw.Error, OverflowError, UnicodeDecodeError)
 
 _KINDS: tuple[tuple[type[Exception], type[errors.ClewError], str], ...] = (
     (
@@ -72,6 +72,11 @@ def translate(error: Exception, path: Path) -> errors.ClewError:
     for kind, ours, sentence in _KINDS:
         if isinstance(error, kind):
             return ours(sentence.format(path=path, why=error))
+    if isinstance(error, UnicodeDecodeError):
+        return errors.StoreDamaged(
+            f"{path} has text that is not UTF-8. It was left as it is. `clew doctor` tells more; "
+            "`clew restore BACKUP --replace` puts a backup in its place."
+        )
     if isinstance(error, OverflowError):
         return errors.InvalidInput(f"A number that is too large: {error}. Nothing was changed.")
     return errors.StoreUnavailable(

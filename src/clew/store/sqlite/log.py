@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from clew.core.changes import AddMessage, Change, Recorded
 from clew.core.message import Message
 from clew.errors import InvalidInput, SessionNotFound, StaleLease
-from clew.store.rows import MESSAGE_COLUMNS, Row, message_from, optional, text
+from clew.store.rows import MESSAGE_COLUMNS, NEW_MESSAGE_COLUMNS, Row, message_from, text
 from clew.store.sqlite.engine import SqliteEngine
 from clew.store.work.log import SharedLog
 from clew.store.work.record import Recording, find_answer, remember_answer
@@ -20,11 +20,9 @@ FROM sessions s LEFT JOIN leases l ON l.session_id = s.id
 WHERE s.id = ?1 AND s.purged_at IS NULL
 """
 
-INSERT_MESSAGE = """
-INSERT INTO messages (
-  session_id, seq, turn_id, role, content, parts, tool_call_id, tool_name, tool_calls, is_error,
-  model, input_tokens, output_tokens, cache_read_tokens, cache_creation_tokens, cost, api_calls, at
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id
+INSERT_MESSAGE = f"""
+INSERT INTO messages (session_id, seq, {NEW_MESSAGE_COLUMNS}, at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id
 """
 
 ADVANCE = """
@@ -36,18 +34,21 @@ WHERE id = ?1
 """
 
 SESSION = """
-SELECT parent_id, head, EXISTS (SELECT 1 FROM undone WHERE session_id = sessions.id)
-FROM sessions WHERE id = ? AND purged_at IS NULL
+SELECT parent_id, head, undo_steps > 0
+FROM sessions WHERE id = ?1 AND purged_at IS NULL
 """
 
 MESSAGES = f"""
 SELECT {MESSAGE_COLUMNS} FROM messages
-WHERE session_id = ? AND seq > ? AND seq <= ? {{hide}}
-ORDER BY seq DESC LIMIT ? OFFSET ?
+WHERE session_id = ?1 AND seq > ?2 AND seq <= ?3 {{hide}}
+ORDER BY seq DESC LIMIT ?4 OFFSET ?5
 """
 
+# Its own turns: no other session decides about those.
 _NOT_UNDONE = """
-AND (turn_id IS NULL OR turn_id NOT IN (SELECT turn_id FROM undone WHERE session_id = ?1))
+AND NOT EXISTS (
+  SELECT 1 FROM undone u
+  WHERE u.session_id = ?1 AND u.turn_id = messages.turn_id AND u.ended IS NULL)
 """
 
 
@@ -92,9 +93,9 @@ class SqliteLog(SharedLog):
 class SqliteRecording(Recording):
     """See `work.record`. Triggers index the messages."""
 
-    async def insert_message(self, change: AddMessage, bindings: Row, at: int) -> int:
+    async def insert_message(self, change: AddMessage, bindings: Row, at: int) -> int:  # noqa: ARG002  # its text is in the bindings
         """See `Recording`."""
-        row = (self.session_id, self.head, optional(change.turn_id), *bindings, at)
+        row = (self.session_id, self.head, *bindings, at)
         ((row_id,),) = await self.tx.fetch(INSERT_MESSAGE, row)
         return int(row_id)
 

@@ -18,12 +18,16 @@ from clew.core.names import counted
 from clew.errors import ClewError
 from clew.store.diagnosis import Diagnosis, Repaired
 from clew.store.presence import Presence
+from clew.store.sqlite import schema
+from clew.store.sqlite.backup import restore
 from clew.store.sqlite.connection import connect, fetch
 from clew.store.sqlite.database import hold_store
 from clew.store.sqlite.doctor import private_files
-from clew.store.sqlite.engine import SqliteTransaction, run_through
+from clew.store.sqlite.engine import DIALECT, SqliteTransaction, run_through
 from clew.store.sqlite.errors import DRIVER_ERRORS, translate
+from clew.store.sqlite.rescue import list_rescues, mark_restored, may_replace
 from clew.store.sqlite.search_index import index_queued, rebuild
+from clew.store.work.checksums import accept_changes
 from clew.store.work.counters import correct_counters
 from clew.version import __version__
 
@@ -40,18 +44,30 @@ def repair_file(
     """
     wanted = {finding.fix: finding.name for finding in diagnosis.findings if finding.fix}
     if not diagnosis.usable:
-        wanted = {fix: name for fix, name in wanted.items() if fix == "permissions"}
+        usable = ("permissions", "rescue")
+        wanted = {fix: name for fix, name in wanted.items() if fix in usable}
     fixes: dict[str, Callable[[], str]] = {
+        "rescue": lambda: _put_rescue_back(path, now),
         "index": lambda: _rebuild_index(path, now),
         "permissions": lambda: _close_to_others(path, home),
         "processes": lambda: _clear_processes(path, now),
         "queue": lambda: _in_store(path, _empty_queue),
         "counters": lambda: _count_again(path),
+        "checksums": lambda: _in_store(path, _accept_changes),
     }
     try:
         return tuple(Repaired(wanted[fix], work()) for fix, work in fixes.items() if fix in wanted)
     except DRIVER_ERRORS as error:
         raise translate(error, path) from error
+
+
+def _put_rescue_back(path: Path, now: int) -> str:
+    for rescue in list_rescues(path):
+        if may_replace(rescue, path):
+            restored = restore(path, rescue, now=now, replace=True)
+            mark_restored(rescue, path)
+            return f"{rescue.name} is the store again: {counted(restored.messages, 'message')}"
+    return "there is none any more"
 
 
 def _rebuild_index(path: Path, now: int) -> str:
@@ -96,6 +112,11 @@ def _in_store(path: Path, work: Callable[[apsw.Connection], T]) -> T:
 def _empty_queue(connection: apsw.Connection) -> str:
     index_queued(connection)
     return "the queued messages are indexed"
+
+
+def _accept_changes(connection: apsw.Connection) -> str:
+    schema.register_checksum(connection)
+    return run_through(accept_changes(SqliteTransaction(connection), DIALECT))
 
 
 def _count_again(path: Path) -> str:

@@ -9,12 +9,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import apsw
 
 from clew.errors import StoreDamaged, StoreForeign, StoreTooNew, StoreUnavailable
-from clew.store.migrations import Migration, read_migrations
+from clew.store.migrations import REBUILD, SPARE, Migration, read_migrations
+from clew.store.rows import COVERED, checksum_of_bytes
 from clew.store.sqlite.connection import connect, fetch, lock_path
+
+Progress = Callable[[int, int], None]
+"""So much is done, of so much."""
 
 APPLICATION_ID = 0x636C6577
 """`clew` in ASCII: distinguishes our files from other SQLite databases."""
@@ -22,6 +27,10 @@ APPLICATION_ID = 0x636C6577
 
 PAGE_SIZE = 8192
 """Twice the default: messages waste less of a page, which saves a tenth of the file."""
+
+
+AROUND = 400
+"""Bytes that a message takes beside what was said in it."""
 
 
 def shipped_migrations() -> tuple[Migration, ...]:
@@ -52,22 +61,85 @@ def stored_version(connection: apsw.Connection, path: Path, latest: int) -> int:
     return version
 
 
-def apply(connection: apsw.Connection, steps: Sequence[Migration]) -> None:
-    """Run the missing steps, in one transaction. Two processes may call it at the same time."""
+def apply(
+    connection: apsw.Connection,
+    steps: Sequence[Migration],
+    *,
+    progress: Progress = lambda _done, _total: None,
+) -> None:
+    """Run the steps that are missing, in one transaction. Two processes may call it at once.
+
+    `progress` is told of the messages that a step writes anew.
+    """
+    # A table that others refer to can only be replaced while references are not looked at, and
+    # that can't be switched inside a transaction.
+    kept = connection.pragma("foreign_keys")
+    connection.pragma("foreign_keys", False)
     connection.execute("BEGIN IMMEDIATE")
     try:
         current = connection.pragma("user_version")
+        messages = _count_messages(connection)
+        register_checksum(connection, _in_steps(progress, messages))
         for step in steps:
             if step.number > current:
                 connection.execute(
                     step.sql
                 ).fetchall()  # runs all statements, even if one returns rows
                 connection.pragma("user_version", step.number)
+        if _count_messages(connection) != messages:
+            raise StoreDamaged(
+                f"Updating {connection.filename} would have lost messages: it may be damaged. "
+                "Nothing was changed. `clew doctor --full` looks into it."
+            )
         connection.pragma("application_id", APPLICATION_ID)
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
+        connection.pragma("foreign_keys", kept)
+
+
+def _count_messages(connection: apsw.Connection) -> int:
+    """How many messages there are; none if there is no table for them yet."""
+    if not fetch(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'messages'"):
+        return 0
+    ((count,),) = fetch(connection, "SELECT count(*) FROM messages")
+    return int(count)
+
+
+def _in_steps(progress: Progress, total: int) -> Callable[[int], None]:
+    """Report progress now and then, and at the end."""
+
+    def advance(done: int) -> None:
+        if done % 1000 == 0 or done == total:
+            progress(done, total)
+
+    return advance
+
+
+def register_checksum(
+    connection: apsw.Connection, advance: Callable[[int], None] | None = None
+) -> None:
+    """Give a connection the function `clew_checksum`. `advance` is told how often it was called."""
+    done = 0
+
+    def count(*texts: Any) -> int:
+        nonlocal done
+        done += 1
+        if advance is not None:
+            advance(done)
+        return checksum_of_bytes(*texts)
+
+    connection.create_scalar_function("clew_checksum", count, len(COVERED), deterministic=True)
+
+
+def needed_space(connection: apsw.Connection, version: int) -> int:
+    """About how many bytes of disk an update needs: a copy, and the log of what is written anew."""
+    copy = int(connection.pragma("page_count")) * int(connection.pragma("page_size"))
+    if version >= REBUILD:
+        return copy + SPARE
+    ((content,),) = fetch(connection, "SELECT coalesce(sum(content_bytes), 0) FROM sessions")
+    return copy + int(content) + _count_messages(connection) * AROUND + SPARE
 
 
 def use_wal(connection: apsw.Connection, path: Path) -> None:
@@ -85,7 +157,7 @@ def verified_copy(
     target: Path,
     *,
     lock: Path | None = None,
-    progress: Callable[[int, int], None] = lambda _done, _total: None,
+    progress: Progress = lambda _done, _total: None,
 ) -> Path:
     """Copy the open database to `target` and check the copy; removes an unfinished one.
 

@@ -12,6 +12,7 @@ passing over every newer match of a common word.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Iterable, Iterator
@@ -28,6 +29,7 @@ from clew.core.search.hits import (
     with_recency,
 )
 from clew.core.search.query import Query
+from clew.errors import StoreBusy, StoreUnusable
 from clew.store.rows import check_limit, make_cursor, plain, read_cursor
 from clew.store.sqlite.connection import Row, fetch, fetch_one
 from clew.store.sqlite.database import Database, snapshot
@@ -105,7 +107,8 @@ class SqliteSearch:
         if parsed.is_empty or limit == 0:
             return SearchPage(())
         if await self._db.read(has_queued):
-            await self._db.write(lambda _: None)  # every write empties the queue first
+            with contextlib.suppress(StoreUnusable, StoreBusy):  # what waits is not found then
+                await self._db.write(lambda _: None)  # every write empties the queue first
 
         def job(connection: apsw.Connection) -> SearchPage:
             here = place or SearchPlace(_newest(connection), self._db.clock(), 0)

@@ -11,7 +11,7 @@ import apsw
 
 from clew.errors import InvalidInput
 from clew.ports import Clock
-from clew.store.migrations import Migration
+from clew.store.migrations import Migration, Report, quiet
 from clew.store.sqlite.connection import Durability
 from clew.store.sqlite.database import Database
 from clew.store.sqlite.engine import SqliteEngine, system_time
@@ -56,6 +56,7 @@ class SqliteStore(
         clock: Clock | None = None,
         migrations: Sequence[Migration] | None = None,
         search_seconds: float = DEADLINE,
+        report: Report = quiet,
     ) -> None:
         """Open the file; makes it if it does not exist.
 
@@ -65,7 +66,7 @@ class SqliteStore(
         self._db = Database(
             path, clock=clock or system_time, version=__version__, durability=durability
         )
-        self._db.open(migrations)
+        self._db.open(migrations, report=report)
         self._engine = SqliteEngine(self._db)
 
     # --- ports.Processes ------------------------------------------------------------------------

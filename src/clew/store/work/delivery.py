@@ -21,17 +21,34 @@ from clew.store.rows import (
 from clew.store.work.sessions import get
 from clew.store.work.transaction import Engine, Transaction
 
+KEEP_INBOUND_MS = 7 * 86_400_000
+"""How long a message stays in the inbox after it was answered, dropped or overtaken."""
+
+KEEP_OUTBOUND_MS = 30 * 86_400_000
+"""How long a reply that belongs to no session stays in the outbox."""
+
+ASIDE_MS = 600_000
+"""How long a reply that waits behind another is passed over, unless that one is settled before."""
+
+_STEP = 200
+"""Rows that one statement looks at, or removes."""
+
+_ROUNDS = 25
+"""How many such steps one claim does at most: other writers wait for it."""
+
 # SQLite uses a partial index only if the query has exactly the index's condition. So some
 # statements name the states twice.
 _OPEN_INBOUND = "status IN ('queued', 'claimed')"
-_OPEN_OUTBOUND = "status IN ('pending', 'sending', 'uncertain')"
+_IN_LINE = "status IN ('pending', 'sending')"
+# Of rows that are named: with the bare column, SQLite would look through all that are pending.
+_STILL_PENDING = "coalesce({0}status, '') = 'pending'"
 
 _ACCEPT = f"""
-INSERT INTO inbox (id, channel, account, external_id, key, session_id, person, payload, status,
-  received_at, claimant, claimed_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8,
-  CASE WHEN CAST($10 AS text) IS NULL THEN 'queued' ELSE 'claimed' END,
-  $9, $10, CASE WHEN CAST($10 AS text) IS NOT NULL THEN CAST($9 AS bigint) END)
+INSERT INTO inbox (id, channel, account, external_id, key, session_id, person, payload, position,
+  status, received_at, claimant, claimed_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9,
+  CASE WHEN CAST($11 AS text) IS NULL THEN 'queued' ELSE 'claimed' END,
+  $10, $11, CASE WHEN CAST($11 AS text) IS NOT NULL THEN CAST($10 AS bigint) END)
 ON CONFLICT (channel, account, external_id) WHERE external_id IS NOT NULL DO NOTHING
 RETURNING {INBOX_COLUMNS}
 """
@@ -40,30 +57,58 @@ _KNOWN = f"""
 SELECT {INBOX_COLUMNS} FROM inbox WHERE channel = $1 AND account = $2 AND external_id = $3
 """
 
+# Asked after the row is in: whoever removes the first delivery moves the cursor with it.
+_OVERTAKEN = f"""
+UPDATE inbox SET status = 'dropped', claimant = NULL, claimed_at = NULL, settled_at = $2
+WHERE id = $1 AND position <= (
+  SELECT position FROM inbox_cursors c
+  WHERE c.channel = inbox.channel AND c.account = inbox.account)
+RETURNING {INBOX_COLUMNS}
+"""
+
 _CLAIM_INBOUND = f"""
 UPDATE inbox SET status = 'claimed', claimant = $1, claimed_at = $2
 WHERE id IN (
-  SELECT id FROM inbox
-  WHERE {_OPEN_INBOUND} AND status = 'queued'
-    AND (CAST($3 AS text) IS NULL OR session_id = $3)
-  ORDER BY ordinal LIMIT $4 FOR UPDATE SKIP LOCKED)
+  SELECT id FROM inbox WHERE {{which}} ORDER BY ordinal LIMIT $3 FOR UPDATE SKIP LOCKED)
 RETURNING ordinal, {INBOX_COLUMNS}
 """
+CLAIM_ANY_INBOUND = _CLAIM_INBOUND.format(which="status = 'queued'")
+CLAIM_SOME_INBOUND = _CLAIM_INBOUND.format(
+    which=f"{_OPEN_INBOUND} AND status = 'queued' AND session_id = $4"
+)
 
-_RELEASE = f"""
+RELEASE = """
 UPDATE inbox SET status = 'queued', claimant = NULL, claimed_at = NULL
-WHERE {_OPEN_INBOUND} AND status = 'claimed' AND claimant = $1
+WHERE status = 'claimed' AND claimant = $1
 """
 
 _DROP = """
-UPDATE inbox SET status = 'dropped' WHERE id = ANY ($1) AND status = 'queued' RETURNING id
+UPDATE inbox SET status = 'dropped', settled_at = $2
+WHERE id = ANY ($1) AND status = 'queued' RETURNING id
 """
 
+# `+ 0`: in the order of the table, SQLite would walk through all of it.
 _LIST_INBOUND = f"""
-SELECT {INBOX_COLUMNS} FROM inbox
-WHERE {_OPEN_INBOUND}
-  AND (coalesce(CAST($1 AS text), CAST($2 AS text)) IS NULL OR session_id = $1 OR key = $2)
-ORDER BY ordinal LIMIT $3
+SELECT {INBOX_COLUMNS} FROM inbox WHERE {{which}} ORDER BY ordinal + 0 LIMIT $1
+"""
+
+# The time that counts is the end of the turn; a message whose turn goes on stays.
+FIND_SETTLED = """
+SELECT id, channel, account, position FROM inbox
+WHERE settled_at < $1 AND NOT EXISTS (
+  SELECT 1 FROM turns t
+  WHERE t.id = inbox.turn_id AND (t.ended_at IS NULL OR t.ended_at >= $1))
+ORDER BY settled_at LIMIT $2 FOR UPDATE SKIP LOCKED
+"""
+_MOVE_CURSOR = """
+INSERT INTO inbox_cursors (channel, account, position) VALUES ($1, $2, $3)
+ON CONFLICT (channel, account) DO UPDATE SET position = excluded.position
+WHERE excluded.position > inbox_cursors.position
+"""
+_FORGET_INBOUND = "DELETE FROM inbox WHERE id = ANY ($1)"
+_FORGET_OUTBOUND = """
+DELETE FROM outbox
+WHERE session_id IS NULL AND status NOT IN ('pending', 'sending') AND updated_at < $1
 """
 
 _TAKEN = f"SELECT {INBOX_COLUMNS} FROM inbox WHERE turn_id = $1 ORDER BY ordinal"
@@ -75,20 +120,42 @@ INSERT INTO outbox (id, session_id, key, channel, address, content, turn_id, seq
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $10)
 """
 
-# A reply waits while an earlier one under its key is pending or being sent.
-_CLAIM_OUTBOUND = f"""
+# A reply waits while an earlier one under its key is still to be sent or on its way.
+DUE_OUTBOUND = f"""
+SELECT o.id, EXISTS (
+  SELECT 1 FROM outbox e WHERE e.key = o.key AND e.ordinal < o.ordinal AND e.{_IN_LINE})
+FROM outbox o WHERE o.status = 'pending' AND o.due_at <= $1 {{only}}
+ORDER BY o.due_at, o.ordinal LIMIT $2
+"""
+_DUE_ANYWHERE = DUE_OUTBOUND.format(only="")
+DUE_IN_CHANNEL = DUE_OUTBOUND.format(only="AND o.channel = $3")
+
+# What waits behind another is set aside, so that a long line is not looked through at each claim.
+# When the first of the line is settled, the next one is due again; and in any case after a while.
+# Who sets aside locks the first of the line too. So it is settled either before, and then nothing
+# is set aside, or after, and then the next one is called.
+SET_ASIDE = f"""
+UPDATE outbox SET due_at = $2 WHERE id IN (
+  SELECT o.id FROM outbox o JOIN outbox e ON e.ordinal = (
+    SELECT min(f.ordinal) FROM outbox f WHERE f.key = o.key AND f.{_IN_LINE})
+  WHERE o.id = ANY ($1) AND {_STILL_PENDING.format("o.")}
+    AND e.ordinal < o.ordinal AND e.{_IN_LINE}
+  FOR UPDATE SKIP LOCKED)
+"""
+CALL_NEXT = f"""
+UPDATE outbox SET due_at = CASE WHEN due_at > $2 THEN $2 ELSE due_at END
+WHERE ordinal = (SELECT min(ordinal) FROM outbox WHERE key = $1 AND {_IN_LINE})
+  AND status = 'pending' AND attempts = 0
+"""
+
+CLAIM_OUTBOUND = f"""
 UPDATE outbox SET status = 'sending', claimant = $1, claimed_at = $2, updated_at = $2,
   attempts = attempts + 1
 WHERE id IN (
-  SELECT id FROM outbox WHERE status = 'pending' AND due_at <= $2 {{only}}
-    AND ordinal IN (
-      SELECT min(ordinal) FROM outbox
-      WHERE {_OPEN_OUTBOUND} AND status IN ('pending', 'sending') GROUP BY key)
-  ORDER BY ordinal LIMIT $3 FOR UPDATE SKIP LOCKED)
+  SELECT id FROM outbox WHERE id = ANY ($3) AND {_STILL_PENDING.format("")}
+  ORDER BY due_at, ordinal LIMIT $4 FOR UPDATE SKIP LOCKED)
 RETURNING ordinal, {OUTBOX_COLUMNS}
 """
-_CLAIM_ANY_OUTBOUND = _CLAIM_OUTBOUND.format(only="")
-_CLAIM_SOME_OUTBOUND = _CLAIM_OUTBOUND.format(only="AND channel = ANY ($4)")
 
 _SETTLE = f"""
 UPDATE outbox SET status = $2, receipt = coalesce($3, receipt), error = $4,
@@ -96,15 +163,13 @@ UPDATE outbox SET status = $2, receipt = coalesce($3, receipt), error = $4,
 WHERE id = $1 RETURNING {OUTBOX_COLUMNS}
 """
 
-_DOUBT = f"""
+DOUBT = f"""
 UPDATE outbox SET status = 'uncertain', updated_at = $2, claimant = NULL, claimed_at = NULL
-WHERE {_OPEN_OUTBOUND} AND status = 'sending' AND claimant = $1 RETURNING ordinal, {OUTBOX_COLUMNS}
+WHERE status = 'sending' AND claimant = $1 RETURNING ordinal, {OUTBOX_COLUMNS}
 """
 
 _LIST_OUTBOUND = f"""
-SELECT {OUTBOX_COLUMNS} FROM outbox
-WHERE (CAST($1 AS text) IS NULL OR session_id = $1) AND (CAST($2 AS text) IS NULL OR status = $2)
-ORDER BY ordinal DESC LIMIT $3
+SELECT {OUTBOX_COLUMNS} FROM outbox WHERE {{which}} ORDER BY ordinal DESC LIMIT $1
 """
 
 _OUTBOUND = f"SELECT {OUTBOX_COLUMNS} FROM outbox WHERE id = $1"
@@ -119,15 +184,20 @@ class SharedInbox:
         """See `ports.Inbox`."""
 
         async def work(tx: Transaction) -> tuple[Inbound, bool]:
+            now = await tx.now()
             bindings = (
                 text(new.id), text(new.channel), text(new.account), optional(new.external_id),
                 text(new.key), optional(new.session_id), text(new.person), to_json(new.payload),
-                await tx.now(), optional(claimant),
+                whole(new.position), now, optional(claimant),
             )  # fmt: skip
             row = await tx.one(_ACCEPT, bindings)
-            if row is not None:
-                return inbound_from(row), True
-            return inbound_from(await tx.one(_KNOWN, bindings[1:4]) or ()), False
+            if row is None:
+                return inbound_from(await tx.one(_KNOWN, bindings[1:4]) or ()), False
+            if new.position is not None:
+                overtaken = await tx.one(_OVERTAKEN, (text(new.id), now))
+                if overtaken is not None:
+                    return inbound_from(overtaken), False
+            return inbound_from(row), True
 
         # Not repeatable: without an `external_id`, a repetition would add a second message.
         return await self._engine.write(work)
@@ -139,20 +209,25 @@ class SharedInbox:
         check_limit(limit)
 
         async def work(tx: Transaction) -> tuple[Inbound, ...]:
-            bindings = (text(claimant), await tx.now(), optional(session_id), limit)
-            rows = await tx.fetch(_CLAIM_INBOUND, bindings)
+            only = () if session_id is None else (text(session_id),)
+            sql = CLAIM_SOME_INBOUND if only else CLAIM_ANY_INBOUND
+            rows = await tx.fetch(sql, (text(claimant), await tx.now(), limit, *only))
             return tuple(inbound_from(row[1:]) for row in _in_order(rows))
 
         return await self._engine.write(work)
 
     async def release_inbound(self, claimant: str) -> int:
         """See `ports.Inbox`."""
-        return await self._engine.write(lambda tx: tx.run(_RELEASE, (text(claimant),)))
+        return await self._engine.write(lambda tx: tx.run(RELEASE, (text(claimant),)))
 
     async def drop_inbound(self, ids: Sequence[str]) -> tuple[str, ...]:
         """See `ports.Inbox`."""
         stored = {text(each): each for each in ids}
-        rows = await self._engine.write(lambda tx: tx.fetch(_DROP, (list(stored),)))
+
+        async def work(tx: Transaction) -> list[Row]:
+            return await tx.fetch(_DROP, (list(stored), await tx.now()))
+
+        rows = await self._engine.write(work)
         dropped = {each for (each,) in rows}
         return tuple(given for each, given in stored.items() if each in dropped)
 
@@ -160,8 +235,8 @@ class SharedInbox:
         self, session_id: str | None = None, *, key: str | None = None, limit: int = 100
     ) -> tuple[Inbound, ...]:
         """See `ports.Inbox`."""
-        bindings = (optional(session_id), optional(key), check_limit(limit))
-        rows = await self._engine.read(lambda tx: tx.fetch(_LIST_INBOUND, bindings))
+        sql, bindings = list_inbound_query(session_id, key, check_limit(limit))
+        rows = await self._engine.read(lambda tx: tx.fetch(sql, bindings))
         return tuple(map(inbound_from, rows))
 
     async def list_taken_inbound(self, turn_id: str) -> tuple[Inbound, ...]:
@@ -199,11 +274,13 @@ class SharedOutbox:
     ) -> tuple[Outbound, ...]:
         """See `ports.Outbox`."""
         check_limit(limit)
-        sql = _CLAIM_ANY_OUTBOUND if channels is None else _CLAIM_SOME_OUTBOUND
-        only = () if channels is None else ([text(each) for each in channels],)
+        names = [None] if channels is None else [text(each) for each in dict.fromkeys(channels)]
 
         async def work(tx: Transaction) -> tuple[Outbound, ...]:
-            rows = await tx.fetch(sql, (text(claimant), await tx.now(), limit, *only))
+            now = await tx.now()
+            due = [each for name in names for each in await _find_due(tx, name, now, limit)]
+            bindings = (text(claimant), now, due, limit)
+            rows = await tx.fetch(CLAIM_OUTBOUND, bindings) if due else []
             return tuple(outbound_from(row[1:]) for row in _in_order(rows))
 
         return await self._engine.write(work)
@@ -220,11 +297,15 @@ class SharedOutbox:
         """See `ports.Outbox`."""
 
         async def work(tx: Transaction) -> Outbound:
+            now = await tx.now()
             bindings = (
                 text(outbound_id), status, None if receipt is None else to_json(receipt),
-                optional(error), due_at, await tx.now(),
+                optional(error), due_at, now,
             )  # fmt: skip
-            return _delivery(await tx.one(_SETTLE, bindings), outbound_id)
+            row = await tx.one(_SETTLE, bindings)
+            if row is not None and status not in ("pending", "sending"):
+                await tx.run(CALL_NEXT, (row[2], now))
+            return _delivery(row, outbound_id)
 
         return await self._engine.write(work, repeatable=True)
 
@@ -232,7 +313,10 @@ class SharedOutbox:
         """See `ports.Outbox`."""
 
         async def work(tx: Transaction) -> tuple[Outbound, ...]:
-            rows = await tx.fetch(_DOUBT, (text(claimant), await tx.now()))
+            now = await tx.now()
+            rows = await tx.fetch(DOUBT, (text(claimant), now))
+            for key in dict.fromkeys(row[3] for row in rows):
+                await tx.run(CALL_NEXT, (key, now))
             return tuple(outbound_from(row[1:]) for row in _in_order(rows))
 
         return await self._engine.write(work)
@@ -242,14 +326,76 @@ class SharedOutbox:
         limit: int = 100,
     ) -> tuple[Outbound, ...]:  # fmt: skip
         """See `ports.Outbox`."""
-        bindings = (optional(session_id), status, check_limit(limit))
-        rows = await self._engine.read(lambda tx: tx.fetch(_LIST_OUTBOUND, bindings))
+        sql, bindings = list_outbound_query(session_id, status, check_limit(limit))
+        rows = await self._engine.read(lambda tx: tx.fetch(sql, bindings))
         return tuple(map(outbound_from, rows))
 
     async def get_outbound(self, outbound_id: str) -> Outbound:
         """See `ports.Outbox`."""
         row = await self._engine.read(lambda tx: tx.one(_OUTBOUND, (text(outbound_id),)))
         return _delivery(row, outbound_id)
+
+
+def list_inbound_query(session_id: str | None, key: str | None, limit: int) -> tuple[str, Row]:
+    """The statement of `list_inbound`, and its bindings."""
+    asked = {"session_id": optional(session_id), "key": optional(key)}
+    given = {column: value for column, value in asked.items() if value is not None}
+    # The state stands beside each column, so that SQLite takes the index of each.
+    each = [f"{_OPEN_INBOUND} AND {column} = ${n}" for n, column in enumerate(given, 2)]
+    which = " OR ".join(each) or _OPEN_INBOUND
+    return _LIST_INBOUND.format(which=which), (limit, *given.values())
+
+
+def list_outbound_query(
+    session_id: str | None, status: OutboundStatus | None, limit: int
+) -> tuple[str, Row]:
+    """The statement of `list_outbound`, and its bindings."""
+    asked = {"session_id": optional(session_id), "status": status}
+    given = {column: value for column, value in asked.items() if value is not None}
+    which = " AND ".join(f"{column} = ${n}" for n, column in enumerate(given, 2)) or "TRUE"
+    return _LIST_OUTBOUND.format(which=which), (limit, *given.values())
+
+
+async def _find_due(tx: Transaction, channel: str | None, now: int, limit: int) -> list[str]:
+    """What may be sent now: of one channel, or of any. Sets aside what may not.
+
+    More than the limit, so that two claimants at once both find something.
+    """
+    only = () if channel is None else (channel,)
+    sql = DUE_IN_CHANNEL if only else _DUE_ANYWHERE
+    most = limit + _STEP
+    free: list[str] = []
+    for _ in range(_ROUNDS):
+        rows = await tx.fetch(sql, (now, most, *only))
+        behind = [each for each, waits in rows if waits]
+        free = [each for each, waits in rows if not waits]
+        if behind:
+            await tx.run(SET_ASIDE, (behind, now + ASIDE_MS))
+        if not behind or len(free) >= limit or len(rows) < most:
+            break
+    return free
+
+
+async def forget_inbound(tx: Transaction) -> bool:
+    """Remove some of the messages that were settled long ago; whether there may be more.
+
+    What a channel delivers again from before those is not answered: see `_OVERTAKEN`.
+    """
+    rows = await tx.fetch(FIND_SETTLED, (await tx.now() - KEEP_INBOUND_MS, _STEP))
+    last: dict[tuple[str, str], int] = {}
+    for _, channel, account, position in rows:
+        if position is not None:
+            last[channel, account] = max(position, last.get((channel, account), position))
+    for (channel, account), position in sorted(last.items()):
+        await tx.run(_MOVE_CURSOR, (channel, account, position))
+    if rows:
+        await tx.run(_FORGET_INBOUND, ([row[0] for row in rows],))
+    return len(rows) == _STEP
+
+
+async def forget_outbound(tx: Transaction) -> None:
+    """Remove the replies that are over for long and belong to no session."""
+    await tx.run(_FORGET_OUTBOUND, (await tx.now() - KEEP_OUTBOUND_MS,))
 
 
 def outbound_bindings(new: NewOutbound, session_id: str | None, now: int) -> Row:

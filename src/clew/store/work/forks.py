@@ -5,8 +5,9 @@ from __future__ import annotations
 from clew.core.keys import new_id as make_id
 from clew.core.session import MAX_TITLE, Session
 from clew.errors import Conflict, InvalidInput
+from clew.store.rows import text
 from clew.store.work.sessions import check_id, get, lock, title_columns
-from clew.store.work.thread import count_hidden, list_segments
+from clew.store.work.thread import count_hidden, read_line
 from clew.store.work.transaction import Dialect, Engine, Transaction
 
 _FORK = """
@@ -14,12 +15,14 @@ INSERT INTO sessions (
   id, key, agent, person, platform, kind, title, title_key, title_by, cwd, project, model, provider,
   personality, thinking, service_tier, mode, parent_id, forked_at_seq, display_name, channel,
   subject, room, space, origin, last_route, short_summary, send_policy, message_count, head,
-  created_at, updated_at, metadata, content_bytes, {columns}
+  created_at, updated_at, metadata, forked_at_step, content_bytes, {columns}
 )
-SELECT $1, key || ':fork:' || CAST($4 AS bigint), agent, person, platform, kind, $5, $6,
+SELECT $1, key || ':fork:' || CAST($4 AS bigint), agent, CAST($8 AS text), platform, kind, $5, $6,
   CASE WHEN CAST($5 AS text) IS NOT NULL THEN title_by END, cwd, project, model, provider,
   personality, thinking, service_tier, mode, id, $3, display_name, channel, subject, room, space,
-  origin, last_route, short_summary, send_policy, $7, $3, $4, $4, metadata,
+  origin, CASE WHEN $8 = person THEN last_route END, short_summary,
+  CASE WHEN $8 = person THEN send_policy END, $7, $3, $4, $4,
+  metadata, undo_steps,
   (SELECT coalesce(sum(size), 0) FROM scratchpad WHERE session_id = $2), {values}
 FROM sessions WHERE id = $2
 ON CONFLICT (id) DO NOTHING
@@ -30,8 +33,6 @@ _COPIES = (
        SELECT $1, name, content, size, created_at FROM scratchpad WHERE session_id = $2""",
     """INSERT INTO todos (session_id, position, text, status)
        SELECT $1, position, text, status FROM todos WHERE session_id = $2""",
-    """INSERT INTO undone (session_id, turn_id, undone_at)
-       SELECT $1, turn_id, undone_at FROM undone WHERE session_id = $2""",
 )
 
 _COPY_COMPACTION = """
@@ -55,7 +56,12 @@ class SharedForks:
     _engine: Engine
 
     async def fork_session(
-        self, session_id: str, *, at: int | None = None, new_id: str | None = None
+        self,
+        session_id: str,
+        *,
+        at: int | None = None,
+        new_id: str | None = None,
+        person: str | None = None,
     ) -> Session:
         """See `ports.Sessions`."""
 
@@ -67,17 +73,20 @@ class SharedForks:
                     f"Session {session_id} has messages 1 to {parent.head}; it can't be forked "
                     f"at {knot}."
                 )
-            return await self._fork(tx, parent, knot, check_id(new_id))
+            return await self._fork(tx, parent, knot, check_id(new_id), person)
 
         return await self._engine.write(work, about=session_id)
 
-    async def _fork(self, tx: Transaction, parent: Session, knot: int, fork_id: str) -> Session:
+    async def _fork(
+        self, tx: Transaction, parent: Session, knot: int, fork_id: str, person: str | None
+    ) -> Session:
         title = f"{parent.title[: MAX_TITLE - 7]} (fork)" if parent.title else None
         titles = title_columns(title, by=parent.title_by or "auto")
         has_preview = await _has_preview(tx, parent, knot)
+        whose = parent.person if person is None else person
         bindings = (
             fork_id, parent.id, knot, await tx.now(), titles["title"], titles["title_key"],
-            await _count_visible(tx, parent, knot),
+            await _count_visible(tx, parent, knot), text(whose),
         )  # fmt: skip
         sql = _fork_statement(self._engine.dialect, has_preview=has_preview)
         if not await tx.run(sql, bindings):
@@ -98,8 +107,8 @@ async def _has_preview(tx: Transaction, parent: Session, knot: int) -> bool:
     """Whether the first thing that a user said is in the part that a fork inherits."""
     if parent.preview is None or knot == parent.head:
         return parent.preview is not None
-    parts, _ = await list_segments(tx, parent.id)
-    for part in reversed(parts):
+    line = await read_line(tx, parent.id)
+    for part in reversed(line.segments):
         bindings = (part.session_id, part.low, min(part.high, knot))
         if any(content.strip() for (content,) in await tx.fetch(_SAID, bindings)):
             return True

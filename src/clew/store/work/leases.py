@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from typing import Final
 
 from clew.core.turn import LEASE_MS, Attachment, Lease
 from clew.errors import LeaseHeld, SessionAttached, StaleLease
 from clew.store.rows import ATTACHMENT_COLUMNS, Row, attachment_from, optional, plain, text
 from clew.store.work.sessions import lock
 from clew.store.work.transaction import Engine, Transaction
+
+LONGEST_MS: Final = 3_600_000
+"""The longest that a lease lasts without a renewal."""
 
 _LEASES = "SELECT session_id, holder, epoch, expires_at FROM leases WHERE holder IS NOT NULL"
 _LEASE = f"{_LEASES} AND session_id = $1"
@@ -65,8 +69,9 @@ class SharedLeases:
             held = await lock_lease(self._engine, tx, session_id, now)
             if held is not None and held.holder != holder:
                 raise LeaseHeld(session_id, held.holder, held.expires_at)
-            ((epoch,),) = await tx.fetch(_ACQUIRE, (session_id, text(holder), now + ttl))
-            return Lease(session_id, holder, epoch, now + ttl)
+            expires_at = now + min(ttl, LONGEST_MS)
+            ((epoch,),) = await tx.fetch(_ACQUIRE, (session_id, text(holder), expires_at))
+            return Lease(session_id, holder, epoch, expires_at)
 
         return await self._engine.write(work, about=session_id)
 
@@ -75,7 +80,7 @@ class SharedLeases:
 
         async def work(tx: Transaction) -> Lease:
             session_id = text(lease.session_id)
-            expires_at = await tx.now() + ttl
+            expires_at = await tx.now() + min(ttl, LONGEST_MS)
             if not await tx.run(_RENEW, (expires_at, session_id, lease.epoch)):
                 current = await tx.one(_EPOCH, (session_id,))
                 raise StaleLease(lease.session_id, lease.epoch, current[0] if current else 0)
@@ -201,9 +206,14 @@ async def lock_lease(engine: Engine, tx: Transaction, session_id: str, now: int)
 
 async def _living(engine: Engine, tx: Transaction, row: Row, now: int) -> Lease | None:
     lease = _lease_from(row)
-    if lease.expires_at <= now or not await engine.keep_living_leases(tx, [lease]):
+    if not _is_current(lease, now) or not await engine.keep_living_leases(tx, [lease]):
         return None
     return lease
+
+
+def _is_current(lease: Lease, now: int) -> bool:
+    """Whether a lease has not expired. One that ends too late was made before a clock change."""
+    return now < lease.expires_at <= now + LONGEST_MS
 
 
 def _lease_from(row: Row) -> Lease:
@@ -219,7 +229,8 @@ async def living_leases(
         rows = await tx.fetch(sql, (now,))
     else:
         rows = await tx.fetch(f"{sql} AND session_id = ANY ($2)", (now, _stored(ids)))
-    living = await engine.keep_living_leases(tx, [*map(_lease_from, rows)])
+    current = [each for each in map(_lease_from, rows) if _is_current(each, now)]
+    living = await engine.keep_living_leases(tx, current)
     return {each.session_id: each for each in living}
 
 

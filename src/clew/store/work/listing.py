@@ -78,7 +78,7 @@ SELECT s.id, t.status, u.turn_id IS NOT NULL, t.ended_at IS NULL AND EXISTS (
   SELECT 1 FROM approvals a
   WHERE a.session_id = s.id AND a.turn_id = t.id AND a.decision IS NULL AND a.expires_at > $2)
 FROM {wanted_ids} CROSS JOIN sessions s {newest_turn}
-LEFT JOIN undone u ON u.session_id = s.id AND u.turn_id = t.id
+LEFT JOIN undone u ON u.session_id = s.id AND u.turn_id = t.id AND u.ended IS NULL
 WHERE s.id = wanted.id AND s.purged_at IS NULL
 """
 

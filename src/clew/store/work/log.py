@@ -22,6 +22,7 @@ from clew.store.rows import (
     text,
     turn_from,
 )
+from clew.store.work.checksums import list_damaged
 from clew.store.work.leases import find_living_lease, lock_lease
 from clew.store.work.transaction import Engine, Transaction
 
@@ -140,6 +141,11 @@ class SharedLog:
             turn_id=turn_id,
             at=recorded.at,
         )
+
+    async def list_damaged(self, session_id: str) -> tuple[int, ...]:
+        """See `ports.Log`."""
+        dialect = self._engine.dialect
+        return await self._engine.snapshot(lambda tx: list_damaged(tx, dialect, session_id))
 
     async def get_turn(self, turn_id: str) -> Turn:
         """See `ports.Log`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clew.core.channels.people import CODE_MS, TOLD_MS, Decided, NewPairing, Pairing
+from clew.core.channels.people import CODE_MS, Decided, NewPairing, Pairing
 from clew.core.text import to_json
 from clew.errors import RecordNotFound
 from clew.store.rows import PAIRING_COLUMNS, optional, pairing_from, text
@@ -31,10 +31,6 @@ WHERE status = 'waiting' AND channel = $1 AND expires_at > $2 AND person <> $3
 
 # Anyone can write to the gateway, so the rows that strangers cause must not pile up.
 _FORGET = "DELETE FROM pairings WHERE status = 'waiting' AND expires_at < $1"
-_FORGET_TOLD = """
-DELETE FROM outbox
-WHERE session_id IS NULL AND status NOT IN ('pending', 'sending') AND updated_at < $1
-"""
 
 _FIND = f"SELECT {PAIRING_COLUMNS} FROM pairings WHERE person = $1"
 
@@ -69,7 +65,6 @@ class SharedPairings:
             now = await tx.now()
             person, channel = text(new.person), text(new.channel)
             await tx.run(_FORGET, (now - CODE_MS,))
-            await tx.run(_FORGET_TOLD, (now - TOLD_MS,))
             ((others,),) = await tx.fetch(_COUNT_OTHERS, (channel, now, person))
             known = await tx.one(_FIND, (person,))
             if others >= most and (known is None or pairing_from(known).is_late(now)):

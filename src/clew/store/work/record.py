@@ -15,7 +15,7 @@ import msgspec
 
 from clew.core import changes
 from clew.core.changes import Change, Recorded
-from clew.core.message import ROLES, Draft, blob_hashes
+from clew.core.message import ROLES, blob_hashes
 from clew.core.text import from_json, to_json
 from clew.core.usage import Usage
 from clew.errors import Conflict, InvalidInput, RecordNotFound
@@ -29,7 +29,7 @@ from clew.store.rows import (
     whole,
 )
 from clew.store.work.delivery import ADD_OUTBOUND, outbound_bindings
-from clew.store.work.thread import list_segments
+from clew.store.work.thread import Line, is_hidden, read_line
 from clew.store.work.transaction import Transaction
 
 PREVIEW = 200
@@ -46,7 +46,7 @@ VALUES ($1, $2, $3, 'running', $4, $5, $6) ON CONFLICT (id) DO NOTHING
 """
 
 _TAKE_INBOUND = """
-UPDATE inbox SET status = 'done', turn_id = $1, session_id = $2
+UPDATE inbox SET status = 'done', turn_id = $1, session_id = $2, settled_at = $4
 WHERE id = $3 AND status IN ('queued', 'claimed')
 """
 
@@ -74,10 +74,13 @@ _ADD_SESSION_USAGE = _ADD_USAGE.format(table="sessions")
 _ADD_TURN_USAGE = _ADD_USAGE.format(table="turns")
 _SET_CONTEXT = "UPDATE sessions SET context_tokens = $1 WHERE id = $2"
 
+_NEXT_STEP = "UPDATE sessions SET undo_steps = undo_steps + 1 WHERE id = $1 RETURNING undo_steps"
 _UNDO_TURN = """
-INSERT INTO undone (session_id, turn_id, undone_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING
+INSERT INTO undone (session_id, turn_id, begun, ended, undone_at) VALUES ($1, $2, $3, $4, $5)
 """
-_REDO_TURN = "DELETE FROM undone WHERE session_id = $1 AND turn_id = $2"
+_REDO_TURN = """
+UPDATE undone SET ended = $3 WHERE session_id = $1 AND turn_id = $2 AND ended IS NULL
+"""
 _TURN_START = "SELECT session_id, first_seq FROM turns WHERE id = $1"
 _COUNT_MESSAGES = """
 SELECT count(*) FROM messages
@@ -141,13 +144,14 @@ def _whole_usage(usage: Usage) -> tuple[int | None, ...]:
     return tuple(map(whole, usage_bindings(usage)))
 
 
-def new_message(draft: Draft, now: int) -> tuple[Row, int, int]:
-    """A draft from `role` to `api_calls`, its size in bytes, and its time."""
+def new_message(change: changes.AddMessage, now: int) -> tuple[Row, int, int]:
+    """A draft as NEW_MESSAGE_COLUMNS, its size in bytes, and its time."""
+    draft = change.draft
     if draft.role not in ROLES:
         raise InvalidInput(f'A message is from {", ".join(ROLES)}, not "{draft.role}".')
     if draft.usage is not None:
         _whole_usage(draft.usage)
-    bindings, size = message_bindings(draft)
+    bindings, size = message_bindings(draft, change.turn_id)
     at = now if draft.at is None else whole(draft.at)
     assert at is not None
     return bindings, size, at
@@ -214,7 +218,7 @@ class Recording(ABC):
 
     async def _add_message(self, change: changes.AddMessage) -> None:
         draft = change.draft
-        bindings, size, at = new_message(draft, self.now)
+        bindings, size, at = new_message(change, self.now)
         self.head += 1
         row_id = await self.insert_message(change, bindings, at)
         if draft.parts:
@@ -257,7 +261,7 @@ class Recording(ABC):
 
     async def _take(self, turn_id: str, inbound: tuple[str, ...]) -> None:
         for inbound_id in inbound:
-            bindings = (text(turn_id), self.session_id, text(inbound_id))
+            bindings = (text(turn_id), self.session_id, text(inbound_id), self.now)
             if not await self.tx.run(_TAKE_INBOUND, bindings):
                 raise Conflict(f"The inbound message {inbound_id} has been taken already.")
 
@@ -304,22 +308,35 @@ class Recording(ABC):
             raise RecordNotFound("turn", change.turn_id)
 
     async def _undo_turn(self, change: changes.UndoTurn) -> None:
-        hidden = await self._count_messages(change.turn_id)
-        bindings = (self.session_id, text(change.turn_id), self._at(change.at))
-        if await self.tx.run(_UNDO_TURN, bindings):
-            self._count -= hidden
+        line = await read_line(self.tx, self.session_id)
+        count = await self._count_messages(line, change.turn_id)
+        if not await is_hidden(self.tx, line, change.turn_id):
+            step = await self._next_step()
+            bindings = (self.session_id, text(change.turn_id), step, None, self._at(change.at))
+            await self.tx.run(_UNDO_TURN, bindings)
+            self._count -= count
 
     async def _redo_turn(self, change: changes.RedoTurn) -> None:
-        shown = await self._count_messages(change.turn_id)
-        if await self.tx.run(_REDO_TURN, (self.session_id, text(change.turn_id))):
-            self._count += shown
+        line = await read_line(self.tx, self.session_id)
+        count = await self._count_messages(line, change.turn_id)
+        if await is_hidden(self.tx, line, change.turn_id):
+            step = await self._next_step()
+            bindings = (self.session_id, text(change.turn_id), step)
+            if not await self.tx.run(_REDO_TURN, bindings):
+                # A parent had undone it: a mark that ends where it begins goes before that.
+                await self.tx.run(_UNDO_TURN, (*bindings, step, self.now))
+            self._count += count
 
-    async def _count_messages(self, turn_id: str) -> int:
+    async def _next_step(self) -> int:
+        """The number of the next step of undoing and redoing in this session."""
+        ((step,),) = await self.tx.fetch(_NEXT_STEP, (self.session_id,))
+        return int(step)
+
+    async def _count_messages(self, line: Line, turn_id: str) -> int:
         """How many messages a turn has in this thread; the turn must belong to the thread."""
         row = await self.tx.one(_TURN_START, (text(turn_id),))
         # The session's row still has the old head; messages of this record count too.
-        parts, _ = await list_segments(self.tx, self.session_id)
-        for part in parts:
+        for part in line.segments:
             own = part.session_id == self.session_id
             if row is not None and row[0] == part.session_id and (own or row[1] <= part.high):
                 high = self.head if own else part.high

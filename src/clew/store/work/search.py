@@ -16,7 +16,7 @@ from clew.core.text import decode_text
 from clew.errors import SessionNotFound
 from clew.store.rows import text
 from clew.store.work.sessions import get
-from clew.store.work.thread import Segment, list_segments
+from clew.store.work.thread import Segment, read_line
 from clew.store.work.transaction import Transaction
 
 FEW_SESSIONS = 64
@@ -78,7 +78,7 @@ async def find_few_segments(tx: Transaction, where: SearchFilter) -> list[Segmen
     if where.session is not None:
         if not may_see(where.viewer, (await get(tx, where.session)).person):
             raise SessionNotFound(where.session)
-        return (await list_segments(tx, where.session))[0]
+        return list((await read_line(tx, where.session)).segments)
     bindings = Bindings()
     conditions = session_conditions(where, bindings)
     if not conditions:
@@ -90,7 +90,7 @@ async def find_few_segments(tx: Transaction, where: SearchFilter) -> list[Segmen
     )
     if len(rows) > FEW_SESSIONS:
         return None
-    parts = {part for (each,) in rows for part in (await list_segments(tx, each))[0]}
+    parts = {part for (each,) in rows for part in (await read_line(tx, each)).segments}
     few = sum(part.high - part.low for part in parts) <= FEW_MESSAGES
     return list(parts) if few and len(parts) <= 2 * FEW_SESSIONS else None
 

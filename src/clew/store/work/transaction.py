@@ -69,6 +69,9 @@ class Dialect(NamedTuple):
     store_size: str
     """The bytes that the whole store takes."""
 
+    checksum: str
+    """The checksum of a message, made of its columns anew."""
+
 
 class Engine(Protocol):
     """An open database: it runs pieces of work, and knows which processes are alive."""

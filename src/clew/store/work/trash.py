@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from clew.core.session import Retained, Retention, RetentionAction
 from clew.errors import Locked
 from clew.store.rows import text
+from clew.store.work.delivery import forget_inbound, forget_outbound
 from clew.store.work.leases import forget_dead_holders, held_sessions
 from clew.store.work.transaction import Engine, Transaction
 
@@ -54,11 +55,11 @@ WHERE id = ANY ($1) AND deleted_at IS NOT NULL AND purged_at IS NULL RETURNING i
 
 _BELONGINGS = (
     "routes", "scratchpad", "todos", "compactions", "approvals", "idempotency", "outbox",
-    "attachments", "leases", "undone",
+    "attachments", "leases",
 )  # fmt: skip
 
-# A fork may still undo an inherited turn, and a second delivery must still be recognised: their
-# rows stay, without what was said in them.
+# A fork may still undo an inherited turn, it passes over what this session had undone, and a second
+# delivery must still be recognised: those rows stay, without what was said in them.
 _EMPTY = (
     """UPDATE turns SET partial = NULL, error = NULL, reply_to = NULL
        WHERE session_id = ANY ($1)""",
@@ -165,11 +166,13 @@ class SharedTrash:
         return purged
 
     async def sweep(self) -> None:
-        """Remove what purged sessions left, step by step: messages, then sessions without any."""
+        """See `ports.Trash`. Step by step: messages, then sessions without any, then the rest."""
         # A session that goes may free the messages that its parent kept for it.
         while await self._engine.write(_remove_messages) or await self._engine.write(
             _remove_sessions
         ):
+            pass
+        while await self._engine.write(forget_inbound):
             pass
         await self._engine.write(_forget)
 
@@ -258,10 +261,11 @@ async def _remove_sessions(tx: Transaction) -> bool:
 
 
 async def _forget(tx: Transaction) -> None:
-    """Remove blobs that no message has, and idempotency keys that are too old to be repeated."""
+    """Remove blobs that no message has, and keys and deliveries that are too old to be needed."""
     now = await tx.now()
     await tx.run(_REMOVE_BLOBS.format(which="created_at < $1"), (now - KEEP_BLOBS_MS,))
     await tx.run(_FORGET_KEYS, (now - KEEP_KEYS_MS,))
+    await forget_outbound(tx)
 
 
 async def _expired(tx: Transaction, older_than: int, *, spared: set[str]) -> tuple[str, ...]:

@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
-from clew.core.channels.people import CODE_MS, TOLD_MS, NewPairing, Pairing
+from clew.core.channels.people import CODE_MS, NewPairing, Pairing
 from clew.core.delivery import NewOutbound
 from clew.core.session import NewSession
 from clew.core.tokens import Token
 from clew.errors import ClewError, RecordNotFound
 from clew.ports import Store
-from clew.testing.clock import SECOND, FakeClock
+from clew.testing.clock import DAY, SECOND, FakeClock
 from clew.testing.contract.case import Contract
 
 FIRST = Token("1", "phone", "owner", ("write", "approve"), created_at=5, kind="cookie")
@@ -141,7 +141,7 @@ class PairingsContract(Contract):
 
         assert await store.ask_pairing(asking("chat:1", "CCCCCCCC"), most=1) is None
 
-    async def test_replies_to_strangers_are_removed_after_a_day(
+    async def test_replies_to_strangers_are_removed_after_thirty_days(
         self, store: Store, clock: FakeClock
     ) -> None:
         session, _ = await store.open_session(NewSession(key="k"))
@@ -150,11 +150,11 @@ class PairingsContract(Contract):
             await store.add_outbound(kept, new)
         for outbound_id in ("told", "kept"):
             await store.settle_outbound(outbound_id, "sent")
-        clock.advance(TOLD_MS)
-        await ask(store, "chat:1", "AAAAAAAA")
+        clock.advance(30 * DAY)
+        await store.sweep()
         assert len(await store.list_outbound()) == 3
         clock.advance(1)
-        await ask(store, "chat:1", "BBBBBBBB")
+        await store.sweep()
 
         assert {row.id for row in await store.list_outbound()} == {"waits", "kept"}
 

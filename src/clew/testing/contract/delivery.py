@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -28,6 +28,14 @@ def inbound(inbound_id: str, **fields: Any) -> NewInbound:
 async def open_ids(store: Store, session_id: str | None = None) -> list[str]:
     """What is queued or claimed."""
     return [each.id for each in await store.list_inbound(session_id)]
+
+
+async def _is_there(store: Store, inbound_id: str) -> bool:
+    try:
+        await store.get_inbound(inbound_id)
+    except RecordNotFound:
+        return False
+    return True
 
 
 class InboxContract(Contract):
@@ -165,6 +173,61 @@ class InboxContract(Contract):
         row, fresh = await store.accept(inbound("again", external_id="a"))
 
         assert (row.id, row.status, row.turn_id, fresh) == ("a", "done", "t", False)
+
+    async def test_messages_leave_the_inbox_seven_days_after_their_answer(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        session = await make(store)
+        for name in ("answered", "dropped", "waits", "running"):
+            await store.accept(inbound(name))
+        await record(store, session.id, StartTurn(turn_id="t", inbound=("answered",)))
+        clock.advance(DAY)
+        await record(store, session.id, EndTurn(turn_id="t", status="done"))
+        await record(store, session.id, StartTurn(turn_id="long", inbound=("running",)))
+        await store.drop_inbound(["dropped"])
+
+        async def left() -> set[str]:
+            await store.sweep()
+            names = ("answered", "dropped", "waits", "running")
+            return {name for name in names if await _is_there(store, name)}
+
+        clock.advance(7 * DAY)
+        assert await left() == {"answered", "dropped", "waits", "running"}
+        clock.advance(1)
+        assert await left() == {"waits", "running"}
+        clock.advance(90 * DAY)
+        assert await left() == {"waits", "running"}
+        assert await open_ids(store) == ["waits"]
+
+    async def test_what_lies_before_a_removed_message_is_never_answered(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        for number in (3, 9, 5):
+            await store.accept(inbound(f"n{number}", position=number))
+        await store.accept(inbound("elsewhere", account="another", position=100))
+        await store.drop_inbound(["n9", "n3"])
+        clock.advance(9 * DAY)
+        await store.sweep()
+        assert not await _is_there(store, "n9")
+
+        for number in (3, 8, 9):
+            again = inbound(f"again{number}", external_id=f"n{number}", position=number)
+            row, fresh = await store.accept(again, claimant="me")
+            assert (row.id, row.status, row.claimant, fresh) == (again.id, "dropped", None, False)
+        known, fresh = await store.accept(inbound("again", external_id="n5", position=5))
+        assert (known.id, known.status, fresh) == ("n5", "queued", False)
+        for new in (
+            inbound("next", position=10),
+            inbound("other", account="another", position=4),
+            inbound("unnumbered"),
+        ):
+            row, fresh = await store.accept(new)
+            assert (row.status, fresh) == ("queued", True)
+        clock.advance(9 * DAY)
+        await store.sweep()
+        assert not await _is_there(store, "again8")
+        _, fresh = await store.accept(inbound("once more", external_id="n8", position=8))
+        assert not fresh
 
     async def test_messages_are_claimed_oldest_first(self, store: Store, clock: FakeClock) -> None:
         for name in ("c", "a", "b"):  # all in one millisecond
@@ -430,6 +493,61 @@ class OutboxContract(Contract):
         await record(store, session.id, send("b", "quick"))
         await claim(store, limit=1)
         await store.settle_outbound("a0", "pending", due_at=clock() + SECOND)
+
+        assert await claim(store) == ["b"]
+
+    @pytest.mark.parametrize("outcome", ["sent", "failed", "uncertain", "doubted"])
+    async def test_a_long_line_is_called_one_by_one(
+        self, store: Store, outcome: OutboundStatus | Literal["doubted"]
+    ) -> None:
+        session = await make(store)
+        await record(store, session.id, *(send(f"{number}", "slow") for number in range(5)))
+        for number in range(5):
+            assert await claim(store, channels=["telegram"]) == [f"{number}"]
+            assert await claim(store, channels=["telegram"]) == []  # the others are behind it
+            if outcome == "doubted":
+                await store.doubt_outbound("me")
+            else:
+                await store.settle_outbound(f"{number}", outcome)
+
+        assert await claim(store) == []
+
+    async def test_two_claimants_work_off_a_line_without_a_pause(
+        self, store: Store, other: Store
+    ) -> None:
+        session = await make(store)
+        names = [f"{number:02}" for number in range(60)]
+        sent: list[str] = []
+
+        async def answer() -> None:
+            for name in names:
+                await store.add_outbound(session.id, send(name, "same").outbound)
+
+        async def deliver(handle: Store, who: str) -> None:
+            for _ in range(3_000):
+                for row in await handle.claim_outbound(who, channels=["telegram"]):
+                    sent.append(row.id)
+                    await handle.settle_outbound(row.id, "sent")
+                if len(sent) == len(names):
+                    break
+
+        workers = (deliver(*each) for each in ((store, "me"), (other, "you")) * 2)
+        await asyncio.gather(answer(), *workers)
+
+        assert sent == names
+
+    async def test_a_reply_behind_one_that_is_gone_is_sent_in_the_end(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        gone, stays = await make(store), await make(store)
+        await record(store, gone.id, send("a", "same"))
+        await record(store, stays.id, send("b", "same"))
+        assert await claim(store) == ["a"]
+        assert await claim(store) == []
+        await store.delete_sessions([gone.id])
+        await store.purge_sessions([gone.id])
+
+        clock.advance(10 * 60 * SECOND)
 
         assert await claim(store) == ["b"]
 

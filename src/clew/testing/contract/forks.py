@@ -16,6 +16,8 @@ from clew.core.changes import (
 )
 from clew.core.message import Draft
 from clew.core.notes import Todo
+from clew.core.search.hits import SearchFilter
+from clew.core.session import OWNER, SessionFacts, SessionFilter
 from clew.core.usage import Usage
 from clew.errors import InvalidInput, RecordNotFound, SessionNotFound
 from clew.ports import Store
@@ -79,6 +81,28 @@ class ForksContract(Contract):
         ]
         assert await read(store, parent.id) == ["one", "two", "three", "theirs"]
         assert (await store.get_session(fork.id)).message_count == 3
+
+    async def test_a_fork_belongs_to_the_one_who_forks(self, store: Store) -> None:
+        route = {"channel": "telegram", "key": "telegram:5", "address": {"chat": 5}}
+        parent = await make(store, person="telegram:5", send_policy="allow")
+        await store.describe_session(parent.id, SessionFacts(last_route=route))
+        await say(store, parent.id, "one")
+
+        theirs = await store.fork_session(parent.id)
+        same = await store.fork_session(parent.id, person="telegram:5")
+        mine = await store.fork_session(parent.id, person=OWNER)
+
+        for fork in (theirs, same):
+            assert (fork.person, fork.last_route) == ("telegram:5", route)
+            assert fork.send_policy == "allow"
+        # What is said in it goes nowhere where the guest could read it.
+        assert (mine.person, mine.last_route, mine.send_policy) == (OWNER, None, None)
+        await say(store, mine.id, "between us")
+        seen = await store.list_sessions(SessionFilter(viewer="telegram:5"))
+        assert mine.id not in {each.id for each in seen.sessions}
+        assert await read(store, mine.id) == ["one", "between us"]
+        found = await store.search("between", SearchFilter(viewer="telegram:5"))
+        assert found.hits == ()
 
     async def test_a_page_may_cross_the_knot(self, store: Store) -> None:
         parent = await make(store)
@@ -238,6 +262,58 @@ class ForksContract(Contract):
         assert await read(store, parent.id) == ["1", "2", "3"]
         assert (await store.get_session(parent.id)).message_count == 3
         assert (await store.get_turn(turn)).undone_at is None
+
+    async def test_neither_changes_what_the_other_passes_over(self, store: Store) -> None:
+        parent = await make(store)
+        first = await take_turn(store, parent.id, "1")
+        second = await take_turn(store, parent.id, "2")
+        third = await take_turn(store, parent.id, "3")
+        await record(store, parent.id, UndoTurn(first), UndoTurn(second))
+        early = await store.fork_session(parent.id)
+
+        await record(store, parent.id, RedoTurn(first), UndoTurn(third))
+        late = await store.fork_session(parent.id)
+        await record(store, early.id, RedoTurn(second), UndoTurn(third))
+        grandchild = await store.fork_session(early.id)
+        await record(store, early.id, RedoTurn(first), UndoTurn(second))
+        await record(store, parent.id, RedoTurn(second), RedoTurn(third))
+
+        async def shown() -> list[list[str]]:
+            ids = (early.id, late.id, grandchild.id)
+            counts = [(await store.get_session(each)).message_count for each in ids]
+            threads = [await read(store, each) for each in ids]
+            assert counts == [len(each) for each in threads]
+            return threads
+
+        assert await read(store, parent.id) == ["1", "2", "3"]
+        assert await shown() == [["1"], ["1"], ["2"]]
+        await store.delete_sessions([parent.id])
+        assert await store.purge_sessions([parent.id]) == (parent.id,)
+        assert await shown() == [["1"], ["1"], ["2"]]
+        await record(store, grandchild.id, RedoTurn(first), UndoTurn(second), RedoTurn(third))
+        assert await shown() == [["1"], ["1"], ["1", "3"]]
+
+    async def test_a_turn_may_be_undone_and_redone_again_and_again(self, store: Store) -> None:
+        parent = await make(store)
+        turn = await take_turn(store, parent.id, "1", "2")
+        forks = []
+        for change in (UndoTurn(turn), RedoTurn(turn)) * 3:
+            await record(store, parent.id, change, change)
+            forks.append(await store.fork_session(parent.id))
+
+        assert [await read(store, each.id) for each in forks] == [[], ["1", "2"]] * 3
+        assert [each.message_count for each in forks] == [0, 2] * 3
+
+    async def test_a_long_line_of_forks_that_all_undo_something_is_read(self, store: Store) -> None:
+        session = await make(store)
+        await say(store, session.id, "first")
+        for number in range(150):
+            turn = await take_turn(store, session.id, str(number))
+            await record(store, session.id, UndoTurn(turn))
+            session = await store.fork_session(session.id)
+
+        assert await read(store, session.id) == ["first"]
+        assert session.message_count == 1
 
     async def test_a_turn_after_the_knot_is_not_the_forks_to_undo(self, store: Store) -> None:
         parent = await make(store)

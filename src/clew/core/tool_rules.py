@@ -4,7 +4,8 @@ A rule is one line of text:
 
     write_file            any call of this tool inside the workspace
     write_file:docs/**    calls whose path fits; a pattern that begins with / is for paths outside
-    shell:git log         a single plain command that begins with these words
+    shell:git log         a single plain command that begins with these words, without options that
+                          name a file to write or a program to run
     shell=make test       exactly this command, whatever is in it
     github_*              tools by pattern, such as all of one MCP server
 
@@ -23,6 +24,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from clew.core.confidential import is_confidential
 from clew.errors import InvalidInput
 
 Verdict = Literal["allow", "ask", "deny"]
@@ -47,6 +49,16 @@ _NAME: Final = re.compile(r"[A-Za-z0-9_*?.-]+")
 # What could end a command, begin another, or insert words that the owner did not see.
 _META: Final = re.compile(r"[;&|`$<>(){}\\\n\r\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _PARTS: Final = re.compile(r"[;&|`$<>(){}\n\r]+")
+# A variable that make and others obey, and a pattern that may become an option.
+_ODD_WORD: Final = re.compile(r"[A-Za-z_.][\w.]*[+:?]?=|[*?\[]|-.*[*?\[]")
+# -o and -O, alone or behind other letters; and what find does to files.
+_WRITING_LETTERS: Final = re.compile(r"-([A-Za-z0-9]*[oO]|exec|delete|fprint|fls)")
+_WRITING_OPTIONS: Final = (
+    "output", "exec", "ext-diff", "textconv", "open-files-in-pager", "pre", "to-command",
+    "use-compress-program", "compress-program", "checkpoint-action", "upload-pack", "receive-pack",
+    "rsh",
+)  # fmt: skip
+"""Options of usual programs that write a file or run a program. Many programs take a beginning."""
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -92,7 +104,8 @@ def judge(
     """Decide about one call.
 
     `arguments["path"]`, where there is one, is relative for what lies inside the workspace and
-    absolute for what lies outside; `arguments["command"]` is the shell's.
+    absolute for what lies outside; `arguments["secret"]` is true for a file that may hold secrets;
+    `arguments["command"]` is the shell's.
     """
     if any(_denies(parse_rule(rule), tool, arguments) for rule in deny):
         return "deny"
@@ -109,7 +122,7 @@ def rule_for(tool: str, arguments: Mapping[str, Any]) -> str | None:
     """The rule that an answer "for this session" or "always" adds; None if none may be kept.
 
     A command is remembered word for word, since more words could make it another one. A path
-    outside the workspace is remembered alone.
+    outside the workspace, or of a file that may hold secrets, is remembered alone.
     """
     command = arguments.get("command")
     if tool == "shell" and isinstance(command, str):
@@ -122,14 +135,15 @@ def rule_for(tool: str, arguments: Mapping[str, Any]) -> str | None:
 
 
 def is_guarded(tool: str, arguments: Mapping[str, Any]) -> bool:
-    """Whether the call's path needs a rule of its own: outside the workspace, or a write to `.git`.
+    """Whether the call's path needs a rule of its own.
 
-    What is written there can be run by the next harmless `git` command.
+    It does outside the workspace, for a file that may hold secrets (`arguments["secret"]`), and for
+    a write to `.git`: what is written there can be run by the next harmless `git` command.
     """
     path = arguments.get("path")
     if not isinstance(path, str):
         return False
-    if _is_absolute(path):
+    if _is_absolute(path) or arguments.get("secret"):
         return True
     return tool not in READING and ".git" in path.casefold().split("/")
 
@@ -147,10 +161,11 @@ def _allows(rule: Rule, tool: str, arguments: Mapping[str, Any]) -> bool:
     given = arguments.get("command" if tool == "shell" else "path")
     if not isinstance(given, str):
         return False
-    if rule.kind == "=":
-        return given == rule.text
+    if rule.kind == "=" or arguments.get("secret"):
+        return given == rule.text  # a pattern is not meant for keys and passwords
     if tool == "shell":
-        return _begins(_plain_words(given), _plain_words(rule.text))
+        words, prefix = _plain_words(given), _plain_words(rule.text)
+        return _begins(words, prefix) and all(map(_is_harmless, words[len(prefix) :]))
     # `**/*.md` means those of the workspace, not all of the machine's.
     return _is_absolute(given) == _is_absolute(rule.text) and matches_path(rule.text, given)
 
@@ -178,6 +193,21 @@ def _is_absolute(path: str) -> bool:
 
 def _begins(words: list[str], prefix: list[str]) -> bool:
     return bool(prefix) and words[: len(prefix)] == prefix
+
+
+def _is_harmless(word: str) -> bool:
+    """Whether a word behind the beginning of a command can be let pass.
+
+    Not if it may name a file to write, a program to run, or a file that may hold secrets.
+    """
+    if _ODD_WORD.match(word) or any(map(is_confidential, re.split("[=:,@]", word))):
+        return False
+    if not word.startswith("--"):
+        return _WRITING_LETTERS.match(word) is None
+    name = word[2:].partition("=")[0]
+    return not name.startswith("out") and not any(
+        name and each.startswith(name) for each in _WRITING_OPTIONS
+    )
 
 
 def _plain_words(command: str) -> list[str]:
