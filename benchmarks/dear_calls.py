@@ -21,8 +21,6 @@ from benchmarks.timing import Finding, percentile, seconds
 
 CALLERS = 30
 BAR = 5.0
-FLOOR = 0.004
-"""Seconds. A quiet list that is quicker is taken for this: one step of another thread is longer."""
 COUNT = {True: 40, False: 200}
 """Lists that are timed: quickly, or in full."""
 WARM = 1.0
@@ -59,7 +57,7 @@ async def dear_calls(setting: Setting) -> list[Finding]:
                     floor=f"quiet p95 {seconds(before)}",
                     clew=f"p95 {seconds(after)}",
                     bar=f"{BAR:.0f} times",
-                    ok=setting.quick or after < BAR * max(before, FLOOR),
+                    ok=setting.quick or after < BAR * before,
                 )
             )
     return findings

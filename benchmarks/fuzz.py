@@ -136,6 +136,8 @@ def _set_up(gateway: Gateway, word: str) -> Setting:
         titled = client.patch(f"/v1/sessions/{mine}", json={"title": f"{word} {mine}"})
         titled.raise_for_status()
         client.put("/v1/memory/user", json={"content": f"It is {word}."}).raise_for_status()
+        if word not in client.get("/v1/sessions").text:
+            raise SystemExit("The owner's word is not there to be found.")
         as_guest = {"Authorization": f"Bearer {guests['chat']}"}
         theirs = client.post("/v1/chat", json={"text": "Hello"}, headers=as_guest)
         sessions = [mine, str(theirs.raise_for_status().json()["session"])]

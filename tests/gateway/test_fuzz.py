@@ -16,6 +16,5 @@ SEED = 14
 async def test_requests_of_random_shape_break_nothing_and_find_nothing(tmp_path: Path) -> None:
     found = await run(REQUESTS, SEED, tmp_path)
     assert found.faults == []
-    assert found.seen > 0
     assert sum(found.statuses.values()) == REQUESTS
     assert found.statuses[200] > REQUESTS // 10
