@@ -275,10 +275,11 @@ class Log(Protocol):
         *,
         by: str,
         scope: ApprovalScope = "once",
+        reason: str | None = None,
     ) -> Approval:
         """Answer an approval. The first answer stays; after its time it is a no by `expired`.
 
-        Returns the approval as it stands, so that a late answerer sees what was decided.
+        `reason` is what the owner says to a no, for the model. Returns the approval as it stands, so that a late answerer sees what was decided.
         """
         ...
 

@@ -606,7 +606,7 @@ async def test_a_question_of_a_tool_is_answered_on_the_screen(
         await chat.say("write")
         await chat.sees("write_file", "note.txt")
         await chat.until(lambda: bool(chat.app.conversation.questions), "the question")
-        await chat.press("y")
+        await chat.press("tab", "enter")
         await chat.sees("Written.")
         assert (work(home) / "note.txt").read_text() == "hi"
 

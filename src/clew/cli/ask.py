@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -149,15 +150,31 @@ class Question:
         return turn
 
     async def _decide(self, approval: Approval) -> None:
-        from clew.terminal.plain import ANSWERS, ASKED
+        """Ask the person about a tool call; only what is typed after the question answers it."""
+        from clew.terminal.line_question import Answer, LineQuestion
         from clew.terminal.plain_output import question_lines
 
+        question = LineQuestion(approval)
         for line, style in question_lines(approval):
             self._aside.line(line, style)
-        self._aside.write(ASKED)
-        typed = (await self._lines.get() or "").strip().lower()
-        decision, scope = ANSWERS.get(typed, ("no", "once"))
-        await self._seat.answer(approval, decision, scope)
+        self._lines.drop_unread()
+        read: Any = None
+        while not isinstance(read, Answer):
+            if read == "message":
+                self._aside.line(f"Please answer {question.words}.")
+            asked_at = time.monotonic()  # first: an answer may be quicker than the next line
+            self._aside.write(question.prompt)
+            typed = await self._read_line(asked_at)
+            read = Answer("no") if typed is None else question.read(typed)
+        await self._seat.answer(approval, read.decision, read.scope, read.reason)
+
+    async def _read_line(self, since: float) -> str | None:
+        """The next line that was typed since then; None when there are no more."""
+        while True:
+            typed: str | None = await self._lines.get()
+            self._aside.moved()
+            if typed is None or self._lines.came_at >= since:
+                return typed
 
     async def _finish(self, turn: Turn) -> int:
         if self._app.json:

@@ -312,8 +312,9 @@ class Conversation:
             case ApprovalDecided(approval):
                 self._forget(approval)
             case TurnEnded():
-                while self.questions:
-                    self._display.withdraw_question(self.questions.popleft())
+                gone, self.questions = self.questions, deque()
+                for each in gone:
+                    self._display.withdraw_question(each)
                 self._tell_ready()
             case NotAnswered(ids):
                 self._take_back(ids)
@@ -333,12 +334,18 @@ class Conversation:
 
     # --- questions ------------------------------------------------------------------------------
 
-    async def answer(self, decision: Decision, scope: ApprovalScope = "once") -> None:
-        """Answer the oldest question."""
-        if not self.questions:
+    async def answer(
+        self,
+        approval: Approval,
+        decision: Decision,
+        scope: ApprovalScope = "once",
+        reason: str | None = None,
+    ) -> None:
+        """Answer this question, unless it needs no answer any more."""
+        if all(each.id != approval.id for each in self.questions):
             return
-        approval = self.questions.popleft()
-        before = await self.seat.answer(approval, decision, scope)
+        self.questions = deque(each for each in self.questions if each.id != approval.id)
+        before = await self.seat.answer(approval, decision, scope, reason)
         if before is not None:
             self._display.note(f"It was already answered: {before.decision}.")
 
@@ -346,7 +353,6 @@ class Conversation:
         """Withdraw a question that another process has answered, or that has expired."""
         if any(each.id == approval.id for each in self.questions):
             self.questions = deque(each for each in self.questions if each.id != approval.id)
-            self._display.withdraw_question(approval)
             match approval.decided_by:
                 case "stopped":  # the turn's end says it
                     pass
@@ -354,6 +360,7 @@ class Conversation:
                     self._display.note("Nobody answered in time, so it was not done.", "warning")
                 case by:
                     self._display.note(f"Answered {approval.decision} by {by}.")
+            self._display.withdraw_question(approval)
 
 
 async def _is_done(turn: asyncio.Future[Turn] | None) -> bool:

@@ -281,10 +281,16 @@ class Seat:
         return reply, sent
 
     async def answer(
-        self, approval: Approval, decision: Decision, scope: ApprovalScope = "once"
+        self,
+        approval: Approval,
+        decision: Decision,
+        scope: ApprovalScope = "once",
+        reason: str | None = None,
     ) -> Approval | None:
         """Answer a question of a tool; what was answered before, if somebody was quicker."""
-        decided = await self.client.approvals.decide(approval.id, decision, scope=scope)
+        decided = await self.client.approvals.decide(
+            approval.id, decision, scope=scope, reason=reason
+        )
         # A gateway adds to the name with which token it was said.
         by = (decided.decided_by or "").partition(":")[0]
         return None if (by, decided.decision) == (self.person, decision) else decided

@@ -22,4 +22,6 @@ async def decide_approval(parts: Parts, params: DecideApproval, caller: Caller) 
     """The owner's word."""
     caller.need_owner("answer for tools")
     by = f"{caller.person}:{caller.token_id}" if caller.token_id else caller.person
-    return await parts.runtime.decide(params.id, params.decision, by=by, scope=params.scope)
+    return await parts.runtime.decide(
+        params.id, params.decision, by=by, scope=params.scope, reason=params.reason
+    )
