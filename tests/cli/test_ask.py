@@ -147,7 +147,7 @@ def test_an_allowed_tool_runs_unasked(home: Home, work: Path) -> None:
 def test_in_a_terminal_it_asks(home: Home, work: Path) -> None:
     home.script(SHELL, "Done.")
     terminal = Terminal(home, "ask", "do it", cwd=work)
-    terminal.wait_for("[n]o: ")
+    terminal.wait_for("n (no): ")
     terminal.type("y\n")
     assert terminal.finish() == 0
     assert terminal.text.endswith("Done.\n")

@@ -55,7 +55,7 @@ ASKING = Moment(
             }
         ]
     },
-    "[y]es once",
+    "y (yes, once)",
     "",
 )
 FILES = {"waiting": "asked", "running": "pid"}

@@ -180,7 +180,7 @@ def test_a_tool_asks_here_and_ctrl_c_stops_there(home: Home, gateway: GatewayPro
     chat = open_chat(home)
     chat.wait_for_prompt()
     chat.type("please write\n")
-    chat.wait_for("[a]lways, [n]o: ")
+    chat.wait_for("always or n (no): ")
     chat.type("y\n")
     chat.wait_for("Written.")
     chat.wait_for_prompt()

@@ -310,9 +310,7 @@ class Runtime:
         reason: str | None = None,
     ) -> Approval:
         """Answer an approval; the first answer stays. `reason` is for the model, of a no."""
-        return await self.questions.decide(
-            approval_id, decision, by=by, scope=scope, reason=reason
-        )
+        return await self.questions.decide(approval_id, decision, by=by, scope=scope, reason=reason)
 
     async def close(self) -> None:
         """Abort what runs, put back what has not begun, and finish what is being written."""

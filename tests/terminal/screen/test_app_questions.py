@@ -151,9 +151,9 @@ async def test_a_long_rule_is_shown_whole_before_it_is_written(stage: Stage) -> 
         await chat.sees("? Use shell")
         await chat.press("tab", "tab", "tab", "enter")
         await chat.sees("Write this rule")
-        assert rule in chat.text.replace("\n", "").replace(" ", "").replace("echo", "echo ").replace(
-            "&&curl", " && curl "
-        )
+        assert rule in chat.text.replace("\n", "").replace(" ", "").replace(
+            "echo", "echo "
+        ).replace("&&curl", " && curl ")
 
 
 async def test_letters_always_go_into_the_editor(stage: Stage) -> None:

@@ -27,7 +27,7 @@ Choice = Literal["once", "session", "always", "no", "write", "back"]
 
 NAMES: Final[dict[Choice, str]] = {
     "once": "Yes, once",
-    "session": "For this session",
+    "session": "This session",
     "always": "Always",
     "no": "No",
     "write": "Write this rule",
@@ -199,7 +199,7 @@ class ApprovalBar(VerticalScroll, can_focus=True):
         elif is_aside:
             return False
         elif key == "escape":
-            self.put_aside()
+            self.action_step_back()
         elif self.is_settled:
             self.action_move(-1 if key == "left" else 1)
         return True
@@ -345,9 +345,12 @@ class ApprovalBar(VerticalScroll, can_focus=True):
         for choice in self.answers:
             text.append(f" {NAMES[choice]} ", "reverse bold" if choice == self.chosen else "")
             text.append(" ")
+        if self.screen.has_class("-low"):  # a line more for the question
+            return text
         text.append("\n")
+        back = "Esc lets it wait" if self.step == "question" else "Esc goes back"
         if self.chosen is None:
-            text.append("Tab or → goes to the answers; Esc lets it wait", "dim")
+            text.append(f"Tab or → goes to the answers; {back}", "dim")
         else:
-            text.append("← → choose, Enter takes it, ↑ ↓ scroll; Esc lets it wait", "dim")
+            text.append(f"← → choose, Enter takes it, ↑ ↓ scroll; {back}", "dim")
         return text
