@@ -279,7 +279,8 @@ class Log(Protocol):
     ) -> Approval:
         """Answer an approval. The first answer stays; after its time it is a no by `expired`.
 
-        `reason` is what the owner says to a no, for the model. Returns the approval as it stands, so that a late answerer sees what was decided.
+        `reason` is what the owner says to a no, for the model. Returns the approval as it stands,
+        so that a late answerer sees what was decided.
         """
         ...
 

@@ -562,7 +562,7 @@ async def test_on_a_low_screen_message_and_status_stay_whatever_else_is_shown(st
         await chat.until(lambda: chat.lines[-2:-1] == [" /"], "the message")
         await chat.pilot.resize_terminal(80, 30)
         await chat.sees("Step 4", "queued: meanwhile", "/status", "/quit")
-        await chat.press("backspace", "tab", "n")
+        await chat.press("backspace", "tab", "left", "enter", "enter")
         await chat.is_idle()
 
 

@@ -296,6 +296,10 @@ class ApprovalBar(VerticalScroll, can_focus=True):
 
     # --- how it looks ---------------------------------------------------------------------------
 
+    def on_resize(self) -> None:
+        """A low screen shows less."""
+        self._draw()
+
     def _draw(self) -> None:
         self.set_class(bool(self._waiting), "-asking")
         if not self._waiting:
