@@ -254,3 +254,56 @@ def test_an_interrupt_while_it_waits_takes_it_back_and_leaves_the_other_turn_alo
     chat.wait_for_prompt()
     assert chat.leave() == 0
     assert only_session(home).message_count == 2
+
+
+BREAKS = {"text": "An answer that breaks off, and comes again.", "break_after": 3}
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_pipe_gets_the_whole_answer_only_when_a_stream_broke(
+    home: Home, work: Path, plain: bool
+) -> None:
+    home.script(BREAKS)
+    result = home.chat("hello", cwd=work) if plain else home.ask("hello", cwd=work)
+    assert result.exit_code == 0
+    assert result.stdout.count("An answer") == 1
+    assert result.stdout.endswith("An answer that breaks off, and comes again.\n")
+    assert "Trying again" in result.stderr
+
+
+@pytest.mark.parametrize("args", [("ask", "hello"), ("--plain",)])
+def test_a_terminal_is_told_what_is_not_part_of_the_answer(
+    home: Home, work: Path, args: tuple[str, ...]
+) -> None:
+    home.script(BREAKS)
+    terminal = Terminal(home, *args, cwd=work)
+    if args == ("--plain",):
+        terminal.wait_for_prompt()
+        terminal.type("hello\n")
+    terminal.wait_for("An answer that breaks of\n")
+    terminal.wait_for("(This broke off, and is not part of the answer.)")
+    terminal.wait_for("An answer that breaks off, and comes again.\n")
+    if args == ("--plain",):
+        terminal.wait_for_prompt()
+        assert terminal.leave() == 0
+    else:
+        assert terminal.finish() == 0
+
+
+def test_an_answer_that_never_comes_whole_is_no_output(home: Home, work: Path) -> None:
+    home.script({"text": "An answer that never ends.", "break_after": 0, "error": {"status": 400}})
+    result = home.ask("hello", cwd=work)
+    assert (result.exit_code, result.stdout) == (1, "")
+
+
+def test_silence_of_a_provider_is_told_and_ended_by_the_setting(
+    home: Home, work: Path, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    answer = {"text": "Hello there.", "hold": str(go)}
+    home.script(answer, more="[models]\nstall_timeout = 1")
+    terminal = Terminal(home, "ask", "hello", cwd=work)
+    terminal.wait_for("no data for 1 s")
+    go.touch()
+    terminal.wait_for("Hello there.\n")
+    assert terminal.finish() == 0

@@ -130,7 +130,7 @@ class Question:
         from clew.terminal.plain_output import EventWriter, TextOutput
 
         writer = EventWriter(self._aside, self._aside, verbose=lambda: False)
-        answer = Answer(TextOutput(self._app.colour, beside=self._aside))
+        answer = Answer(TextOutput(self._app.colour, beside=self._aside), self._aside)
         turn: Turn | None = None
         try:
             async for frame in self._sending.follow():
@@ -202,20 +202,30 @@ class Question:
 
 
 class Answer:
-    """What the model says goes to stdout; everything else is not the answer."""
+    """What the model says goes to stdout; everything else is not the answer.
 
-    def __init__(self, out: Any) -> None:
+    A terminal shows it as it streams. A file or a pipe gets whole answers only: what an attempt
+    said that broke off could not be taken back.
+    """
+
+    def __init__(self, out: Any, aside: Any) -> None:
         from clew.terminal.plain_output import ControlFilter
 
         self._out = out
+        self._aside = aside
         self._filter = ControlFilter()
         self._streamed = False
 
     def take(self, event: Event) -> bool:
         """Write an event that belongs to the answer."""
-        from clew.core.live_events import Committed, TextDelta
+        from clew.core.live_events import Committed, Retrying, TextDelta
 
         match event:
+            case TextDelta() if not self._out.is_terminal:
+                return True
+            case Retrying() if self._streamed:
+                self._break_off()
+                return False
             case TextDelta(text):
                 self._streamed = True
                 self._out.write(self._filter.feed(text))
@@ -231,3 +241,12 @@ class Answer:
                 return message.role == "user"
             case _:
                 return False
+
+    def _break_off(self) -> None:
+        """Say that what was shown is not part of the answer."""
+        from clew.terminal.plain_output import BROKEN_OFF
+
+        self._out.write(self._filter.end())
+        self._out.fresh()
+        self._aside.line(BROKEN_OFF, "warning")
+        self._streamed = False
