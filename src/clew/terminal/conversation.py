@@ -282,7 +282,11 @@ class Conversation:
         await self._offer_unanswered(seated)
 
     async def _offer_unanswered(self, seated: Seated) -> None:
-        """Ask about messages that a crash left without a turn; none runs without a yes."""
+        """Ask about messages that a crash left without a turn; none runs without a yes.
+
+        Without one it is a draft again.
+        """
+        declined: list[str] = []
         for inbound in seated.unanswered:
             text = str(inbound.payload.get("text", ""))
             if not self._display.is_attended:
@@ -295,6 +299,9 @@ class Conversation:
                 await self._follow(await self.seat.run_waiting(inbound))
             else:
                 await self.seat.drop_waiting(inbound)
+                declined.append(text)
+        if declined:
+            self._display.taken_back(tuple(declined))
 
     # --- events ---------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from clew.terminal.conversation import Conversation, read_command
 from clew.terminal.line_question import Answer, LineQuestion
 from clew.terminal.lines import Lines
 from clew.terminal.picker import Picked
-from clew.terminal.plain_output import EventWriter, one_line, question_lines
+from clew.terminal.plain_output import EventWriter, question_lines
 from clew.terminal.seat import Seat
 from clew.terminal.startup import Startup
 
@@ -124,10 +124,11 @@ class PlainChat:
         """Nothing to do: it is visible above."""
 
     def taken_back(self, texts: tuple[str, ...]) -> None:
-        """Say which; each stands above as it was typed."""
+        """Show them whole, so that they can be copied: there is no editor to put them in."""
         self.note(f"Took back {counted(len(texts), 'message')} that waited:")
         for text in texts:
-            self.note(f"  {one_line(text, 70)}")
+            for line in text.split("\n"):
+                self.note(f"  {line}")
 
     async def ask(self, question: str) -> str:
         """A line from the person."""

@@ -364,4 +364,6 @@ async def test_a_message_that_a_crash_left_is_asked_about(
         await chat.sees("Resumed session")
         if left:
             await chat.sees("You said: left behind")
+        assert chat.draft == ("" if left else "left behind")
+        assert await chat.store.list_inbound(session.id) == ()
         assert len(await chat.store.get_messages(session.id)) == 2 * left
