@@ -7,8 +7,8 @@ SETUP := sh scripts/setup.sh
 CODE := $(wildcard src tests benchmarks scripts)
 # Programs that tests drive: a real terminal, another SQLite than ours, a PostgreSQL server.
 PROGRAMS := tmux sqlite3 postgresql
-# Processes that run tests side by side.
-JOBS ?= 2
+# Processes that run tests side by side: more than two cores, as many tests wait for other processes.
+JOBS ?= 3
 # Rounds of `make kill`.
 N ?= 2000
 

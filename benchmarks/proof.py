@@ -27,7 +27,6 @@ class Part(msgspec.Struct, frozen=True):
     command: tuple[str, ...]
 
 
-LONG_TESTS = tuple(f"tests/{room}" for room in ("core", "crash", "postgres", "store", "transfer"))
 MILLION = ("list", "resolve", "search", "disk", "worst", "startup", "picking")
 
 PARTS = {
@@ -60,8 +59,8 @@ PARTS = {
         (PYTHON, "-m", "benchmarks.turns", "arriving"),
     ),
     "tests": Part(
-        "the long tests of `make test` at their full size",
-        (PYTHON, "-m", "pytest", "--quiet", "--full", *LONG_TESTS),
+        "the tests of `make test`, the long ones at their full size",
+        (PYTHON, "-m", "pytest", "--quiet", "--full", "-n", "2", "--dist", "worksteal"),
     ),
     "machine": Part(
         "5,000 random histories agree with a model in memory",

@@ -29,7 +29,7 @@ from benchmarks.corpora import Setting
 from benchmarks.processes.talker import World, sit
 from benchmarks.startup import cpu
 from benchmarks.timing import Finding, percentile, seconds
-from clew.cli.connection import LocalTranscripts
+from clew.cli.conversation import LocalTranscripts
 from clew.core.changes import AddMessage
 from clew.core.message import Draft
 from clew.core.session import NewSession, Session

@@ -137,7 +137,9 @@ async def bring_again(
 async def keep_alive(place: Place, gateways: int) -> AsyncIterator[Reaper]:
     """Gateways that are there again a moment after they were killed."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["benchmarks.processes.receiver"])
+    context.set_forkserver_preload(
+        ["benchmarks.processes.preload", "benchmarks.processes.receiver"]
+    )
     reaper = Reaper(context, place, gateways)
     for which in range(gateways):
         reaper.revive(which)

@@ -37,10 +37,7 @@ from typing import Any, Literal, get_args
 import apsw
 import msgspec
 
-# What every life needs is loaded once, here.
-import clew.agent.loop
-import clew.agent.tools
-import clew.testing.scripted  # noqa: F401  # likewise
+import benchmarks.processes.preload  # noqa: F401  # what every life needs is loaded once, here
 from benchmarks.processes import arriver, compactor, steerer
 from benchmarks.processes.talker import Fact, Ledger, Post, World, live
 

@@ -186,7 +186,7 @@ def answer(page: Path, steps: list[Step], home: Path) -> list[Answer]:
     ran = subprocess.run(  # noqa: S603  # what our own pages show
         ["bash", "-c", "\n".join(script)],  # noqa: S607  # the reader's shell
         cwd=home, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-        encoding="utf-8", timeout=110, check=False,
+        encoding="utf-8", timeout=240, check=False,
     )  # fmt: skip
     parts = [part.rpartition("\002") for part in ran.stdout.split("\001")[1:]]
     return [

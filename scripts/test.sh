@@ -18,19 +18,20 @@ unset PYTHONDONTWRITEBYTECODE
 types=$(mktemp)
 "$bin/mypy" "$@" >"$types" 2>&1 &
 mypy=$!
+failed=
 trap 'kill "$mypy" 2>/dev/null; rm -f "$types"' EXIT
 trap 'exit 130' INT TERM
 
-failed=
 run() {
     echo "pytest $*"
-    "$bin/pytest" -n "$jobs" --dist worksteal "$@" || failed="$failed tests"
+    "$bin/pytest" -n "$jobs" --dist worksteal -o tmp_path_retention_policy=failed "$@" ||
+        failed="$failed tests"
 }
 
 "$bin/coverage" erase
 # shellcheck disable=SC2086  # several words
 run $gated --cov
-# shellcheck disable=SC2046  # likewise
+# shellcheck disable=SC2046  # several words
 run tests $(printf -- '--ignore=%s ' $gated)
 
 wait "$mypy" || failed="$failed types"

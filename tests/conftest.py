@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import forks, sizes
-
-# How long an example takes, or its making, says something about the machine only.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("patient")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -20,6 +18,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Before any test is read."""
     sizes.set_full(config.getoption("--full"))
+    settings.register_profile(
+        "patient",
+        max_examples=sizes.pick(40, 100),
+        # How long an example takes, or its making, says something about the machine only.
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    settings.load_profile("patient")
+    # What is loaded now stays to the end: the garbage collector need not look at it, now or later.
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """All that the tests need is loaded."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:

@@ -12,25 +12,23 @@ its argument, and ends with the socket.
 from __future__ import annotations
 
 import contextlib
-import gc
 import importlib
 import io
 import json
 import os
-import pkgutil
 import random
 import select
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import clew
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -105,6 +103,29 @@ def start_clew(
     finally:
         os.close(writing)
     return Forked(pid, reading)
+
+
+def run_clew(
+    arguments: Sequence[str], *, env: Mapping[str, str], given: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    """Run `clew` to its end, without a terminal: what `subprocess.run` would return."""
+    with (
+        tempfile.TemporaryFile() as read,
+        tempfile.TemporaryFile() as output,
+        tempfile.TemporaryFile() as complaints,
+    ):
+        read.write(given)
+        read.seek(0)
+        streams = (read.fileno(), output.fileno(), complaints.fileno())
+        process = start_clew(arguments, env=env, cwd=None, streams=streams)
+        try:
+            code = process.wait()
+        except BaseException:
+            process.kill()
+            raise
+        output.seek(0)
+        complaints.seek(0)
+        return subprocess.CompletedProcess(arguments, code, output.read(), complaints.read())
 
 
 def _get_parent() -> socket.socket:
@@ -198,6 +219,7 @@ def become(request: dict[str, Any], streams: list[int]) -> None:
     os.environ.clear()
     os.environ.update(request["env"])
     time.tzset()
+    tempfile.tempdir = None
     random.seed()
     sys.stdin = _open_text(0, "r")
     sys.stdout = _open_text(1, "w")
@@ -214,12 +236,8 @@ def _open_text(descriptor: int, mode: str, errors: str = "surrogateescape") -> i
 
 def main(descriptor: str) -> None:
     """Load everything, then fork on request, and run clew in the forks."""
-    for module in pkgutil.walk_packages(clew.__path__, "clew."):
-        if not module.name.startswith("clew.testing."):
-            importlib.import_module(module.name)
-    importlib.import_module("clew.testing.scripted")
+    importlib.import_module("benchmarks.processes.preload")
     assert threading.active_count() == 1, "a library has started a thread; forking is not safe"
-    gc.freeze()
     asked = serve(socket.socket(fileno=int(descriptor)))
     if asked is not None:
         become(*asked)

@@ -5,7 +5,6 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +15,7 @@ import pytest
 from clew.core.changes import AddMessage, StartTurn
 from clew.core.search.query import spaceless_tokens
 from clew.testing.corpus import Conversation, Corpus, Fork
-from tests.patience import PATIENCE
+from tests.forks import run_clew
 
 NOW = 1_777_636_800_000
 HOUR = 3_600_000
@@ -35,13 +34,10 @@ def clew(own_home: Path) -> Run:
     """The command line, as that person calls it."""
 
     def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "clew", *arguments],
-            env={**os.environ, "CLEW_HOME": str(own_home), **variables},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
+        environment = {**os.environ, "CLEW_HOME": str(own_home), **variables}
+        ran = run_clew(arguments, env=environment)
+        return subprocess.CompletedProcess(
+            ran.args, ran.returncode, ran.stdout.decode(), ran.stderr.decode()
         )
 
     return run
@@ -113,7 +109,7 @@ def test_the_demo_refuses_a_home_that_has_sessions(clew: Run, tmp_path: Path) ->
 def test_the_demo_refuses_the_home_of_the_person(clew: Run, own_home: Path) -> None:
     refused = clew("demo", "--home", str(own_home))
     assert refused.returncode == 2
-    assert "your own home" in refused.stderr
+    assert "your own sessions" in refused.stderr
     assert not own_home.exists()
 
 

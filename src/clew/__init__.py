@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from clew.errors import ClewError
     from clew.ports import Store
     from clew.store import open_store
-    from clew.wiring import local
+    from clew.wiring.in_process import local
 
 __all__ = [
     "ClewError",
@@ -58,7 +58,7 @@ _HOMES = {
     "Store": "clew.ports",
     "ToolCall": "clew.core.message",
     "Usage": "clew.core.usage",
-    "local": "clew.wiring",
+    "local": "clew.wiring.in_process",
     "open_store": "clew.store",
 }
 

@@ -1,8 +1,8 @@
 """Configuration: one frozen tree, made of defaults, the file, the environment and the flags.
 
-Each wins over the one before it, and every value remembers where it came from. Those who build
-(`wiring`) and those who show (`cli`) read it. This is the only module that looks at the
-environment; it opens no store and prints nothing.
+Each wins over the one before it, and every value has its source. Only `wiring` and `cli` read the
+configuration. This is the only module that reads the environment; it opens no store and prints
+nothing.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ CREDENTIALS: Final = (
     "GOOGLE_API_KEY",
     "GEMINI_API_KEY",
 )
-"""Variables that other programs know too. What they say is read when a model is used."""
+"""Well-known variables of other programs. Their values are read when a model is used."""
 
 TERMINALS: Final = (
     "KITTY_WINDOW_ID",
@@ -98,7 +98,7 @@ TERMINALS: Final = (
 
 
 class Config(GeneralConfig, frozen=True, kw_only=True):
-    """Everything that can be configured. `home` is set where all state was moved there.
+    """Everything that can be configured. `home` is set if all files are in one directory.
 
     `credentials` are the well-known variables that are set; `session_key` is `CLEW_SESSION_KEY`.
     """
@@ -126,7 +126,7 @@ class Config(GeneralConfig, frozen=True, kw_only=True):
     sources: dict[str, str]
 
     def value(self, key: str) -> object:
-        """The value of a dotted key as it may be shown: lists are lists, secrets are hidden."""
+        """The value of a dotted key for display: plain lists and dicts, secrets hidden."""
         path = split_key(key)
         if path is None:
             raise unknown_key(key, "config")
@@ -136,7 +136,7 @@ class Config(GeneralConfig, frozen=True, kw_only=True):
         return plain(found)
 
 
-# The short name of the store comes last, so it wins over the regular one.
+# CLEW_STORE is last, so it wins over CLEW_STORE_URL.
 VARIABLES: Final = {f"CLEW_{key.upper().replace('.', '_')}": key for key in KEYS} | {
     "CLEW_STORE": "store.url"
 }
@@ -157,29 +157,24 @@ def load(
     home: str | None = None,
     store: str | None = None,
     file: str | None = None,
-    environ: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] = os.environ,
 ) -> Config:
-    """The configuration of this start. The arguments are the flags.
+    """Load the configuration. The arguments are the flags.
 
-    A home that comes as a flag brings its own store: `CLEW_STORE` doesn't lead away from it.
+    With `home` as a flag its own store is used, whatever `CLEW_STORE` says.
     """
-    environ = os.environ if environ is None else environ
     places = locate(home=home, file=file, environ=environ)
     text = read_text(places.file)
     if text is None and file is not None:
         raise InvalidConfig(f"There is no config file {places.file}.")
     database = quote((places.data_dir / "sessions.db").as_posix())
     settings = {"store.url": Setting("store.url", f"sqlite://{database}", "default")}
-    for setting in (
-        *settings_in(text or "", places.file),
-        *(
-            each
-            for each in _environment_settings(environ)
-            if not (home and each.key == "store.url")
-        ),
-        *([check(Setting("store.url", store, "--store"))] if store is not None else []),
-    ):
-        settings[setting.key] = setting
+    settings |= {each.key: each for each in settings_in(text or "", places.file)}
+    for each in _environment_settings(environ):
+        if not (home and each.key == "store.url"):
+            settings[each.key] = each
+    if store is not None:
+        settings["store.url"] = check(Setting("store.url", store, "--store"))
     return _assemble(places, settings, environ)
 
 
@@ -220,21 +215,15 @@ def locate(
     *,
     home: str | None = None,
     file: str | None = None,
-    environ: Mapping[str, str] | None = None,
+    environ: Mapping[str, str] = os.environ,
 ) -> Places:
-    """Where things are: under the home that was given, else where the platform keeps them."""
-    environ = os.environ if environ is None else environ
+    """Where files are: in the home that was given, else in the platform's directories."""
     given = home or environ.get("CLEW_HOME") or None
     if given is not None:
         base = _absolute(given)
-        return Places(
-            home=base,
-            data_dir=base,
-            state_dir=base,
-            cache_dir=base / "cache",
-            file=_absolute(file) if file else base / "config.toml",
-        )
-    import platformdirs  # noqa: PLC0415  # not needed where a home is given
+        config_file = _absolute(file) if file else base / "config.toml"
+        return Places(base, base, base, base / "cache", config_file)
+    import platformdirs  # noqa: PLC0415  # imported late: not needed with a home
 
     config_dir = platformdirs.user_config_path("clew", appauthor=False, roaming=True)
     return Places(
@@ -247,21 +236,20 @@ def locate(
 
 
 def shared_cache_dir() -> Path:
-    """The platform's cache directory, even where a home is given: what is there may be used."""
-    import platformdirs  # noqa: PLC0415  # not needed where a home is given
+    """The platform's cache directory, also with a home: weights that are there can be used."""
+    import platformdirs  # noqa: PLC0415  # imported late: not needed with a home
 
     return platformdirs.user_cache_path("clew", appauthor=False)
 
 
-def reveal(secret: Secret, environ: Mapping[str, str] | None = None) -> str:
-    """What a secret says. `InvalidConfig` if it is not where it is said to be."""
-    environ = os.environ if environ is None else environ
+def reveal(secret: Secret, environ: Mapping[str, str] = os.environ) -> str:
+    """The text of a secret, from its variable or file; `InvalidConfig` if it is not there."""
     where, colon, name = secret.text.partition(":")
     if not colon or where not in ("env", "file"):
         return secret.text
     if where == "env":
         if not environ.get(name):
-            raise InvalidConfig(f"The variable {name} is not set, and the key should be in it.")
+            raise InvalidConfig(f"The variable {name} is not set, but the key should be in it.")
         return environ[name].strip()
     path = Path(name).expanduser()
     if not path.is_absolute():
@@ -276,24 +264,21 @@ def reveal(secret: Secret, environ: Mapping[str, str] | None = None) -> str:
     return text
 
 
-def terminal_variables(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """What the environment says about which terminal this is."""
-    environ = os.environ if environ is None else environ
+def terminal_variables(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The variables that identify this terminal."""
     return {name: environ[name] for name in TERMINALS if environ.get(name)}
 
 
-def find_gateway_url(environ: Mapping[str, str] | None = None) -> str | None:
-    """The gateway that the environment names, whatever the rest of the configuration is like."""
-    environ = os.environ if environ is None else environ
+def find_gateway_url(environ: Mapping[str, str] = os.environ) -> str | None:
+    """The gateway in CLEW_URL; can be read with a broken config file too."""
     return environ.get("CLEW_URL") or None
 
 
-def host_timezone(environ: Mapping[str, str] | None = None) -> str:
-    """The name of the host's time zone; where the system tells none, its offset of now."""
-    from datetime import datetime  # noqa: PLC0415  # seldom needed
-    from zoneinfo import ZoneInfo  # noqa: PLC0415  # seldom needed
+def host_timezone(environ: Mapping[str, str] = os.environ) -> str:
+    """The name of the host's time zone; if it is unknown, the present offset from UTC."""
+    from datetime import datetime  # noqa: PLC0415  # imported late: seldom needed
+    from zoneinfo import ZoneInfo  # noqa: PLC0415  # imported late: seldom needed
 
-    environ = os.environ if environ is None else environ
     name = environ.get("TZ", "").removeprefix(":")
     with contextlib.suppress(OSError, ValueError, KeyError):
         name = (name or str(Path("/etc/localtime").readlink())).rpartition("zoneinfo/")[2]
@@ -301,26 +286,23 @@ def host_timezone(environ: Mapping[str, str] | None = None) -> str:
     return datetime.now().astimezone().strftime("%z")
 
 
-def wants_colour(environ: Mapping[str, str] | None = None) -> bool:
-    """Whether the person lets terminals be coloured (no-color.org)."""
-    environ = os.environ if environ is None else environ
+def wants_colour(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether colours are allowed (no-color.org)."""
     return not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
 
-def can_draw(environ: Mapping[str, str] | None = None) -> bool:
-    """Whether the terminal, as the environment names it, can do more than lines."""
-    environ = os.environ if environ is None else environ
+def can_draw(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether the terminal can show a full screen, according to TERM."""
     return environ.get("TERM", "") not in ("", "dumb")
 
 
-def has_light_background(environ: Mapping[str, str] | None = None) -> bool:
-    """Whether the terminal says that it is light: `COLORFGBG` ends with its background's number."""
-    environ = os.environ if environ is None else environ
+def has_light_background(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether the terminal is light: `COLORFGBG` ends with the number of its background."""
     return environ.get("COLORFGBG", "").rpartition(";")[2] in ("7", "15")
 
 
 def _environment_settings(environ: Mapping[str, str]) -> Iterator[Setting]:
-    """Variables that name a key; an empty one counts as absent, other ones are not for us."""
+    """Settings from CLEW_… variables; an empty one counts as not set."""
     for variable, key in VARIABLES.items():
         if environ.get(variable):
             yield check(Setting(key, environ[variable], variable), spelled=True)
@@ -335,5 +317,5 @@ def _absolute(path: str) -> Path:
 
 
 def process_environment() -> dict[str, str]:
-    """The whole environment of this process, for those who start others with a part of it."""
+    """A copy of the whole environment, for code that starts processes with a part of it."""
     return dict(os.environ)

@@ -1,6 +1,6 @@
-"""The config file: what it says, checked, and changing it without losing its comments.
+"""The config file: reading and checking it, and changing it without losing its comments.
 
-Which file it is, and what wins over it, is decided in `clew.config`.
+`clew.config` decides which file it is, and what wins over it.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from clew.errors import ClewError, InvalidConfig
 from clew.files.durable import make_directory, put_bytes
 from clew.files.locks import held
 
-PATIENCE: Final = 10.0
-"""Seconds. An edit takes milliseconds: a process that takes longer has stopped."""
+LOCK_S: Final = 10.0
+"""Seconds to wait for another edit, which takes milliseconds unless its process has stopped."""
 
 
 class Setting(NamedTuple):
-    """One value that was given, and by whom."""
+    """One value, and its source: a file, a variable or a flag."""
 
     key: str
     value: Any
@@ -42,7 +42,7 @@ class Setting(NamedTuple):
 
 
 def read_text(file: Path) -> str | None:
-    """What the config file says, None if there is none."""
+    """The text of the config file, None if there is none."""
     try:
         return file.read_bytes().decode()
     except (FileNotFoundError, NotADirectoryError):
@@ -57,7 +57,7 @@ def settings_in(text: str, file: Path) -> Iterator[Setting]:
     """The settings of a config file, checked."""
     if not text.strip():
         return
-    import tomllib  # noqa: PLC0415  # most starts have no file
+    import tomllib  # noqa: PLC0415  # imported late: most starts have no file
 
     try:
         document = tomllib.loads(text)
@@ -86,7 +86,7 @@ def _settings_of(section: str, table: object, file: Path) -> Iterator[Setting]:
 
 
 def _first_key(section: str, table: object) -> str:
-    """The first whole key below what is no section."""
+    """The first whole key below something that is not a section."""
     while isinstance(table, dict) and table:
         name, table = next(iter(table.items()))
         section = f"{section}.{name}"
@@ -94,7 +94,7 @@ def _first_key(section: str, table: object) -> str:
 
 
 def _split_section(section: str) -> tuple[str, ...] | None:
-    """The way to a section, None for one that can't be."""
+    """The parts of a section's name, None if there is no such section."""
     parts = tuple(section.split("."))
     if section in SECTIONS:
         return parts
@@ -102,13 +102,13 @@ def _split_section(section: str) -> tuple[str, ...] | None:
 
 
 def _is_above(name: str) -> bool:
-    """Whether there are sections of this name and another."""
+    """Whether there are sections below this name, such as `context.pruning`."""
     return any(section.startswith(f"{name}.") for section in SECTIONS)
 
 
 def set_value(file: Path, key: str, text: str) -> Setting:
     """Write one value into the file, keeping its comments. Nothing changes on an error."""
-    import tomlkit  # noqa: PLC0415  # only this edits
+    import tomlkit  # noqa: PLC0415  # imported late: only edits need it
 
     path = split_key(key)
     if path is None:
@@ -125,7 +125,7 @@ def set_value(file: Path, key: str, text: str) -> Setting:
 
 
 def unset_value(file: Path, key: str) -> None:
-    """Take one value out of the file, if it is there, and a named section that is empty then."""
+    """Remove one value from the file, if it is there, and a named section that becomes empty."""
     path = split_key(key)
     if path is None:
         raise unknown_key(key, "config unset")
@@ -141,7 +141,7 @@ def unset_value(file: Path, key: str) -> None:
 
 
 def _written(value: object) -> object:
-    """A value as it stands in the file."""
+    """A value as it is written to the file."""
     match value:
         case Secret():
             return value.text
@@ -157,7 +157,7 @@ def _written(value: object) -> object:
 @contextmanager
 def _editing(file: Path) -> Iterator[Any]:
     """The file as a document to change; saved at the end if it is valid then."""
-    import tomlkit  # noqa: PLC0415  # only this edits
+    import tomlkit  # noqa: PLC0415  # imported late: only edits need it
 
     with _alone(file):
         try:
@@ -165,7 +165,7 @@ def _editing(file: Path) -> Iterator[Any]:
             yield document
         except (ValueError, TypeError, AttributeError) as error:
             raise InvalidConfig(
-                f"{file} can't be edited: {error}. Mend it by hand first."
+                f"{file} can't be edited: {error}. Repair it by hand first."
             ) from error
         _put(file, tomlkit.dumps(document))
 
@@ -184,10 +184,10 @@ def _put(file: Path, text: str) -> None:
 
 @contextmanager
 def _alone(file: Path) -> Iterator[None]:
-    """One editor at a time: two that read the same text would lose what one of them wrote."""
+    """Lock the file: two edits at the same time would lose one of them."""
     try:
         make_directory(file.parent)
-        with held(file.with_name(".config.lock"), patience=PATIENCE):
+        with held(file.with_name(".config.lock"), patience=LOCK_S):
             yield
     except OSError as error:
         raise ClewError(
@@ -196,22 +196,22 @@ def _alone(file: Path) -> Iterator[None]:
 
 
 def check(setting: Setting, *, spelled: bool = False) -> Setting:
-    """The setting with its value in the right type; `spelled` where every value is text."""
+    """The setting with its value in the right type; `spelled`: the value was typed as text."""
     path = split_key(setting.key)
     assert path is not None  # noqa: S101  # only known keys get here
     kind = get_type(path)
     try:
         given = _unspelled(setting.value, kind) if spelled else setting.value
         value = msgspec.convert(given, kind, strict=not spelled, dec_hook=decode_secret)
-        str(_written(value)).encode()  # what is no UTF-8 can't be written down
+        str(_written(value)).encode()  # text that is not UTF-8 can't be written
         if value is None:  # the word "null", where the type also allows nothing at all
-            raise ValueError(setting.value)  # noqa: TRY301  # told like every other misfit
+            raise ValueError(setting.value)  # noqa: TRY301  # reported like every other wrong value
         if setting.key == "session.timezone":
             _check_zone(value)
     except ValueError as error:
         found = repr(setting.value) if isinstance(setting.value, str) else str(setting.value)
         if "Secret" in str(kind):
-            found = "that"  # whatever it is, it may be one
+            found = "that"  # it may be a secret: don't show it
         raise InvalidConfig(
             f"{setting.key} must be {get_meta(kind).description}, not {found[:60]} "
             f"({setting.source})."
@@ -220,9 +220,9 @@ def check(setting: Setting, *, spelled: bool = False) -> Setting:
 
 
 def _unspelled(text: str, kind: Any) -> object:
-    """A list or table that was typed: as TOML writes it, or parted by commas."""
+    """A list or table that was typed: in TOML, or separated by commas."""
     if text.lstrip().startswith(("[", "{")):
-        import tomllib  # noqa: PLC0415  # seldom
+        import tomllib  # noqa: PLC0415  # imported late: seldom needed
 
         return tomllib.loads(f"value = {text}")["value"]  # its errors are ValueErrors
     if "tuple[" not in str(kind) and "dict[" not in str(kind):
@@ -231,7 +231,7 @@ def _unspelled(text: str, kind: Any) -> object:
 
 
 def _check_zone(name: str) -> None:
-    import zoneinfo  # noqa: PLC0415  # most people live where their computer does
+    import zoneinfo  # noqa: PLC0415  # imported late: seldom configured
 
     try:
         zoneinfo.ZoneInfo(name)
@@ -240,6 +240,7 @@ def _check_zone(name: str) -> None:
 
 
 def unknown_key(key: str, source: str) -> InvalidConfig:
+    """The error for a key that clew does not know, with the most similar one."""
     near = nearest_key(key)
     known = ", ".join((*KEYS, *FAMILY_KEYS))
     advice = f'Did you mean "{near}"?' if near else f"Known are {known}."

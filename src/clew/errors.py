@@ -8,34 +8,34 @@
     │   ├── SessionNotFound
     │   ├── BlobNotFound
     │   ├── RecordNotFound        a turn, approval, inbox or outbox row, compaction, token
-    │   ├── ModelNotFound         a model that nobody configured
+    │   ├── ModelNotFound         a model that is not configured
     │   └── PersonalityNotFound
-    ├── Forbidden                 the caller may not do this, whatever they ask
-    ├── Unauthorized              no credential, or one that opens nothing (any more)
+    ├── Forbidden                 this caller may not do this
+    ├── Unauthorized              no token, or one that is wrong, revoked or expired
     ├── TooManyRequests           asked too often; later it works again
-    ├── GatewayUnavailable        nobody answers at that address, or not as a gateway does
+    ├── GatewayUnavailable        no gateway answers at that address
     ├── AmbiguousId               several sessions fit what was typed
-    ├── Conflict                  the thing is not in the state the caller thought
-    │   ├── StaleRevision         somebody edited the session meanwhile
-    │   ├── StaleLease            the lease was taken over: this writer is fenced off
+    ├── Conflict                  the object is not in the state that the caller expected
+    │   ├── StaleRevision         the session was edited meanwhile
+    │   ├── StaleLease            another process took the lease: this one may not write
     │   ├── Diverged              an import whose messages differ from the stored ones
-    │   ├── StaleMemory           somebody wrote the memory file meanwhile
-    │   ├── SwitchRefused         a hook said no to another session
+    │   ├── StaleMemory           the memory file was written meanwhile
+    │   ├── SwitchRefused         a hook refused the switch to another session
     │   └── TargetNotEmpty        a restore or copy over a store that has sessions
-    ├── Locked                    held by somebody else
-    │   ├── LeaseHeld             another runner is busy with this session
+    ├── Locked                    another process holds it
+    │   ├── LeaseHeld             another process runs a turn of this session
     │   ├── SessionAttached       open in another terminal
     │   ├── StoreInUse            another process has the store open
-    │   └── StoreBusy             writers were in the way for too long
+    │   └── StoreBusy             other writers took too long
     ├── TurnFailed                the turn ended without an answer; the thread is as before it
     │   ├── ModelUnavailable      no network, a server that is down or busy, weights not here
     │   ├── ModelRefused          wrong key, no permission, no money left
     │   └── ContextTooLong        more than the model can read
     ├── HookFailed                a hook that could not be run
-    ├── NotDelivered              a channel has certainly not delivered a reply
-    │   ├── ReplyRefused          and never will
-    │   └── ReplyDelayed          and may if it is tried again
-    ├── NotATranscript            a file that is no clew transcript
+    ├── NotDelivered              a reply that certainly was not delivered
+    │   ├── ReplyRefused          the channel will never accept it
+    │   └── ReplyDelayed          it can be tried again later
+    ├── NotATranscript            a file that is not a clew transcript
     └── StoreUnusable
         ├── StoreTooNew           made by a newer clew
         ├── StoreDamaged          the file is corrupt
@@ -84,7 +84,7 @@ class InvalidConfig(InvalidInput):
 
 
 class NotFound(ClewError, LookupError):
-    """Something that is not there."""
+    """Something that does not exist."""
 
     code = "not_found"
 
@@ -133,13 +133,13 @@ class PersonalityNotFound(NotFound):
 
 
 class Forbidden(ClewError):
-    """What this person, or this credential, may not do. Nothing was changed."""
+    """This person, or this token, may not do this. Nothing was changed."""
 
     code = "forbidden"
 
 
 class Unauthorized(ClewError):
-    """No credential, or one that is wrong, revoked or expired."""
+    """No token, or one that is wrong, revoked or expired."""
 
     code = "unauthorized"
 
@@ -151,13 +151,13 @@ class TooManyRequests(ClewError):
 
 
 class GatewayUnavailable(ClewError):
-    """No gateway answers at the address, or what answers is none."""
+    """No gateway answers at the address."""
 
     code = "gateway_unavailable"
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A session that may be meant, with as much of it as a person needs to choose."""
+    """A session that fits what was typed, with what a person needs to choose."""
 
     id: str
     short_id: str
@@ -184,7 +184,7 @@ class AmbiguousId(ClewError):
 
 
 class Conflict(ClewError):
-    """The thing is not in the state the caller thought. Nothing was changed."""
+    """The object is not in the state that the caller expected. Nothing was changed."""
 
     code = "conflict"
 
@@ -246,7 +246,7 @@ class SwitchRefused(Conflict):
 
 
 class TargetNotEmpty(Conflict):
-    """A restore or a copy would go over a store that has sessions."""
+    """A restore or a copy would overwrite a store that has sessions."""
 
     code = "target_not_empty"
 
@@ -270,7 +270,7 @@ class Locked(ClewError):
 
 
 class LeaseHeld(Locked):
-    """Another runner is busy with this session."""
+    """Another process runs a turn of this session."""
 
     code = "lease_held"
 
@@ -301,7 +301,7 @@ class SessionAttached(Locked):
 
 
 class StoreInUse(Locked):
-    """Another process has the store open, and this needs it alone."""
+    """Another process has the store open, and this needs exclusive use."""
 
     code = "store_in_use"
 
@@ -315,7 +315,7 @@ class StoreInUse(Locked):
 
 
 class StoreBusy(Locked):
-    """Other writers were in the way for longer than clew waits."""
+    """Other writers took longer than clew waits."""
 
     code = "store_busy"
 
@@ -333,7 +333,7 @@ class ModelUnavailable(TurnFailed):
 
 
 class ModelRefused(TurnFailed):
-    """The provider does not let this key do this."""
+    """The provider refuses this key, or this use of it."""
 
     code = "model_refused"
 
@@ -351,19 +351,19 @@ class HookFailed(ClewError):
 
 
 class NotDelivered(ClewError):
-    """A reply that certainly did not arrive. Anything else that a channel raises is a doubt."""
+    """A reply that certainly was not delivered. After any other error that is uncertain."""
 
     code = "not_delivered"
 
 
 class ReplyRefused(NotDelivered):
-    """The other side will never take this reply."""
+    """The channel will never accept this reply."""
 
     code = "reply_refused"
 
 
 class ReplyDelayed(NotDelivered):
-    """Not now. `after` is how many seconds the other side asks for, None if it didn't say."""
+    """Not now. `after` are the seconds that the channel asks to wait, None if it did not say."""
 
     code = "reply_delayed"
 

@@ -1,13 +1,13 @@
 """Every port on one page. The docstrings are the contract; `clew.testing` checks it.
 
-A store implements most of these together as `Store`; what an agent, its models and its memory must
-be for the runtime stands below it. Times are milliseconds UTC from the store's
-own clock. Every method that writes returns after the commit, and a failed one has changed
-nothing. Ids of turns, approvals, compactions, inbox and outbox rows are made by the caller. Text
-comes back exactly as it went in, lone surrogates and NUL included.
+A store implements most of these together as `Store`; the ports of the agent, its models and its
+memory are below it. Times are milliseconds UTC from the store's own clock. Every method that writes
+returns after the commit, and a failed one has changed nothing. Ids of turns, approvals,
+compactions, inbox and outbox rows are made by the caller. Text comes back exactly as it was stored,
+lone surrogates and NUL included.
 
-Who a method answers: `list_sessions`, `list_names` and `search` always have a viewer; the others
-take ids, and what a person may do with an id is decided above (`core.session.may_see`).
+`list_sessions`, `list_names` and `search` always have a viewer. The other methods take ids; their
+callers check what a person may do with an id (`core.session.may_see`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from msgspec import UNSET, UnsetType
 from clew.core.turn import LEASE_MS
 
 if TYPE_CHECKING:
-    # Only the annotations need them: a process that lists sessions loads but a few.
+    # Needed only for annotations: a process that lists sessions loads few of these modules.
     from clew.core.changes import Change, Recorded
     from clew.core.channels.incoming import Incoming, Receipt
     from clew.core.channels.people import Decided, NewPairing, Pairing
@@ -67,45 +67,45 @@ class Sessions(Protocol):
     """Sessions and the routes that lead to them."""
 
     async def open_session(self, new: NewSession) -> tuple[Session, bool]:
-        """The session that `new.key` routes to, and whether it had to be made.
+        """The session that `new.key` leads to, and whether it had to be made.
 
-        A route whose session is gone (deleted, purged, or never there) is made anew. Two writers
-        that meet a new key at once get one session.
+        A route whose session is gone (deleted, purged, or never there) gets a new session. Two
+        writers that open a new key at the same time get the same session.
         """
         ...
 
     async def create_session(
         self, new: NewSession, *, route: str | UnsetType | None = UNSET
     ) -> Session:
-        """A new session, with zero usage; `new.key`, or `route` if given, leads to it from now on.
+        """Make a session, with zero usage; `new.key`, or `route` if given, leads to it from now on.
 
-        With `route=None` no key does. The session that the route led to before stays as it is. An
-        id that exists is refused with `Conflict`.
+        With `route=None` no key does. The session that the route led to before is not changed.
+        `Conflict` if the id exists.
         """
         ...
 
     async def get_session(self, session_id: str) -> Session:
-        """The session, archived or in the trash or not; `SessionNotFound` if there is none."""
+        """The session, also if archived or in the trash; `SessionNotFound` if there is none."""
         ...
 
     async def find_sessions(self, prefix: str, *, limit: int = 10) -> tuple[Session, ...]:
-        """Sessions outside the trash whose id begins so, newest first (`core.keys.id_prefix`)."""
+        """Sessions outside the trash by prefix of the id (`core.keys.id_prefix`), newest first."""
         ...
 
     async def find_titles(self, title: str, *, limit: int = 10) -> tuple[Session, ...]:
-        """Sessions outside the trash with exactly this title, whatever its case, newest first."""
+        """Sessions outside the trash with exactly this title, ignoring case, newest first."""
         ...
 
     async def find_endings(self, ending: str, *, limit: int = 10) -> tuple[Session, ...]:
-        """Sessions outside the trash whose id ends so, at least four characters, newest first."""
+        """Sessions outside the trash by the end of the id (at least 4 characters), newest first."""
         ...
 
     async def find_keys(self, key: str, *, limit: int = 10) -> tuple[Session, ...]:
-        """Sessions outside the trash with exactly this key of their own, newest first."""
+        """Sessions outside the trash whose own key is exactly this, newest first."""
         ...
 
     async def shorten_ids(self, ids: Sequence[str]) -> dict[str, str]:
-        """For each id the shortest beginning, at least 8 long, that no other session has."""
+        """For each id its shortest unique prefix, at least 8 characters long."""
         ...
 
     async def list_sessions(
@@ -113,8 +113,8 @@ class Sessions(Protocol):
     ) -> SessionPage:
         """A page of sessions: pinned first, then by last update, newest first, then by id.
 
-        A cursor continues where its page ended even if rows changed meanwhile: nothing that stays
-        put is shown twice or left out. `InvalidCursor` for one that this list did not make. The
+        A cursor continues where its page ended, even if rows have changed: a session that did not
+        move is neither shown twice nor left out. `InvalidCursor` for a cursor of another list. The
         cost does not depend on how many sessions there are.
         """
         ...
@@ -126,7 +126,7 @@ class Sessions(Protocol):
     async def list_names(
         self, where: SessionFilter, *, limit: int = 2000, cursor: str | None = None
     ) -> NamePage:
-        """The same list as `list_sessions`, of names only: light enough to read all of it.
+        """The same list as `list_sessions`, with names only: cheap enough to read completely.
 
         Order and cursors are those of that list. One page has at most 5,000.
         """
@@ -135,15 +135,15 @@ class Sessions(Protocol):
     async def list_states(self, ids: Sequence[str]) -> dict[str, SessionState]:
         """The states of these sessions, by id; unknown ids are left out.
 
-        Which processes live is what `find_lease` and `find_attachment` say. The cost depends on how
-        many are asked about, not on how many there are.
+        A process counts as alive by the same rules as in `find_lease` and `find_attachment`. The
+        cost depends on the number of ids, not on the number of sessions.
         """
         ...
 
     async def edit_session(
         self, session_id: str, edit: SessionEdit, *, revision: int | None = None
     ) -> Session:
-        """A person's change. Raises the revision if anything differs from what was there.
+        """Apply a person's change. Raises the revision if anything is different then.
 
         With `revision`, `StaleRevision` if it is no longer the current one. Titles are trimmed;
         an empty one clears it. Unarchiving and editing never change `updated_at`.
@@ -153,14 +153,14 @@ class Sessions(Protocol):
     async def describe_session(
         self, session_id: str, facts: SessionFacts, *, noted: dict[str, Any] | None = None
     ) -> Session:
-        """What clew learned about the session. Never raises the revision or `updated_at`.
+        """Store what clew learned about the session. Never changes the revision or `updated_at`.
 
-        With `noted`, `Conflict` if the session's metadata is no longer this.
+        With `noted`, `Conflict` if the session's metadata is no longer equal to it.
         """
         ...
 
     async def find_route(self, key: str) -> Session | None:
-        """The session that a key leads to, None when it leads nowhere (any more)."""
+        """The session that a key leads to; None if it leads nowhere."""
         ...
 
     async def set_route(self, key: str, session_id: str) -> None:
@@ -168,7 +168,7 @@ class Sessions(Protocol):
         ...
 
     async def clear_route(self, key: str) -> None:
-        """Let a key lead nowhere: its next message begins a session. No route is fine."""
+        """Let a key lead nowhere: its next message begins a session. Fine if there is no route."""
         ...
 
     async def list_routes(self, session_id: str) -> tuple[str, ...]:
@@ -178,12 +178,12 @@ class Sessions(Protocol):
     async def fork_session(
         self, session_id: str, *, at: int | None = None, new_id: str | None = None
     ) -> Session:
-        """A new session whose thread is this one's up to and with seq `at` (its head if None).
+        """A new session with the thread of this one up to and including seq `at` (None: its head).
 
-        Nothing is copied but scratchpad, todos, the compaction that holds there and which turns
-        were undone; numbering goes on from the knot. Zero usage, title `<title> (fork)`, key
-        `<key>:fork:<ms>`, no route. What the parent does later, undo and purge included, never
-        changes the fork. `InvalidInput` for an `at` below 0 or beyond the head.
+        Only scratchpad, todos, the compaction in effect there and the undone marks are copied;
+        messages are shared, and numbering continues after `at`. Zero usage, title `<title> (fork)`,
+        key `<key>:fork:<ms>`, no route. Later changes of the parent, undo and purge included, never
+        change the fork. `InvalidInput` for an `at` below 0 or beyond the head.
         """
         ...
 
@@ -198,11 +198,11 @@ class Log(Protocol):
         *changes: Change,
         idempotency_key: str | None = None,
     ) -> Recorded:
-        """All of the changes, in order, or none. A message un-archives its session.
+        """Apply all of the changes, in order, or none. A message un-archives its session.
 
-        `StaleLease` unless `epoch` is that of the lease that is held now. An idempotency key that
-        this session has seen returns the first answer, whoever holds the lease, and changes
-        nothing; keys are remembered for at least seven days.
+        `StaleLease` unless `epoch` is that of the current lease. If this session has seen the
+        idempotency key before, the first result is returned, whoever holds the lease, and nothing
+        changes; keys are remembered for at least seven days.
         """
         ...
 
@@ -215,7 +215,7 @@ class Log(Protocol):
         turn_id: str | None = None,
         idempotency_key: str | None = None,
     ) -> Message:
-        """One message: `record` with a single `AddMessage`."""
+        """Add one message: `record` with a single `AddMessage`."""
         ...
 
     async def get_messages(
@@ -231,9 +231,9 @@ class Log(Protocol):
         """The newest `limit` messages of the thread (all if None), in chronological order.
 
         `offset` skips that many from the newest; `before` and `after` bound the seq, exclusively;
-        with `after` and a limit it is still the newest that fit. `limit=0` is empty, a negative
-        limit or offset a `ValueError`. A fork's inherited messages belong to its thread. Messages
-        of undone turns are passed over unless `undone`.
+        with `after` and a limit, the newest of them are returned. `limit=0` returns nothing; a
+        negative limit or offset is a `ValueError`. Inherited messages belong to a fork's thread.
+        Messages of undone turns are left out unless `undone`.
         """
         ...
 
@@ -244,27 +244,28 @@ class Log(Protocol):
     async def list_turns(
         self, session_id: str, *, limit: int = 20, unfinished: bool = False
     ) -> tuple[Turn, ...]:
-        """The newest turns that were started in this session, in the order they began."""
+        """The newest turns that began in this session, in the order in which they began."""
         ...
 
     async def get_usage(self, *, since: int) -> Usage:
-        """What the turns that began since then have spent, of all sessions."""
+        """The usage of all turns, of all sessions, that began since then."""
         ...
 
     async def list_usage(self, by: UsageBy, *, since: int) -> tuple[UsageRow, ...]:
-        """What the turns that began since then have spent, summed up; sorted by name.
+        """The usage of the turns that began since then, grouped; sorted by name.
 
-        By day, `name` is the beginning of a quarter of an hour in milliseconds: which day it
-        belongs to depends on where the person is. By session it is the id, by model and platform
-        their name, empty if unknown. Every session counts, in the trash too. Rows of sessions
-        whose metadata says `estimated` say so.
+        By day, `name` is the beginning of a quarter of an hour in milliseconds: its day depends on
+        the person's time zone. By session it is the id, by model and platform their name, empty if
+        unknown. All sessions count, also those in the trash. A row is `estimated` if the metadata
+        of one of its sessions says so.
         """
         ...
 
     async def interrupt_turns(self, session_id: str) -> tuple[Turn, ...]:
-        """Mark unfinished turns as interrupted, if no living process holds the lease.
+        """Mark unfinished turns as interrupted, if no live process holds the lease.
 
-        Returns those that were; with a living lease, none. Their open approvals become a no.
+        Returns the turns that were marked; with a live lease, none. Their open approvals are
+        denied.
         """
         ...
 
@@ -277,10 +278,10 @@ class Log(Protocol):
         scope: ApprovalScope = "once",
         reason: str | None = None,
     ) -> Approval:
-        """Answer an approval. The first answer stays; after its time it is a no by `expired`.
+        """Answer an approval. The first answer stays; an expired one is denied, by `expired`.
 
-        `reason` is what the owner says to a no, for the model. Returns the approval as it stands,
-        so that a late answerer sees what was decided.
+        `reason` is what the owner says to a no, for the model. Returns the approval as it is now,
+        so that a late caller sees what was decided.
         """
         ...
 
@@ -296,17 +297,17 @@ class Processes(Protocol):
     def identity(self) -> str:
         """The name of this process as a holder of leases and a claimant of the inbox.
 
-        A holder or claimant is such an identity, or one with `#` and more behind it; of any other
-        name the store does not know whether it lives.
+        A holder or claimant is such an identity, or an identity followed by `#` and more. For any
+        other name the store can't know whether it is alive.
         """
         ...
 
     async def is_living(self, identity: str) -> bool:
-        """Whether that holder still lives, as far as can be known; unknown ones count as living."""
+        """Whether that holder is alive, as far as can be known; unknown ones count as alive."""
         ...
 
     async def pulse(self) -> int:
-        """A number that changes with every commit of any process. Asking is cheap."""
+        """A number that changes with every commit of any process. Cheap to read."""
         ...
 
 
@@ -314,18 +315,18 @@ class Leases(Protocol):
     """The right to run the next turn. A lease is alive until it expires or its process dies."""
 
     async def acquire_lease(self, session_id: str, holder: str, *, ttl: int = LEASE_MS) -> Lease:
-        """Take the lease; every taking raises the epoch. `LeaseHeld` while another's is alive.
+        """Take the lease, with a higher epoch each time. `LeaseHeld` while another's is alive.
 
-        The holder of a living lease may take it again (a new epoch fences its own older self).
+        The holder of a live lease may take it again (the new epoch fences its own older turn).
         """
         ...
 
     async def renew_lease(self, lease: Lease, *, ttl: int = LEASE_MS) -> Lease:
-        """The same lease for longer; `StaleLease` if it was taken over or released."""
+        """Extend the lease; `StaleLease` if it was taken over or released."""
         ...
 
     async def release_lease(self, lease: Lease) -> None:
-        """Release a lease; one that is no longer held is fine."""
+        """Release a lease; does nothing if it is no longer held."""
         ...
 
     async def find_lease(self, session_id: str) -> Lease | None:
@@ -341,14 +342,14 @@ class Attachments(Protocol):
     ) -> tuple[Attachment, Attachment | None]:
         """Hold the session for this process. Returns the hold, and the dead one it took over.
 
-        `SessionAttached` if another living process holds it. Alive on this host means that the
-        process still holds its OS lock, on another that its last beat is younger than 30 s.
+        `SessionAttached` if another live process holds it. On this host a process is alive while it
+        holds its OS lock, on another host if its last beat is younger than 30 s.
         Attaching never changes `updated_at`.
         """
         ...
 
     async def detach(self, session_id: str) -> None:
-        """Let go, if this process holds it."""
+        """Release the session, if this process holds it."""
         ...
 
     async def beat(self) -> None:
@@ -356,12 +357,12 @@ class Attachments(Protocol):
         ...
 
     async def find_attachment(self, session_id: str) -> Attachment | None:
-        """The living hold on a session, if any."""
+        """The live attachment of a session, if any."""
         ...
 
 
 class Search(Protocol):
-    """Full text of every message."""
+    """Full-text search of every message."""
 
     async def search(
         self,
@@ -377,46 +378,45 @@ class Search(Protocol):
 
         Any text is a valid query (see `core.search.query`); one without a word finds nothing.
         `typing` takes the last word as a beginning. Very common words are ranked among their newest
-        matches only, and a search that meets its deadline (200 ms) returns what it has: both say
-        `cut`. Filters narrow the candidates themselves. A message that forks share is one hit.
-        `SessionNotFound` for one session that is not there, or that the viewer may not see.
-        Trashed sessions never appear, archived ones do, marked; undone turns do too, for they
-        were said. `per_session` keeps the best hit of each session. A cursor stays within the
-        candidates of its first page.
+        matches only, and a search that reaches its deadline (200 ms) returns what it has: both set
+        `cut`. Filters are applied before candidates are chosen. A message that forks share is one
+        hit. `SessionNotFound` if the given session does not exist or the viewer may not see it.
+        Trashed sessions never appear; archived ones do, marked, and so do undone turns.
+        `per_session` keeps the best hit of each session. A cursor stays within the candidates of
+        its first page.
         """
         ...
 
 
 class Trash(Protocol):
-    """Putting sessions away, and getting them back."""
+    """Deleting sessions, and restoring them."""
 
     async def delete_sessions(self, ids: Sequence[str]) -> tuple[str, ...]:
-        """Put sessions in the trash, in one go: gone from lists, search and routes at once.
+        """Put sessions in the trash, in one commit: they leave lists, search and routes at once.
 
-        Returns those that were put there; ids that are unknown or already there are not.
+        Returns those that were put there, without ids that are unknown or already there.
         """
         ...
 
     async def restore_sessions(self, ids: Sequence[str]) -> tuple[str, ...]:
-        """Bring sessions back from the trash; returns those that were there."""
+        """Restore sessions from the trash; returns those that were there."""
         ...
 
     async def restore_last(self) -> tuple[str, ...]:
-        """Bring back what was deleted last, in one go; called again, what was deleted before."""
+        """Restore the sessions of the latest delete; called again, those of the one before it."""
         ...
 
     async def purge_sessions(self, ids: Sequence[str]) -> tuple[str, ...]:
-        """Remove trashed sessions for good; returns those that were. Others are left alone.
+        """Remove trashed sessions for good and return them. Sessions outside the trash stay.
 
-        `Locked`, and nothing removed, while any of them is attached or leased.
-
-        Messages that a fork still reads stay until the last such fork is purged, unseen but for
-        those forks. Blobs go with the last message that needs them.
+        `Locked`, and nothing is removed, while any of them is attached or leased. Messages that a
+        fork still reads stay, visible only there, until the last such fork is purged. Blobs are
+        removed with the last message that needs them.
         """
         ...
 
     async def purge_trash(self, deleted_before: int) -> tuple[str, ...]:
-        """Purge what was trashed before that time."""
+        """Purge sessions that were trashed before that time."""
         ...
 
     async def prune_old_sessions(
@@ -424,7 +424,7 @@ class Trash(Protocol):
     ) -> tuple[str, ...]:
         """Archive (or trash) sessions last updated before that time; returns their ids.
 
-        Pinned, attached, leased and the newest session are spared.
+        Pinned, attached and leased sessions and the newest one are kept.
         """
         ...
 
@@ -449,15 +449,15 @@ class Notes(Protocol):
         ...
 
     async def find_compaction(self, session_id: str) -> Compaction | None:
-        """The compaction that holds now."""
+        """The compaction that is in effect now."""
         ...
 
     async def list_compactions(self, session_id: str) -> tuple[Compaction, ...]:
-        """All of them, undone ones too, oldest first."""
+        """All compactions, undone ones too, oldest first."""
         ...
 
     async def put_blob(self, data: bytes, media_type: str) -> str:
-        """Keep bytes; the same bytes are kept once. Returns their SHA-256."""
+        """Store bytes; the same bytes are stored once. Returns their SHA-256."""
         ...
 
     async def get_blob(self, blob_hash: str) -> Blob:
@@ -466,43 +466,42 @@ class Notes(Protocol):
 
 
 class Inbox(Protocol):
-    """Messages that came in, until a turn has them."""
+    """Incoming messages, until a turn answers them."""
 
     async def accept(self, new: NewInbound, *, claimant: str | None = None) -> tuple[Inbound, bool]:
-        """Keep an inbound message; a second delivery returns the first row and False.
+        """Store an incoming message; a second delivery returns the first row and False.
 
-        With a claimant it is that one's from the beginning. Identities are remembered for at
-        least seven days.
+        With a claimant it is claimed at once. Identities are remembered for at least seven days.
         """
         ...
 
     async def claim_inbound(
         self, claimant: str, *, session_id: str | None = None, limit: int = 20
     ) -> tuple[Inbound, ...]:
-        """Take queued messages of one session, or of any, oldest first: each goes to one."""
+        """Claim queued messages of one session, or of any, oldest first; each for one claimant."""
         ...
 
     async def release_inbound(self, claimant: str) -> int:
-        """Put back in the queue what a dead claimant had taken and no turn has."""
+        """Put messages that a dead claimant had claimed, and no turn has, back in the queue."""
         ...
 
     async def drop_inbound(self, ids: Sequence[str]) -> tuple[str, ...]:
-        """Drop queued messages; returns those that were. The rows stay, as `dropped`."""
+        """Drop queued messages and return them. The rows stay, as `dropped`."""
         ...
 
     async def list_inbound(
         self, session_id: str | None = None, *, key: str | None = None, limit: int = 100
     ) -> tuple[Inbound, ...]:
-        """What is queued or claimed, oldest first: of one session, or of any.
+        """Queued and claimed messages, oldest first, of one session or of all.
 
-        With a key, what came under that key too, whatever session it was for.
+        With a key, also those that came under that key, whatever their session.
         """
         ...
 
     async def list_taken_inbound(self, turn_id: str) -> tuple[Inbound, ...]:
-        """The messages that a turn has taken, oldest first; none if there is no such turn.
+        """The messages that a turn answers, oldest first; none if there is no such turn.
 
-        The cost depends on how many the turn has, not on how many there are.
+        The cost depends on the number of these messages, not on the size of the inbox.
         """
         ...
 
@@ -512,20 +511,20 @@ class Inbox(Protocol):
 
 
 class Outbox(Protocol):
-    """Replies, until a receipt says that they arrived. A turn's are made by `Log.record`."""
+    """Replies, until a receipt says that they arrived. `Log.record` adds those of turns."""
 
     async def add_outbound(self, session_id: str | None, new: NewOutbound) -> Outbound:
-        """A reply that belongs to no turn, whoever is busy with the session at the moment.
+        """Add a reply that belongs to no turn. Needs no lease.
 
-        One whose id is known stays as it is. `SessionNotFound` if there is no such session; what
-        belongs to none has None.
+        Does nothing if the id is known. `SessionNotFound` if there is no such session; a reply
+        without a session has None.
         """
         ...
 
     async def claim_outbound(
         self, claimant: str, *, channels: Sequence[str] | None = None, limit: int = 20
     ) -> tuple[Outbound, ...]:
-        """Take due replies, oldest first, as `sending`; per key never one before an earlier one."""
+        """Claim due replies, oldest first, as `sending`; in strict order under each key."""
         ...
 
     async def settle_outbound(
@@ -541,7 +540,7 @@ class Outbox(Protocol):
         ...
 
     async def doubt_outbound(self, claimant: str) -> tuple[Outbound, ...]:
-        """Mark what a dead claimant was sending as `uncertain`."""
+        """Mark the replies that a dead claimant was sending as `uncertain`."""
         ...
 
     async def list_outbound(
@@ -557,34 +556,34 @@ class Outbox(Protocol):
 
 
 class Tokens(Protocol):
-    """Credentials of the gateway. Only their hashes are kept."""
+    """Tokens of the gateway. Only the hashes of their secrets are stored."""
 
     async def add_token(self, token: Token, digest: bytes) -> None:
-        """Keep a credential."""
+        """Add a token."""
         ...
 
     async def find_token(self, digest: bytes) -> Token | None:
-        """The credential with this digest, revoked and expired ones too."""
+        """The token with this digest, also if revoked or expired."""
         ...
 
     async def list_tokens(self) -> tuple[Token, ...]:
-        """All credentials, oldest first."""
+        """All tokens, oldest first."""
         ...
 
     async def revoke_token(self, token_id: str) -> Token:
-        """End a credential for good; the first revocation's time stays."""
+        """Revoke a token for good; the time of the first revocation stays."""
         ...
 
 
 class Pairings(Protocol):
-    """Who was let in to talk, or refused, and who asks to be let in."""
+    """People who were paired or refused, and strangers who ask to be paired."""
 
     async def ask_pairing(self, new: NewPairing, *, most: int) -> Pairing | None:
-        """A stranger asks to be paired: a code for an hour, or the one that they still have.
+        """Give a stranger a code for an hour, or return the one that they still have.
 
-        `told` says how often they asked with it. A decision about them stays as it is. None if
-        `most` others of that channel wait already. Codes that were not approved are forgotten, and
-        after a day deliveries that are over and belong to no session.
+        `told` says how often they asked with it. A decision about them is not changed. None if
+        `most` others of that channel are waiting. Also removes expired codes, and after a day
+        finished deliveries that belong to no session.
         """
         ...
 
@@ -593,7 +592,7 @@ class Pairings(Protocol):
         ...
 
     async def list_pairings(self) -> tuple[Pairing, ...]:
-        """All of them: first those who wait, expired ones too; newest first."""
+        """All pairings: first those who wait, expired ones too; newest first."""
         ...
 
     async def redeem_pairing(self, code: str, *, by: str) -> Pairing:
@@ -603,7 +602,7 @@ class Pairings(Protocol):
     async def decide_pairing(
         self, person: str, channel: str, status: Decided, *, by: str
     ) -> Pairing:
-        """Pair a person, or refuse them, whether they have asked or not."""
+        """Pair or refuse a person, whether they have asked or not."""
         ...
 
 
@@ -629,12 +628,12 @@ class Store(
         ...
 
     async def close(self) -> None:
-        """Finish what is being written and close. Using the store afterwards is `StoreClosed`."""
+        """Finish writes in progress and close. Later calls raise `StoreClosed`."""
         ...
 
 
 class LiveTurn(Protocol):
-    """A turn while it runs, as the agent sees it. Everything it records is fenced by the lease."""
+    """A running turn, as the agent sees it. Everything it records is fenced by the lease."""
 
     @property
     def id(self) -> str:
@@ -648,26 +647,26 @@ class LiveTurn(Protocol):
 
     @property
     def person(self) -> str:
-        """Who asked: what the tools may see and do is this person's right."""
+        """The person who asked: tools run with this person's rights."""
         ...
 
     async def get_thread(self, limit: int) -> tuple[Message, ...]:
-        """The newest messages, with everything that this turn has recorded."""
+        """The newest messages, including those that this turn has recorded."""
         ...
 
     async def record(self, *changes: Change) -> Recorded:
-        """Commit, then show. `StaleLease` when another process has taken the session over."""
+        """Commit changes, then show them. `StaleLease` if another process has taken over."""
         ...
 
     async def take_steering(self) -> bool:
-        """Record what the person has said meanwhile, as messages of this turn; False if nothing.
+        """Record new messages of the person as part of this turn; False if there are none.
 
-        To be called between two requests, when every tool call has its result.
+        Call it between two requests, when every tool call has its result.
         """
         ...
 
     async def finish(self, *changes: Change) -> Recorded:
-        """The last record: with it, in one commit, the turn is done."""
+        """Record the last changes and end the turn as done, in one commit."""
         ...
 
     def signal(self, signal: Signal) -> None:
@@ -692,71 +691,71 @@ class LiveTurn(Protocol):
 
 
 class Agent(Protocol):
-    """What answers. It is given a turn and knows nothing of lanes, surfaces and keys."""
+    """Answers messages. It gets a turn and knows nothing about lanes, surfaces and keys."""
 
     async def warm(self, model: str | None = None) -> None:
-        """Load what the first turn would wait for, at any time. Never raises."""
+        """Load what the first turn needs, so that it does not wait. Never raises."""
         ...
 
     async def run(self, turn: LiveTurn) -> None:
         """Do what the turn's user message asks; ends with `turn.finish`.
 
-        `TurnFailed` with words for the person if that can't be done. Cancelling the task stops it,
-        its tools included, within 200 ms.
+        `TurnFailed`, with a message for the person, if that can't be done. Cancelling the task
+        stops it, its tools included, within 200 ms.
         """
         ...
 
     async def make_title(self, model: str | None, thread: Sequence[Message]) -> Title:
-        """A short title for a conversation, without a text if this model has none. May raise."""
+        """A short title for a conversation; its text is None if the model makes none. May raise."""
         ...
 
 
 Receive: TypeAlias = "Callable[[Incoming], Awaitable[Receipt]]"
-"""Keep a message that came in. Durable when it returns: then the platform is told so."""
+"""Accepts an incoming message. Durable when it returns: then it can be acknowledged."""
 
 
 class Channel(Protocol):
-    """A way to people. It knows its platform, and nothing of sessions, keys and turns."""
+    """A connection to a platform. It knows nothing about sessions, keys and turns."""
 
     @property
     def name(self) -> str:
-        """What it is called in keys, and in the outbox."""
+        """Its name in keys and in the outbox."""
         ...
 
     @property
     def account(self) -> str:
-        """Which of its accounts this is."""
+        """The account of the platform that it uses."""
         ...
 
     async def run(self, receive: Receive) -> None:
         """Listen until cancelled. A message is acknowledged when `receive` has returned.
 
-        What it raises, and returning, means that it has to be started again.
+        It is restarted when it raises or returns.
         """
         ...
 
     def split(self, text: str) -> Sequence[str]:
-        """A reply as the messages that it needs, in order; together they are the text."""
+        """Split a reply into messages that are short enough; joined, they are the whole text."""
         ...
 
     async def send(self, parcel: Parcel) -> dict[str, Any]:
         """Deliver one message; returns the receipt of the platform.
 
-        `ReplyRefused` and `ReplyDelayed` say that it certainly did not arrive, for good or for now.
-        After any other error, and after a cancel, it is unknown whether it arrived.
+        `ReplyRefused` and `ReplyDelayed` mean that it certainly did not arrive: the first is final,
+        the second can be retried. After any other error or a cancel it may have arrived.
         """
         ...
 
     def may_repeat(self, outbound: Outbound) -> bool:
         """Whether a reply that may have arrived is sent again without asking the owner.
 
-        Only where the other side recognises a second delivery by its id.
+        True only if the receiver recognises a second delivery by its id.
         """
         ...
 
 
 class Context(Protocol):
-    """What a turn's request consists of, beside the thread."""
+    """What a turn's request contains besides the thread."""
 
     async def list_parts(self, session: Session, person: str) -> tuple[ContextPart, ...]:
         """The parts of the system prompt and the tools, in the order in which they are sent."""
@@ -767,11 +766,11 @@ class Models(Protocol):
     """The models of this configuration."""
 
     def list_models(self) -> tuple[ModelInfo, ...]:
-        """All that can be named here; those that can't be used say why in `problem`."""
+        """All models that can be named here; `problem` says why one can't be used."""
         ...
 
     def get_model(self, name: str | None = None) -> ModelInfo:
-        """A model by what a person typed, the default if None; `ModelNotFound` with near names."""
+        """The model of a typed name, the default if None; `ModelNotFound` with similar names."""
         ...
 
 
@@ -779,19 +778,19 @@ class Personalities(Protocol):
     """The personalities of the agent."""
 
     def list_personalities(self) -> tuple[Personality, ...]:
-        """All of them, `default` first, then by id."""
+        """All personalities, `default` first, then by id."""
         ...
 
     def get_personality(self, personality_id: str | None = None) -> Personality:
-        """One of them, the default if None; `PersonalityNotFound` with the list."""
+        """A personality, the default if None; `PersonalityNotFound` with the list."""
         ...
 
 
 class Memory(Protocol):
-    """The two files. Callers name the file and the personality, never a path."""
+    """The two memory files. Callers name the file and the personality, never a path."""
 
     async def read(self, name: MemoryName, personality: Personality | None = None) -> MemoryFile:
-        """The file as it is now; one that is not there is empty."""
+        """The file as it is now; a missing file is empty."""
         ...
 
     async def write(
@@ -803,13 +802,13 @@ class Memory(Protocol):
         by: str,
         etag: str | None = None,
     ) -> MemoryFile:
-        """The whole file anew, in one step. `StaleMemory` if `etag` is not the present one's."""
+        """Replace the whole file, in one step. `StaleMemory` if `etag` is not the current one."""
         ...
 
     async def list_versions(
         self, name: MemoryName, personality: Personality | None = None
     ) -> tuple[MemoryVersion, ...]:
-        """What was written before, newest first, the present text included if clew wrote it."""
+        """The versions, newest first, including the current text if clew wrote it."""
         ...
 
     async def get_version(

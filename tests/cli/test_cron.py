@@ -48,7 +48,7 @@ def test_a_schedule_means_the_zone_that_is_told(home: Home) -> None:
         (("cron", "add", "a", "whenever", "x"), 2, "not a schedule"),
         (("cron", "add", "a", "0 0 31 2 *", "x"), 2, "never due"),
         (("cron", "add", "a", "@daily", " "), 2, "what the agent is asked"),
-        (("cron", "add", "a", "@daily", "x", "--deliver-to", "nowhere"), 2, "no place"),
+        (("cron", "add", "a", "@daily", "x", "--deliver-to", "nowhere"), 2, "not a place"),
         (("cron", "add", "a", "@daily", "x", "--timezone", "Mars/Base"), 2, "time zone"),
         (("cron", "add", "a", "@daily", "x", "--timezone", "../../etc/passwd"), 2, "time zone"),
         (("cron", "remove", "a"), 1, "No job"),

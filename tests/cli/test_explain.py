@@ -138,7 +138,7 @@ def test_explain_continue_reads_the_breadcrumb_of_this_terminal(home: Home, here
     write_breadcrumb(home.path, "tmux-%3", Breadcrumb(str(here), older.id, fresh=True))
     assert explain() == ("fresh", None)
     shown = home.clew("explain", "resume", "-c", env=terminal).stdout
-    assert "/new was the last act in this terminal" in shown
+    assert "/new was the last command in this terminal" in shown
 
 
 def test_with_scope_git_the_repository_is_the_project(

@@ -175,15 +175,13 @@ def test_diff_shows_what_changed_since_and_between(home: Home) -> None:
 
 def test_diff_tells_a_missing_newline_from_no_difference(home: Home) -> None:
     write(home, "one\n", "one")
-    assert "newline at the end only" in home.clew("memory", "diff", "2").stdout
+    assert "only in the newline at the end" in home.clew("memory", "diff", "2").stdout
 
 
 def test_restore_brings_a_version_back_as_a_new_one(home: Home) -> None:
     write(home, "one\n", "two\n")
     result = home.clew("memory", "restore", "2")
-    assert result.stdout == (
-        "MEMORY.md is what it was in version 2 again. What it said until now is version 2.\n"
-    )
+    assert result.stdout == ("Restored version 2 of MEMORY.md. The text before is now version 2.\n")
     assert memory_of(home) == "one\n"
     versions = home.json("memory", "log")["versions"]
     assert [each["by"] for each in versions] == ["owner, restored version 2", "agent", "agent"]

@@ -65,9 +65,7 @@ def test_list_works_although_the_chosen_model_is_none(home: Home) -> None:
 
 def test_set_writes_the_whole_name_into_the_file(home: Home) -> None:
     result = home.clew("model", "set", "claude-opus-5-5")
-    assert result.stdout == (
-        f"anthropic/claude-opus-5-5 is chosen. {home.path}/config.toml says so.\n"
-    )
+    assert result.stdout == (f"anthropic/claude-opus-5-5 is chosen, in {home.path}/config.toml.\n")
     assert "It can't be used yet." in result.stderr
     assert home.json("config", "show")["model"]["value"] == "anthropic/claude-opus-5-5"
     assert home.json("model", "list")["source"] == f"{home.path}/config.toml"

@@ -40,7 +40,7 @@ def test_a_machine_has_one_session_and_gets_its_answers(home: Home, tmp_path: Pa
     ("args", "code", "word"),
     [
         (("--url", "http://127.0.0.1:9", "--token", "x", "hello"), 1, "127.0.0.1:9"),
-        (("--url", "http://127.0.0.1:9", "--token", "x"), 2, "Say something"),
+        (("--url", "http://127.0.0.1:9", "--token", "x"), 2, "nothing to say"),
         (("--url", "http://127.0.0.1:9", "--name", "é ", "hello"), 2, "--name"),
         (("hello",), 2, "--url"),
     ],

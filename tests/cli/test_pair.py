@@ -45,7 +45,7 @@ def test_a_code_is_valid_once(home: Home) -> None:
     assert home.clew("pair", "approve", "ABCDEFGH").exit_code == 0
     again = home.clew("pair", "approve", "ABCDEFGH")
     assert again.exit_code == 2
-    assert "does not count" in again.stderr
+    assert "is not valid" in again.stderr
     assert "Nothing was changed" in again.stderr
 
 

@@ -86,7 +86,7 @@ def test_without_a_terminal_nobody_can_pick(home: Home) -> None:
     home.add("Alpha", "hello")
     result = home.clew("pick", "--print")
     assert result.exit_code == 2
-    assert "Nobody is here to choose" in result.stderr
+    assert "There is no terminal to choose at" in result.stderr
 
 
 def test_all_is_for_scripts(home: Home) -> None:

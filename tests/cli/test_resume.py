@@ -148,7 +148,7 @@ def test_a_moved_directory_takes_its_session(home: Home, api: Path, tmp_path: Pa
     moved = api.rename(tmp_path / "renamed")
     result = home.chat("again", cwd=moved)
     assert session_in(result) == one
-    assert f"This directory was {api}: its sessions have come along." in result.stderr
+    assert f"This directory was {api}: its sessions moved with it." in result.stderr
     assert sessions(home)[one].cwd == str(moved)
 
 

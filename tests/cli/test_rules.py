@@ -97,7 +97,7 @@ def test_a_reset_tells_its_boundary_in_the_zone(configured: Home) -> None:
     other = configured.json("explain", "reset", *asked, "--timezone", "America/New_York")
     assert other["boundary"] == "2026-03-10T04:00:00-04:00"
     shown = configured.clew("explain", "reset", *asked).stdout
-    assert "begins afresh (idle)" in shown
+    assert "begins anew (idle)" in shown
     assert "daily at 4:00, or after 120 idle minutes" in shown
 
 
@@ -114,7 +114,7 @@ def test_sending_says_the_decision_and_its_rule(configured: Home) -> None:
     assert (told["decision"], told["rule"]) == ("deny", "rules[0]")
     assert configured.json(*asked, "--override", "allow")["rule"] == "override"
     assert configured.json(*asked, "--chat-type", "direct")["decision"] == "allow"
-    assert "kept, and not delivered" in configured.clew(*asked).stdout
+    assert "stored, not delivered" in configured.clew(*asked).stdout
 
 
 def test_a_trigger_says_its_remainder_and_model(configured: Home) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from clew.cli.progress import Progress
+from clew.cli.app import Progress
 from clew.core.text import columns
 from tests.cli.conftest import Home
 from tests.cli.screens import Terminal
@@ -110,10 +110,10 @@ def test_an_interrupt_at_a_question_is_130_and_changes_nothing(home: Home) -> No
 def test_progress_is_drawn_for_work_that_lasts(home: Home) -> None:
     script = """
 import time
-from clew.cli import progress
-progress.PATIENCE = 0
+from clew.cli import app
+app.BAR_AFTER_S = 0
 deadline = time.monotonic() + 240
-with progress.Progress("Counting", 10, shown=True) as bar:
+with app.Progress("Counting", 10, shown=True) as bar:
     bar.advance(4)  # and not a word more, as a long statement of SQLite's
     while not bar.visible and time.monotonic() < deadline:
         pass
@@ -127,13 +127,13 @@ with progress.Progress("Counting", 10, shown=True) as bar:
 def test_progress_says_what_is_done_now(home: Home) -> None:
     script = """
 import time
-from clew.cli import progress
-progress.PATIENCE = 0
+from clew.cli import app
+app.BAR_AFTER_S = 0
 deadline = time.monotonic() + 240
-with progress.Progress("Copying", 10, shown=True) as bar:
+with app.Progress("Copying", 10, shown=True) as bar:
     while not bar.visible and time.monotonic() < deadline:
         pass
-    bar.tell("Building indexes (3 of 9)")
+    bar.relabel("Building indexes (3 of 9)")
 """
     terminal = Terminal(home, program=script, width=100)
     assert terminal.finish() == 0

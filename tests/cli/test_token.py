@@ -22,7 +22,7 @@ def test_a_token_is_shown_once_and_only_its_digest_is_kept(home: Home) -> None:
     made = home.clew("token", "create", "--name", "laptop", "--scope", "write", "--expires", "30d")
     assert made.exit_code == 0, made.stderr
     secret = made.stdout.strip()
-    assert "shown once" in made.stderr
+    assert "shown only once" in made.stderr
     token = find(home, secret)
     assert (token.name, token.scope, token.person) == ("laptop", "write", "owner")
     assert token.expires_at == pytest.approx(token.created_at + 30 * DAY, abs=60_000)

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
@@ -10,9 +9,7 @@ import pytest
 
 from clew.core.session import Session
 from tests.cli.conftest import Home
-from tests.patience import PATIENCE
-
-CLEW = [sys.executable, "-m", "clew"]
+from tests.forks import run_clew
 
 
 @pytest.fixture(autouse=True)
@@ -44,14 +41,7 @@ def lines(home: Home, session: Session) -> list[str]:
 
 def run(home: Home, *args: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     """The real command line, with something on standard input."""
-    return subprocess.run(
-        [*CLEW, *args],
-        env={**os.environ, "CLEW_HOME": str(home.path)},
-        input=given,
-        capture_output=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+    return run_clew(args, env={**os.environ, "CLEW_HOME": str(home.path)}, given=given)
 
 
 # --- export -----------------------------------------------------------------------------------
@@ -143,7 +133,7 @@ def test_importing_twice_changes_nothing(other: Home, session: Session) -> None:
 def test_a_dry_run_changes_nothing(other: Home) -> None:
     result = other.clew("import", "talk.jsonl", "--dry-run")
     assert result.exit_code == 0
-    assert result.stdout.startswith("Would be done: Session ")
+    assert result.stdout.startswith("Dry run: Session ")
     assert other.json("list")["sessions"] == []
 
 
@@ -159,7 +149,7 @@ def test_the_end_of_a_file_that_was_cut_off_comes_with_the_whole_one(
     Path("cut.jsonl").write_text("".join(lines[:5]) + lines[5][:40], encoding="utf-8")
     result = other.clew("import", "cut.jsonl")
     assert result.exit_code == 1
-    assert "A whole one adds those at the end." in result.stderr
+    assert "A complete file adds those at the end." in result.stderr
     whole = other.clew("import", "talk.jsonl")
     assert whole.exit_code == 0
     assert whole.stdout == f"Session {session.id} continued with 3 messages.\n"

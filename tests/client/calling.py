@@ -28,7 +28,7 @@ from clew.runtime.place.attachment import Attachments
 from clew.runtime.runtime import Runtime
 from clew.store import open_store
 from clew.transfer import export_session, import_transcript
-from clew.transfer.message_html import Typesetter
+from clew.transfer.message_html import MessageRenderer
 from clew.wiring import open_catalogue
 from tests.runtime.conftest import CONFIG, Actor
 from tests.runtime.receiving import RULES, make_commands
@@ -103,8 +103,8 @@ async def open_calls(path: Path) -> AsyncIterator[Calls]:
         models = open_catalogue(config)
         commands = make_commands(runtime, models, home, home)
         runtime.reception.open(RULES, commands, settle_s=0.0)
-        typesetter = Typesetter()
-        stack.push_async_callback(typesetter.close)
+        renderer = MessageRenderer()
+        stack.push_async_callback(renderer.close)
         yield Calls(
             FixedParts(
                 runtime=runtime,
@@ -116,7 +116,7 @@ async def open_calls(path: Path) -> AsyncIterator[Calls]:
                 ),
                 import_transcript=partial(import_transcript, store, extends=False),
                 rules=RULES,
-                render=typesetter.render,
+                render=renderer.render,
                 zone=UTC,
                 timezone="UTC",
                 jobs=CronFile(home / "cron.json"),

@@ -7,7 +7,7 @@ import pytest
 from clew.api import commands as commands_rows
 from clew.api import seats as seats_rows
 from clew.api.commands import CommandReply, RunCommand
-from clew.api.seats import BeginSession, Standing, SwitchSeat
+from clew.api.seats import BeginSession, SwitchSeat, TerminalPlace
 from clew.api.table import OPERATIONS
 from clew.client.client import Client
 from clew.core.tokens import Scope, covers
@@ -90,7 +90,7 @@ async def test_a_terminal_needs_the_scope_of_what_it_does_on_the_way(
     place: Place, client: Client
 ) -> None:
     session = await place.talked(client, "hello")
-    here = Standing(cwd="/home/me/api", project="/home/me/api")
+    here = TerminalPlace(cwd="/home/me/api", project="/home/me/api")
     talker = await place.client(scope="chat")
     for how in ({"forks": True}, {"moves": True}):
         params = SwitchSeat(where=here, key="cli:api", session=session, **how)  # type: ignore[arg-type]
@@ -108,7 +108,7 @@ async def test_who_may_only_talk_does_not_lead_others_into_another_session(
     talker = await place.client(scope="chat")
 
     await place.talked(talker, f"/resume {diary}", key=key)
-    here = Standing(cwd="/home/me/api", project="/home/me/api")
+    here = TerminalPlace(cwd="/home/me/api", project="/home/me/api")
     for attempt in (
         talker.do(seats_rows.SWITCH, SwitchSeat(where=here, key=key, session=diary)),
         talker.do(seats_rows.BEGIN, BeginSession(where=here, key=key)),
@@ -224,5 +224,5 @@ async def test_a_command_needs_the_scope_of_what_it_does(place: Place, client: C
 
 
 async def test_a_token_is_for_nobody_who_only_looks_like_somebody(client: Client) -> None:
-    with pytest.raises(InvalidInput, match="blanks"):
+    with pytest.raises(InvalidInput, match="spaces around"):
         await client.tokens.create("mine", "chat", person="owner ")

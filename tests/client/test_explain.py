@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from clew.api.seats import Crumb, Standing
+from clew.api.seats import TerminalBreadcrumb, TerminalPlace
 from clew.client.client import Client
 from clew.errors import Forbidden, InvalidInput
 from tests.client.conftest import Place
 
 ROOT = str(Path(__file__).resolve().parent)
-HERE = Standing(cwd="/srv/api", project="/srv/api", basename="api")
+HERE = TerminalPlace(cwd="/srv/api", project="/srv/api", basename="api")
 
 
 async def test_a_route_says_its_key_its_agent_and_what_was_considered(client: Client) -> None:
@@ -59,14 +59,14 @@ async def test_resuming_tells_the_step_the_session_and_the_rejected(
 
 
 async def test_continuing_follows_the_breadcrumb_that_is_told(place: Place, client: Client) -> None:
-    where = Standing(cwd=ROOT, project=ROOT)
+    where = TerminalPlace(cwd=ROOT, project=ROOT)
     talked = await place.talked(client, "hello")
     assert (await client.explain.continued(where)).why == "none"
     session = await place.session("cli:here", cwd=where.cwd)
-    crumb = Crumb(cwd=where.cwd, session=session.id)
+    crumb = TerminalBreadcrumb(cwd=where.cwd, session=session.id)
     found = await client.explain.continued(where, crumb)
     assert (found.why, found.session and found.session.id) == ("breadcrumb", session.id)
-    fresh = Crumb(cwd=where.cwd, session=talked, fresh=True)
+    fresh = TerminalBreadcrumb(cwd=where.cwd, session=talked, fresh=True)
     assert (await client.explain.continued(where, fresh)).why == "fresh"
 
 

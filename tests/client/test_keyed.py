@@ -160,7 +160,7 @@ async def test_a_command_that_takes_a_while_ends_its_stream_with_its_answer(
     place: Place, client: Client
 ) -> None:
     frames = await soon(drain(client.chat.send("/compact", key=MAIN)))
-    assert told(frames) == ["Nobody here can write summaries."]
+    assert told(frames) == ["Summaries can't be written here."]
 
 
 async def test_a_stop_word_stops_the_turn(place: Place, client: Client) -> None:

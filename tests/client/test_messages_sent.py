@@ -13,6 +13,7 @@ from clew.core.message import ToolCall
 from clew.errors import Forbidden, ModelNotFound, NotFound
 from clew.ports import LiveTurn
 from tests.client.conftest import Place, next_of, outline
+from tests.patience import PATIENCE
 from tests.runtime.conftest import Held, inbound, soon
 
 GUEST = "person:ann"
@@ -215,7 +216,7 @@ async def test_the_end_of_a_turn_names_the_messages_that_it_answers(
         await live.subscribe(session)
         await next_of(frames, SubscribedFrame)
         accepted = await client.chat.send("hello", session=session)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while not isinstance(event := (await next_of(frames, EventFrame)).event, TurnEnded):
                 pass
     assert event.answers == (accepted.inbound,)

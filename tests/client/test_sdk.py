@@ -19,7 +19,7 @@ import pytest
 from clew.api.chat import SendChat, Upload
 from clew.api.frames import StreamFrame
 from clew.api.operation import Operation, P, Params, R
-from clew.api.seats import Crumb, Standing, Wanted
+from clew.api.seats import TerminalBreadcrumb, TerminalPlace, Wanted
 from clew.api.table import OPERATIONS
 from clew.api.transport import Live
 from clew.client import client as client_module
@@ -37,11 +37,11 @@ SAMPLES: dict[Any, Any] = {
     int: 11,
     bytes: b"x",
     bool: True,
-    Standing: Standing(
+    TerminalPlace: TerminalPlace(
         cwd="/a/b", project="/a", basename="a", device=1, inode=2, born=3, scope="git"
     ),
     Wanted: Wanted(title="a"),
-    Crumb: Crumb(cwd="/a", session=ID, fresh=True, at=4),
+    TerminalBreadcrumb: TerminalBreadcrumb(cwd="/a", session=ID, fresh=True, at=4),
     Upload: Upload(media_type="image/png", data=b"x"),
 }
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "sdk.md").read_text("utf-8")

@@ -13,7 +13,15 @@ from clew.api import seats as seats_rows
 from clew.api import sessions as sessions_rows
 from clew.api.commands import CommandReply, RunCommand
 from clew.api.operation import NoParams
-from clew.api.seats import BeginSession, LeaveSeat, LocateSeat, Seated, Standing, SwitchSeat, Wanted
+from clew.api.seats import (
+    BeginSession,
+    LeaveSeat,
+    LocateSeat,
+    Seated,
+    SwitchSeat,
+    TerminalPlace,
+    Wanted,
+)
 from clew.api.sessions import (
     FindSessions,
     ListNames,
@@ -29,7 +37,7 @@ from tests.client.conftest import Place, outline
 from tests.runtime.conftest import soon
 
 GUEST = "person:ann"
-HERE = Standing(cwd="/home/me/api", project="/home/me/api", basename="api", device=1, inode=2)
+HERE = TerminalPlace(cwd="/home/me/api", project="/home/me/api", basename="api", device=1, inode=2)
 
 
 async def begin(client: Client, **wanted: str) -> SessionView:

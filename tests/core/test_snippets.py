@@ -26,7 +26,7 @@ words = st.builds(
 
 
 @given(words)
-@settings(max_examples=pick(300, 1_000))
+@settings(max_examples=pick(150, 1_000))
 @example("sensibility")
 @example("hoping")
 @example("happily")

@@ -21,8 +21,9 @@ from clew.api.problems import MEDIA_TYPE
 from tests.gateway.conftest import open_gatehouse
 from tests.gateway.test_server import open_server
 from tests.patience import PATIENCE
+from tests.sizes import pick
 
-EXAMPLES = 6
+EXAMPLES = pick(4, 12)
 ENDLESS = {"live", "sessions.events"}
 """Streams that end only with the client; they have tests of their own."""
 

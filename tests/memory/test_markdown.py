@@ -25,6 +25,7 @@ from clew.memory import MarkdownMemory
 from clew.memory.markdown import writing_alone
 from clew.testing.clock import FakeClock
 from tests.patience import PATIENCE
+from tests.sizes import pick
 
 WRITER = Path(__file__).with_name("writer.py")
 OWN = Personality(id="coach", name="Coach", memory_scope="per-personality")
@@ -329,7 +330,7 @@ async def test_a_last_line_that_is_too_long_is_refused(memory: MarkdownMemory, h
     assert not (home / "memory-archive.md").exists()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=pick(10, 25), deadline=None)
 @given(
     st.lists(
         st.tuples(

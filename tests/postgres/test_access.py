@@ -178,7 +178,7 @@ async def test_the_owner_of_a_schema_may_do_everything_in_it_and_nothing_outside
 async def test_a_user_may_do_everything_but_update_the_schema(team: Server) -> None:
     owner, url = url_of(team, "clew", "team"), url_of(team, "ada", "team")
     await (await open_store(owner)).close()
-    (grants,) = blocks("Somebody who only uses it")
+    (grants,) = blocks("A role that only uses it")
     guarded_execute(team, grants, "team")
     async with await open_store(url) as store:
         await use(store)
@@ -195,7 +195,7 @@ async def test_a_user_may_do_everything_but_update_the_schema(team: Server) -> N
 
 
 async def test_a_user_can_not_make_the_tables(team: Server) -> None:
-    (grants,) = blocks("Somebody who only uses it")
+    (grants,) = blocks("A role that only uses it")
     guarded_execute(team, grants, "team")
     with pytest.raises(StoreReadOnly, match=r"needs clew's tables.*owner"):
         await open_store(url_of(team, "ada", "team"))
@@ -204,7 +204,7 @@ async def test_a_user_can_not_make_the_tables(team: Server) -> None:
 async def test_a_reader_may_look_and_not_write(team: Server) -> None:
     async with await open_store(url_of(team, "clew", "team")) as store:
         await use(store)
-    (grants,) = blocks("Somebody who only reads")
+    (grants,) = blocks("A role that only reads")
     guarded_execute(team, grants, "team")
     async with await open_store(url_of(team, "guest", "team")) as store:
         assert await look(store) == (1, 3)

@@ -33,6 +33,7 @@ from tests.postgres.histories import TEXTS
 from tests.postgres.server import Server
 from tests.postgres.test_differential import answer, plain
 from tests.postgres.test_losses import END_ALL
+from tests.sizes import pick
 from tests.transfer.test_round_trip import values
 from tests.transfer.threads import bring, export_lines
 
@@ -149,7 +150,9 @@ async def _record(store: Store, *, session_id: str, epoch: int, told: list[Chang
 
 
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=pick(6, 25),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(seed=st.integers(0, 2**32), odd=st.booleans())
 def test_many_messages_at_once_are_the_same_as_in_sqlite(

@@ -102,7 +102,7 @@ async def test_a_user_that_may_only_read_is_told_so(server: Server, database: st
 async def test_a_missing_database_and_a_url_that_is_none_are_told(server: Server) -> None:
     with pytest.raises(errors.StoreUnavailable, match="does not exist"):
         await open_store(server.url("nowhere"))
-    with pytest.raises(errors.InvalidInput, match="no URL"):
+    with pytest.raises(errors.InvalidInput, match="not a URL"):
         await open_store("postgresql://host/x?nonsense=1")
 
 

@@ -215,7 +215,7 @@ async def test_who_watches_at_the_one_is_told_that_it_was_stopped_elsewhere(two:
         seen = await soon(watching)
     told = [each.text for each in seen if isinstance(each, Notice)]
     ends = [each.turn.status for each in seen if isinstance(each, TurnEnded)]
-    assert (told, ends) == (["It was stopped from elsewhere."], ["aborted"])
+    assert (told, ends) == (["Another process stopped it."], ["aborted"])
 
 
 async def test_what_was_stopped_from_elsewhere_can_write_nothing_more(two: Two) -> None:

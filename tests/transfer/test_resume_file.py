@@ -12,9 +12,9 @@ import pytest
 from clew.core.session import NewSession
 from clew.errors import ClewError, Conflict, Diverged, NotATranscript, NotFound
 from clew.ports import Store
-from clew.transfer.resume_file import export_back, open_transcript
+from clew.transfer.resume_file import open_transcript, write_back
 from tests.transfer.test_round_trip import values
-from tests.transfer.threads import bring, export_lines, make_session, record, said
+from tests.transfer.threads import bring, export_lines, export_text, make_session, record, said
 
 NOBODY = 65_534
 
@@ -202,7 +202,7 @@ async def test_a_missing_or_empty_transcript_is_a_new_session_written_at_the_end
     assert path.exists() == there
 
     session = await make_session(store, *said("hello", "hi"), transcript_path=opening.path)
-    await export_back(store, session, opening.path)
+    write_back(session.id, opening.path, await export_text(store, session.id, "jsonl"))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert names_in(tmp_path) == ["one", "talk.jsonl", "two"]  # no draft is left
     again = await open_transcript(other, path)
@@ -215,9 +215,9 @@ async def test_a_second_export_of_the_same_session_replaces_the_first(
 ) -> None:
     path = tmp_path / "talk.jsonl"
     session = await make_session(store, *said("hello"))
-    await export_back(store, session, path)
+    write_back(session.id, path, await export_text(store, session.id, "jsonl"))
     longer = await record(store, session.id, *said("more"))
-    await export_back(store, longer, path)
+    write_back(longer.id, path, await export_text(store, longer.id, "jsonl"))
     assert b"more" in path.read_bytes()
 
 
@@ -226,12 +226,13 @@ async def test_what_somebody_else_wrote_meanwhile_is_left_alone(
 ) -> None:
     path = tmp_path / "talk.jsonl"
     session = await make_session(store, *said("hello"))
+    transcript = await export_text(store, session.id, "jsonl")
     stranger = await store.create_session(NewSession(key="cli:other"))
     for content in ([b"mine\n"], await export_lines(store, stranger.id)):
         write(path, *content)
         before = snapshot(path)
         with pytest.raises(Conflict, match=session.id):
-            await export_back(store, session, path)
+            write_back(session.id, path, transcript)
         assert snapshot(path) == before
 
 
@@ -241,7 +242,8 @@ async def test_a_link_stays_a_link(store: Store, tmp_path: Path) -> None:
     link.symlink_to(target)
     opening = await open_transcript(store, link)
     assert opening.is_new
-    await export_back(store, await make_session(store, *said("hello")), link)
+    session = await make_session(store, *said("hello"))
+    write_back(session.id, link, await export_text(store, session.id, "jsonl"))
     assert link.is_symlink()
     assert target.stat().st_size > 0
 

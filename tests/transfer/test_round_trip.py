@@ -148,7 +148,7 @@ NEW = st.builds(
 )
 
 
-@settings(max_examples=pick(25, 60), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=pick(15, 60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(NEW, histories(), st.booleans(), st.booleans(), st.none() | OBJECT)
 def test_an_exported_session_comes_back_equal_from_an_empty_store(
     new: NewSession,

@@ -1,4 +1,4 @@
-"""Saying something to the agent."""
+"""Sending messages to the agent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MediaType = Annotated[
 
 
 Platform = Literal["cli", "web"]
-"""What a message may be shown as that comes over the API."""
+"""The platforms that a message over the API may be shown as."""
 
 
 MAX_TEXT: Final = 10_000_000
@@ -40,13 +40,12 @@ class Upload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class SendChat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A message for a session, or for where a key leads; with neither, for a new session.
+    """A message for a session, or for the session of a key; with neither, for a new session.
 
-    With an `idempotency_key` a second delivery is the first one. `stream` answers with events
-    until the message is answered. `attended`: the owner is there to answer for tools; else those
-    that need a word are refused at once. `platform`: "cli" for what the owner says in a terminal,
-    in place of the API's own. `model` is used in place of the session's own, if that is not
-    configured any more.
+    With an `idempotency_key`, sending it twice has the effect of sending it once. `stream` responds
+    with events until the message is answered. `attended`: the owner is there to approve tool calls;
+    otherwise calls that need approval are denied at once. `platform`: "cli" for a message that the
+    owner typed in a terminal. `model` is used if the session's own is no longer configured.
     """
 
     text: Annotated[str, Meta(max_length=MAX_TEXT)]
@@ -62,9 +61,9 @@ class SendChat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 # --- talking ----------------------------------------------------------------------------------
 class Accepted(msgspec.Struct, frozen=True):
-    """A message that was kept: its turn runs now or comes. `is_new`: it was not known before.
+    """A message that was stored: its turn runs now or later. `is_new`: it was not known before.
 
-    The turn may answer several messages at once; `turn_id` is it, if it has begun.
+    A turn may answer several messages at once; `turn_id` is set if the turn has begun.
     """
 
     session: str
@@ -77,7 +76,7 @@ class Accepted(msgspec.Struct, frozen=True):
 
 SEND: Final = row(
     "chat.send", "POST", "chat", "chat", SendChat, Accepted,
-    "Say something. Answers when it is kept; its turn comes.", status=202, answer="events",
+    "Send a message. Returns when it is stored; its turn follows.", status=202, answer="events",
     uploads=True,
 )  # fmt: skip
 ABORT: Final = row(

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from clew.api.fields import Key, SessionId, Word
 from clew.api.operation import Params, row
-from clew.api.seats import Standing, Wanted
+from clew.api.seats import TerminalPlace, Wanted
 from clew.api.sessions import SessionView
 
 
@@ -17,15 +17,15 @@ from clew.api.sessions import SessionView
 class RunCommand(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A line that begins with a slash, its session, and where it was typed.
 
-    `wanted` is what was set before there is a session. `read_only`: the caller only reads the
+    `wanted` are settings chosen before there is a session. `read_only`: the caller only reads the
     session, so a command that would change it is refused. `attended`: the owner is there to approve
-    tool calls. `model` is used in place of the session's own, if that is not configured any more.
+    tool calls. `model` is used if the session's own is no longer configured.
     """
 
     line: Annotated[str, Meta(min_length=1, max_length=100_000)]
     session: SessionId | None = None
     key: Key | None = None
-    where: Standing | None = None
+    where: TerminalPlace | None = None
     wanted: Wanted | None = None
     read_only: bool = False
     attended: bool = True
@@ -35,10 +35,10 @@ class RunCommand(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class CommandReply(msgspec.Struct, frozen=True, kw_only=True):
     """The text of a command's reply, and what follows from it.
 
-    `session` is the one that the caller has now; `switched` if that is another than before (None: a
-    new one, with the next message). `pick`: choose one of these, or of all if it is empty. `open`:
-    this one was meant; switch to it. `begins`: a turn begins; `answers` is the inbox message that
-    it answers, if there is one. `wanted`: where there is no session, the settings of the next one.
+    `session` is the caller's session now; `switched` if it is another than before (None: the next
+    message begins a new one). `pick`: choose one of these, or of all if it is empty. `open`: switch
+    to this session. `begins`: a turn begins; `answers` is the inbox message that it answers, if
+    there is one. `wanted`: if there is no session, the settings of the next one.
     """
 
     text: str = ""

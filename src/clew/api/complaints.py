@@ -1,8 +1,7 @@
-"""What is wrong with given parameters, as a sentence: which one, what it must be, and what it was.
+"""Describes invalid parameters in a sentence: which one, what it must be, and what it was.
 
-Pure: the validator's error, the type and the values give a sentence. What a pattern means is told
-by its type, under `WORDS` of its `Meta.extra`. The callers decide what is refused, and as which
-problem.
+Pure: the validator's error, the type and the values give a sentence. A type explains its pattern
+under `WORDS` of its `Meta.extra`. The callers decide what is refused, and as which problem.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ SHOWN: Final = 60
 
 
 LONGEST_NUMBER: Final = 100
-"""Columns of a value that are told again; and bits of a number."""
+"""Longest value that is repeated: columns of a text, bits of a number."""
 
 
 _AT: Final = re.compile(r" - at `\$(.*)`$", re.DOTALL)
@@ -67,7 +66,7 @@ def explain(
 ) -> str:
     """The sentence, with the name of the parameter and without a full stop.
 
-    `whole` is what all of it is called.
+    `whole` is the name for all parameters together.
     """
     text = str(error)
     at = _AT.search(text)
@@ -85,7 +84,7 @@ def explain(
 
 
 def _demand(what: str, kinds: list[inspect.Type], value: Any, *, found: bool) -> str:
-    """What it must be, and what it was."""
+    """The part of the sentence that says what a value must be, and what it was."""
     was = _show(value) if found else ""
     words = next((each for kind in kinds for each in _list_words(kind)), None)
     options = [str(each) for kind in kinds for each in _list_options(kind)]
@@ -107,7 +106,7 @@ def _demand_length(kind: str, bound: str, limit: int, value: Any) -> str:
     units = unit if limit == 1 else _MANY.get(unit, f"{unit}s")
     if bound == ">=" and limit == 1:
         return "can't be empty"
-    # The bytes come as longer text, whose length says little.
+    # Bytes come as base64, whose length says little.
     has = f" (it has {len(value):,})" if kind in ("str", "array") and value is not None else ""
     return f"can have {_BOUNDS[bound]} {limit:,} {units}{has}"
 
@@ -118,7 +117,7 @@ def _name(path: str, more: str = "") -> str:
 
 
 def _find_value(values: Any, path: str) -> tuple[bool, Any]:
-    """The value at that place, and whether it could be found."""
+    """The value at a path, and whether it was found."""
     for step in _STEP.finditer(path):
         try:
             values = values[step[1]] if step[1] is not None else values[int(step[0][1:-1])]
@@ -146,7 +145,7 @@ def _clean(text: str) -> str:
 
 # --- what it is ---------------------------------------------------------------------------------
 def _find_kinds(kind: inspect.Type, path: str) -> list[inspect.Type]:
-    """The types that a value at this place may have."""
+    """The types that a value at this path may have."""
     kinds = [kind]
     for step in _STEP.finditer(path):
         kinds = [each for kind in kinds for each in _go_into(kind, step[1])]
@@ -167,7 +166,7 @@ def _go_into(kind: inspect.Type, name: str | None) -> Iterator[inspect.Type]:
 
 
 def _open(kind: inspect.Type) -> Iterator[inspect.Type]:
-    """What a type is made of, without its wrappings."""
+    """The types that a type consists of, without wrappers such as `Annotated`."""
     match kind:
         case inspect.Metadata(type=inner):
             yield from _open(inner)

@@ -45,7 +45,7 @@ class ExplainRoute(Params, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class ExplainReset(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A conversation, when a person last spoke in it, and when the next message comes."""
+    """A conversation, when a person last wrote in it, and when the next message comes."""
 
     key: Key
     updated_at: Time
@@ -56,7 +56,7 @@ class ExplainReset(Params, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class ExplainSend(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A conversation. What is left out is read from its key; `override` is what `/send` has set."""
+    """A conversation. Missing fields are read from its key; `override` is `/send`'s setting."""
 
     key: Key
     channel: Word | None = None
@@ -65,7 +65,7 @@ class ExplainSend(Params, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class ExplainTrigger(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a message says; `mention` is the bot's name, which may stand before it."""
+    """The text of a message; `mention` is the bot's name, with which it may begin."""
 
     message: Annotated[str, Meta(max_length=10_000)]
     mention: Word | None = None
@@ -82,7 +82,7 @@ class ExplainResume(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class ExplainPlace(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a terminal is: the fields of `Standing`."""
+    """Where a terminal is: the fields of `TerminalPlace`."""
 
     cwd: Directory
     project: Directory
@@ -94,7 +94,7 @@ class ExplainPlace(Params, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class ExplainContinue(ExplainPlace, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `--continue` would resume, in a terminal that has left this breadcrumb.
+    """What `--continue` would resume, in a terminal with this breadcrumb.
 
     `crumb_cwd` and `crumb_session`: the directory and session it was last used for. `crumb_fresh`:
     the last command there was `/new`.
@@ -106,14 +106,14 @@ class ExplainContinue(ExplainPlace, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class ExplainKey(ExplainPlace, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which session a directory has, or a key that was given."""
+    """Which session a directory, or a given key, leads to."""
 
     key: Key | None = None
 
 
 # --- what is answered -------------------------------------------------------------------------
 class ResetExplained(msgspec.Struct, frozen=True):
-    """Whether a conversation goes on (`fresh`) or is reset, why, and by which policy."""
+    """Whether a conversation continues (`fresh`) or is reset, why, and by which policy."""
 
     key: str
     type: ResetType
@@ -139,7 +139,7 @@ class SendExplained(msgspec.Struct, frozen=True):
 
 
 class RejectedSession(msgspec.Struct, frozen=True):
-    """A session that was considered, at which step, and why it is not the one."""
+    """A session that was considered, at which step, and why it was rejected."""
 
     session: Candidate
     step: Step
@@ -147,7 +147,7 @@ class RejectedSession(msgspec.Struct, frozen=True):
 
 
 class ResumeExplained(msgspec.Struct, frozen=True):
-    """The step that decided (None: nothing fits), the sessions that it found, and the others."""
+    """The step that decided (None: nothing was found), its sessions, and the rejected ones."""
 
     value: str
     step: Step | None
@@ -156,7 +156,7 @@ class ResumeExplained(msgspec.Struct, frozen=True):
 
 
 class ContinueExplained(msgspec.Struct, frozen=True):
-    """The session (None: a new one), why it is this one, and what a chat would say about it."""
+    """The session (None: a new one), the reason, and the notice that a chat would show."""
 
     session: SessionView | None
     why: Literal["breadcrumb", "directory", "anywhere", "fresh", "none"]
@@ -164,7 +164,7 @@ class ContinueExplained(msgspec.Struct, frozen=True):
 
 
 class KeyExplained(msgspec.Struct, frozen=True):
-    """The key, why it is this one, and where it leads (None: to a new session).
+    """The key, the reason, and the session that it leads to (None: a new one).
 
     `moved_from`: where the directory was before, with its sessions.
     """

@@ -10,16 +10,16 @@ from clew.core.keys import MAX_KEY
 from clew.core.session import MAX_TITLE
 
 WORDS: Final = "words"
-"""In the `extra` of a type: what a value of it must be, as in "must be …"."""
+"""Key in the `extra` of a type: what a value must be, to follow "must be …"."""
 
 
 # --- what parameters are made of --------------------------------------------------------------
 _LAST: Final = 2**53 - 1
-"""The last whole number that every JSON reader knows exactly."""
+"""The largest whole number that every JSON parser reads exactly."""
 
 
 _END: Final = r"$(?!\n)"
-"""The very end, to Python and to JSON Schema alike: Python's `$` allows a newline behind it."""
+"""Matches the very end in Python and JSON Schema: Python's `$` would allow a final newline."""
 
 
 SessionId = Annotated[

@@ -1,4 +1,4 @@
-"""What goes over `/v1/live` and over event streams, as values: one definition for both ends.
+"""The frames of `/v1/live` and of event streams, as values: one definition for both ends.
 
 Over the socket a frame is one JSON text. In an event stream (SSE) `event:` is the frame's type,
 `data:` the same JSON, and `id:` the session's seq where the frame has one, so that
@@ -32,7 +32,7 @@ class Subscribe(
 ):
     """Follow a session: its messages after a number, or from now on. None: the list of sessions.
 
-    A second one for the same session takes the place of the first.
+    A second one for the same session replaces the first.
     """
 
     session: SessionId | None = None
@@ -42,7 +42,7 @@ class Subscribe(
 class Unsubscribe(
     msgspec.Struct, frozen=True, tag="unsubscribe", tag_field="type", forbid_unknown_fields=True
 ):
-    """Stop following a session; one that is not followed is fine."""
+    """Stop following a session; does nothing if it is not followed."""
 
     session: SessionId | None = None
 
@@ -63,7 +63,7 @@ class StateFrame(msgspec.Struct, frozen=True, tag="state", tag_field="type", omi
 
 
 class SubscribedFrame(msgspec.Struct, frozen=True, tag="subscribed", tag_field="type"):
-    """A session is followed from here on: what comes has a seq greater than `after`."""
+    """A session is followed from here on: its messages have a seq greater than `after`."""
 
     session: str | None
     after: int | None = None
@@ -72,7 +72,7 @@ class SubscribedFrame(msgspec.Struct, frozen=True, tag="subscribed", tag_field="
 class EventFrame(msgspec.Struct, frozen=True, tag="event", tag_field="type", omit_defaults=True):
     """Something happened in a session. `seq` is a message's number; hints have none.
 
-    `inbound` is the message that it answers, where the stream is about one.
+    `inbound` is the message that it answers, in a stream about one message.
     """
 
     session: str
@@ -82,7 +82,7 @@ class EventFrame(msgspec.Struct, frozen=True, tag="event", tag_field="type", omi
 
 
 class GapFrame(msgspec.Struct, frozen=True, tag="gap", tag_field="type"):
-    """Hints of this session were lost, as the reader was too slow. Messages follow `after`."""
+    """Hints of this session were lost: the reader was too slow. Messages continue after `after`."""
 
     session: str
     after: int
@@ -92,9 +92,9 @@ HintKind = Literal["changed", "created", "gone", "approval", "turn"]
 
 
 class HintFrame(msgspec.Struct, frozen=True, tag="hint", tag_field="type", omit_defaults=True):
-    """Something without a seq has changed: ask for it, if it matters.
+    """Something without a seq has changed: read it again if you need it.
 
-    `turn` and `approval` are about the session's status, `gone` is for one that was deleted.
+    `turn` and `approval` are about the session's status; `gone` means that it was deleted.
     """
 
     session: str
@@ -113,13 +113,13 @@ class ErrorFrame(msgspec.Struct, frozen=True, tag="error", tag_field="type"):
 
 
 class AcceptedFrame(msgspec.Struct, frozen=True, tag="accepted", tag_field="type"):
-    """The first frame of a chat's stream: the message is kept."""
+    """The first frame of a chat's stream: the message is stored."""
 
     accepted: Accepted
 
 
 class DoneFrame(msgspec.Struct, frozen=True, tag="done", tag_field="type"):
-    """The last frame of a chat's stream: the message is answered; a command without a turn."""
+    """The last frame of a chat's stream: the message is answered. A command has no turn."""
 
     inbound: str
     turn_id: str | None = None
@@ -148,12 +148,12 @@ _FRAME: Final[msgspec.json.Decoder[Frame]] = msgspec.json.Decoder(Frame)
 
 
 def read_client_frame(data: str | bytes) -> ClientFrame:
-    """What a client sent, or `InvalidInput`."""
+    """Read a client's frame; raises `InvalidInput`."""
     return _decode(_CLIENT, data)
 
 
 def read_frame(data: str | bytes) -> Frame:
-    """What a server sent, or `InvalidInput`."""
+    """Read a server's frame; raises `InvalidInput`."""
     return _decode(_FRAME, data)
 
 
@@ -180,7 +180,7 @@ class Ending(NamedTuple):
 
 
 UNAUTHORIZED: Final = 4401
-"""The code where a credential has ended; the reason says how."""
+"""The code if the token has expired or was revoked; the reason says which."""
 
 
 CLOSING: Final = Ending(1012, "clew is closing; come back in a moment")

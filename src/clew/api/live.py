@@ -26,8 +26,8 @@ from clew.runtime.watch import BACKLOG, find_newest
 class LocalLive:
     """`Live` over the runtime's own watch.
 
-    What does not fit into the backlog of a slow reader is a gap: hints are lost, and messages are
-    found in the store.
+    If the backlog of a slow reader is full, there is a gap: hints are lost, and messages are read
+    from the store.
     """
 
     def __init__(self, parts: Parts, caller: Caller) -> None:
@@ -36,7 +36,7 @@ class LocalLive:
         self._frames: asyncio.Queue[LiveFrame] = asyncio.Queue(BACKLOG)
         self._tasks: dict[str | None, asyncio.Task[None]] = {}
         self._shown: tuple[ListedSession, ...] | None = None
-        """The list as the state has shown it: hints are about what differs from that."""
+        """The list in the last `state`: hints are about differences from it."""
 
     async def subscribe(self, session: str | None = None, *, after: int | None = None) -> None:
         """See `Live`."""
@@ -52,12 +52,12 @@ class LocalLive:
             await asyncio.wait({task})
 
     async def close(self) -> None:
-        """Follow nothing any more."""
+        """Stop following everything."""
         for session in tuple(self._tasks):
             await self.unsubscribe(session)
 
     def when_lost(self, tell: Callable[[], None]) -> None:
-        """See `Live`. There is nothing to lose."""
+        """See `Live`. In process there is no connection to lose."""
 
     async def __aiter__(self) -> AsyncIterator[LiveFrame]:
         yield await self._state()
@@ -93,10 +93,10 @@ class LocalLive:
         head: int,
         turn: TurnStarted | TurnEnded | None,
     ) -> int:
-        """Pass on what comes until the reader is too slow for it; the last message's number.
+        """Pass on events until the reader is too slow; returns the last message's number.
 
-        Messages up to `head` were there before, and wait for the reader; then it is told how the
-        turn stands, if that may have been lost.
+        Messages up to `head` are already stored, and wait for the reader; then the turn's state is
+        sent, if it may have been lost.
         """
         untold = turn
         while True:
@@ -128,7 +128,7 @@ class LocalLive:
 
 
 def _is_old(event: TurnStarted | TurnEnded, turn: TurnStarted | TurnEnded) -> bool:
-    """Whether it tells of a turn what the store has told already."""
+    """Whether the event reports what was already read from the store about the turn."""
     match turn, event:
         case TurnStarted(mine), TurnStarted(theirs):
             return mine == theirs

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Calls:
-    """The public operations over living parts."""
+    """The public operations, over the parts of this process."""
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
@@ -24,7 +24,7 @@ class Calls:
     async def call(
         self, operation: Operation[P, R], params: P | Mapping[str, Any], caller: Caller
     ) -> R:
-        """Do what the operation says; parameters that are not read yet are read strictly."""
+        """Call an operation; parameters given as plain data are validated strictly."""
         caller.check(operation)
         if not isinstance(params, operation.takes):
             given = params if isinstance(params, Mapping) else {}
@@ -32,9 +32,9 @@ class Calls:
         return await find_handler(operation)(self.parts, params, caller)
 
     def stream(self, params: SendChat, caller: Caller) -> AsyncGenerator[StreamFrame]:
-        """`chat.send` with all that comes of it: accepted, events, done. Close it when you leave.
+        """`chat.send` as a stream of frames: accepted, events, done. Close it when you leave.
 
-        What goes wrong before the message is kept is raised before the first frame.
+        Errors before the message is stored are raised before the first frame.
         """
         from clew.api.chat import SEND  # noqa: PLC0415  # most callers only call
         from clew.api.handlers import chat  # noqa: PLC0415  # a handler is loaded when it is called
@@ -70,4 +70,4 @@ class LocalTransport:
             await live.close()
 
     async def close(self) -> None:
-        """Whoever made the calls closes what is behind them."""
+        """Does nothing: the parts are closed by their owner."""

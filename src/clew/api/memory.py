@@ -28,7 +28,7 @@ class GetMemoryVersion(GetMemory, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class RestoreMemory(GetMemoryVersion, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`if_match` is the etag that the caller has seen; without it, the current one is taken."""
+    """`if_match` is the etag that the caller has seen; left out, the current one is used."""
 
     if_match: Annotated[str, Meta(max_length=200)] | None = None
 
@@ -78,7 +78,7 @@ class MemoryText(msgspec.Struct, frozen=True):
 class MemoryRestored(msgspec.Struct, frozen=True):
     """A memory file that was restored to a version.
 
-    `changed`: it was different before. `kept`: the text until then is a version now, number 2.
+    `changed`: it was different before. `kept`: the earlier text is now version number 2.
     """
 
     file: MemoryView

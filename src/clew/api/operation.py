@@ -1,8 +1,7 @@
-"""An operation as a value: its name, address and scope, what it takes and what it gives.
+"""An operation as a value: its name, address, scope, parameters and result.
 
-The rows are in the modules of their nouns (`api.sessions`, `api.chat`, …) and summed up in `table`;
-what each does is in `api.handlers`. No operation writes a message into a session but `chat.send`,
-through a turn.
+The rows are in the modules of their nouns (`api.sessions`, `api.chat`, …) and collected in `table`;
+`api.handlers` carries them out. Only `chat.send` writes messages into a session, through a turn.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Answer = Literal["json", "file", "events"]
 
 
 class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The parameters of an operation. A field that is left out has its default; None clears."""
+    """The parameters of an operation. A field that is left out has its default; null clears it."""
 
 
 class NoParams(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -33,9 +32,9 @@ R = TypeVar("R")
 
 
 class Operation(msgspec.Struct, Generic[P, R], frozen=True, kw_only=True):
-    """One public operation. `etag` reads the version of an answer, where it has one.
+    """One public operation. `etag` reads the version of a result, if it has one.
 
-    `uploads`: files come in its body, which may therefore be longer than others.
+    `uploads`: its body may contain files, and so may be longer than others.
     """
 
     name: str
@@ -68,7 +67,7 @@ class Operation(msgspec.Struct, Generic[P, R], frozen=True, kw_only=True):
 
     @property
     def other_fields(self) -> tuple[str, ...]:
-        """The others: of the query for GET and DELETE, else of the body."""
+        """All other parameters: in the query for GET and DELETE, else in the body."""
         placed = (*self.path_fields, *self.header_fields)
         return tuple(each for each in self.takes.__struct_fields__ if each not in placed)
 
@@ -109,14 +108,14 @@ def row(  # noqa: PLR0917  # a row of the table
 
 
 def read_params(operation: Operation[P, R], values: Mapping[str, Any], *, strict: bool = True) -> P:
-    """The parameters as values; `InvalidInput` says which one is wrong.
+    """Read the parameters as values; `InvalidInput` says which one is wrong.
 
-    Not `strict` where everything came as text, as in a query.
+    Not `strict` if all values are text, as in a query.
     """
     try:
         return msgspec.convert(dict(values), operation.takes, strict=strict)
     except msgspec.ValidationError as error:
-        from clew.api.complaints import explain  # noqa: PLC0415  # only where something is wrong
+        from clew.api.complaints import explain  # noqa: PLC0415  # only needed for errors
 
         told = explain(error, operation.takes, values)
         raise InvalidInput(f"{told}. Nothing was changed.") from error

@@ -21,7 +21,7 @@ class ListOutbox(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class RetryOutbound(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A reply that failed, or that may not have arrived, to be sent again."""
+    """The reply to send again: it failed, or may not have arrived."""
 
     id: RowId
 

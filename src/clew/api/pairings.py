@@ -22,7 +22,7 @@ class DecidePairing(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class PairingList(msgspec.Struct, frozen=True):
-    """Guests: first those who wait for a decision; newest first."""
+    """Guests, newest first; those who wait for a decision come before the others."""
 
     pairings: tuple[Pairing, ...]
 

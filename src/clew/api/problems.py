@@ -38,7 +38,7 @@ _STATUSES: Final[tuple[tuple[type[ClewError], int], ...]] = (
     (errors.NotDelivered, 502),
     (errors.StoreUnusable, 503),
 )
-"""The first that fits counts; anything else is a 500."""
+"""The first class that matches counts; any other error is a 500."""
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -59,7 +59,7 @@ def status_of(error: ClewError) -> int:
 
 def problem_of(error: ClewError) -> Problem:
     """An error as a document."""
-    from http import HTTPStatus  # noqa: PLC0415  # a list of sessions does not wait for it
+    from http import HTTPStatus  # noqa: PLC0415  # keeps `clew list` fast
 
     status = status_of(error)
     return Problem(
@@ -76,9 +76,9 @@ def problem_of(error: ClewError) -> Problem:
 
 
 def error_of(problem: Problem) -> ClewError:
-    """The error that a document tells of; a code without a class here is a `ClewError` with it."""
+    """The error of a document; a code without a class here becomes a `ClewError` with that code."""
     kind = _kinds().get(problem.code, ClewError)
-    # Their own makers want what the message was made of; here is the message itself.
+    # Not by their constructors, which make the message from its parts: here it is complete.
     error = kind.__new__(kind)
     Exception.__init__(error, problem.detail or problem.title)
     vars(error).update(_read_about(kind, problem.about))
@@ -88,7 +88,7 @@ def error_of(problem: Problem) -> ClewError:
 
 
 def _read_about(kind: type[ClewError], about: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The attributes, of the types that the class declares; what does not fit is left out."""
+    """The attributes that the error class declares; values of wrong types are left out."""
     declared = get_type_hints(kind)
     for name, value in about.items():
         if name in declared:
@@ -99,7 +99,7 @@ def _read_about(kind: type[ClewError], about: dict[str, Any]) -> Iterator[tuple[
 
 
 def _is_plain(value: object) -> bool:
-    """Whether a value can be sent: texts, numbers, and lists of texts or of values."""
+    """Whether a value can be sent: text, numbers, and lists of text or of structs."""
     if isinstance(value, tuple):
         return all(isinstance(each, str | msgspec.Struct) for each in value)
     return value is None or isinstance(value, str | int | float | bool)

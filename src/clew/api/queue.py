@@ -16,14 +16,14 @@ from clew.core.turn import Turn
 
 
 class ListQueue(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All that waits, or what waits in a session."""
+    """All queued messages, or those of one session."""
 
     session: SessionId | None = None
     limit: Annotated[int, Meta(ge=1, le=500)] = 100
 
 
 class DropQueue(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Take back what waits in a session; with `id`, that message only."""
+    """Take back the queued messages of a session; with `id`, only that message."""
 
     session: SessionId
     id: RowId | None = None
@@ -55,7 +55,7 @@ class GetQueued(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class RunQueued(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A message that waits, and that no process is at: a terminal's, after a crash.
+    """A waiting message that no process has claimed: a terminal's, after a crash.
 
     `attended` and `model` as for `chat.send`.
     """
@@ -66,9 +66,9 @@ class RunQueued(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What became of a message: `turn` is the one that answers it, running or over.
+    """A message and its `turn`, running or ended.
 
-    Where a restart has cut the turn off, it is the one that goes on with it.
+    If a restart cut the turn off, `turn` is the one that continues it.
     """
 
     message: QueuedView
@@ -76,7 +76,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class QueueList(msgspec.Struct, frozen=True):
-    """What waits, oldest first."""
+    """The queued messages, oldest first."""
 
     messages: tuple[QueuedView, ...]
 
@@ -88,9 +88,9 @@ class Dropped(msgspec.Struct, frozen=True):
 
 
 class Waited(msgspec.Struct, frozen=True):
-    """What became of a message. Without `turn` it is not answered yet: ask again.
+    """The result of waiting. Without `turn` the message is not answered yet: ask again.
 
-    `answer` is the last that the assistant said in the turn.
+    `answer` is the last text of the assistant in the turn.
     """
 
     session: str
@@ -128,7 +128,7 @@ GET: Final = row(
 )  # fmt: skip
 RUN: Final = row(
     "queue.run", "POST", "queue/{id}/run", "chat", RunQueued, Accepted,
-    "Run a message that waits and that no process is at.", status=202,
+    "Run a waiting message that no process has claimed.", status=202,
 )  # fmt: skip
 WAIT: Final = row(
     "queue.wait", "GET", "queue/{id}/answer", "read", WaitForAnswer, Waited,

@@ -1,6 +1,6 @@
-"""A terminal's place: which session belongs to its directory, and switching to another.
+"""A terminal's place: the session of its directory, and switching to another.
 
-A terminal says where it is; the runtime decides.
+The terminal describes its place; the runtime decides which session it gets.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ Reason = Literal["startup", "resume", "new", "fork"]
 
 
 # --- where a terminal is ----------------------------------------------------------------------
-class Standing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A `Place`, as a terminal describes it."""
+class TerminalPlace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The place of a terminal (`core.keys.Place`), as a client sends it."""
 
     cwd: Directory
     project: Directory
@@ -47,8 +47,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     scope: Literal["cwd", "git"] = "cwd"
 
 
-class Crumb(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A breadcrumb, as a terminal describes it."""
+class TerminalBreadcrumb(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The breadcrumb of a terminal (`core.resume.Breadcrumb`), as a client sends it."""
 
     cwd: Directory
     session: SessionId | None = None
@@ -57,7 +57,7 @@ class Crumb(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a person has set before there is a session: the first message makes one like this."""
+    """Settings that a person chose before there is a session; the first message applies them."""
 
     title: Title | None = None
     pinned: bool = False
@@ -71,18 +71,18 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 # --- sitting down -----------------------------------------------------------------------------
 class LocateSeat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A terminal's place, its own key if it has one; `continues` looks for `--continue` too."""
+    """A terminal's place, and its own key if it has one. `continues`: resolve `--continue` too."""
 
-    where: Standing
+    where: TerminalPlace
     key: Key | None = None
     continues: bool = False
-    crumb: Crumb | None = None
+    crumb: TerminalBreadcrumb | None = None
 
 
 class Located(msgspec.Struct, frozen=True):
-    """The place's key and where it leads; what `--continue` would resume, and why.
+    """The place's key and its session; what `--continue` would resume, and why.
 
-    `resets`: sessions of terminals are reset there when it is time to (`BeginSession.resets`).
+    `resets`: the configuration has a reset rule for terminals (`BeginSession.resets`).
     """
 
     key: str
@@ -96,11 +96,12 @@ class Located(msgspec.Struct, frozen=True):
 class BeginSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A new session of a place, with the settings that were chosen before there was one.
 
-    `resets`: only if it is time to reset `previous`, with what was chosen there; else that one goes
-    on. `transcript_path`: the file, where the sessions are kept, that it is written to.
+    `resets`: begin it only if the reset rule ends `previous`, with the settings of that one;
+    otherwise `previous` continues. `transcript_path`: the transcript file of the session, on the
+    machine of the store.
     """
 
-    where: Standing
+    where: TerminalPlace
     key: Key
     title: Title | None = None
     pinned: bool = False
@@ -118,14 +119,14 @@ class BeginSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True
 class SwitchSeat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Switch from `previous` to `session`, or to a new one if that is left out.
 
-    `forks`: to a fork of it, with this title. `moves`: it belongs to this place from now on.
+    `forks`: switch to a fork of it, with this title. `moves`: it belongs to this place from now on.
     `stops`: the running turn in `previous` is the caller's, and is aborted; `waiting` are the
-    caller's messages behind it, which then stay in the inbox. `returns`: the person has named the
-    session, so it goes on, however old it is. `model` is the one that the terminal used until now:
-    it stays where the session's own is not configured any more.
+    caller's queued messages, which then stay in the inbox. `returns`: the person named the session,
+    so it is not reset, however old it is. `model` is the terminal's model so far: it stays if the
+    session's own is no longer configured.
     """
 
-    where: Standing
+    where: TerminalPlace
     key: Key
     session: SessionId | None = None
     previous: SessionId | None = None
@@ -143,9 +144,8 @@ class SwitchSeat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Seated(msgspec.Struct, frozen=True):
     """The terminal's session, and the notices about it.
 
-    `model` is the one that answers next; `replacement` its name, if it is used in place of the
-    session's own, which is not configured any more. `taken_over`: the dead process that had the
-    session open.
+    `model` answers next; `replacement` is its name if it replaces the session's own model, which is
+    no longer configured. `taken_over`: the dead process that had the session open.
     """
 
     session: SessionView | None
@@ -162,7 +162,7 @@ class Seated(msgspec.Struct, frozen=True):
 class LeaveSeat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`stops`: the running turn is the caller's, and is aborted; `waiting` as in a switch."""
 
-    where: Standing
+    where: TerminalPlace
     session: SessionId
     stops: bool = False
     waiting: Waiting = ()

@@ -121,7 +121,7 @@ class UpdateSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class MarkSessions(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to change about all of them; what is left out stays."""
+    """What to change about all of these sessions; fields that are left out stay as they are."""
 
     ids: SeveralSessions
     pinned: bool | UnsetType = UNSET
@@ -172,9 +172,9 @@ class CompactSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class ExportSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`masked`: whether secrets are; left out, in all but `jsonl`.
+    """`masked`: whether secrets are masked; left out: in all formats but `jsonl`.
 
-    `thinking`: with what the model thought, in `md` and `html`; `jsonl` always has it.
+    `thinking`: include what the model thought, in `md` and `html`; `jsonl` always has it.
     """
 
     id: SessionId
@@ -197,7 +197,7 @@ class ResolveSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class PreviewSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many messages, and how much of each."""
+    """How many messages, and how many characters of each."""
 
     id: SessionId
     limit: Annotated[int, Meta(ge=1, le=50)] = 10
@@ -232,8 +232,8 @@ class ListedSession(SessionView, frozen=True, omit_defaults=True, kw_only=True):
 class SessionList(msgspec.Struct, frozen=True):
     """A page of sessions; `cursor` asks for the next one, None at the end.
 
-    `cut` tells that a search had more matches than were looked at. `archived`, if asked for: how
-    many others the whole list leaves out.
+    `cut`: a search had more matches than it looked at. `archived`, if asked for: how many archived
+    sessions the whole list leaves out.
     """
 
     sessions: tuple[ListedSession, ...]
@@ -245,10 +245,10 @@ class SessionList(msgspec.Struct, frozen=True):
 class MessageHtml(msgspec.Struct, frozen=True, omit_defaults=True):
     """The text of a message as HTML that a page may show as it is.
 
-    What the assistant said is read as Markdown (code coloured by classes, images as links); what a
-    person said is kept as typed, line by line; what a tool answered is `<pre>`. `thinking` is what
-    the model thought, if it told. No scripts, no styles, nothing loads, and links lead to the web
-    or to mail. A text that is very long, or nested very deeply, is shown as it was written.
+    The assistant's text is rendered as Markdown (code coloured by classes, images as links); a
+    person's text stays as typed, line by line; a tool's result is `<pre>`. `thinking` is what the
+    model thought, if known. There are no scripts or styles, nothing is loaded, and links lead to
+    the web or to mail. Very long or deeply nested text is shown unrendered.
     """
 
     seq: int
@@ -282,10 +282,9 @@ class SessionDetail(msgspec.Struct, frozen=True):
 class MessagePage(msgspec.Struct, frozen=True):
     """The newest messages between two numbers, in order.
 
-    `more`: there are others, older than these, that fit; ask again with `before`. `unfinished`:
-    turns among these messages that were stopped while they answered, with what they had said.
-    `html`, if asked for: one for each message, in the same order. `undone`: the numbers of those
-    that were taken back.
+    `more`: there are older ones too; ask again with `before`. `unfinished`: turns among these
+    messages that ended without an answer, with their text so far. `html`, if asked for: one for
+    each message, in the same order. `undone`: the numbers of undone messages.
     """
 
     messages: tuple[Message, ...]
@@ -365,9 +364,7 @@ class Imported(msgspec.Struct, frozen=True):
 
 
 class Stopped(msgspec.Struct, frozen=True):
-    """What was stopped: whether a turn was aborted, how many of its sub-agents, and which messages
-    were dropped.
-    """
+    """Whether a turn was aborted, how many of its sub-agents, and which messages were dropped."""
 
     session: str
     stopped: bool
@@ -388,9 +385,9 @@ SessionIds = Annotated[
 
 
 class ListNames(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The same list as that of sessions, of names only.
+    """The list of sessions, with names only.
 
-    `ids`: just these sessions, in this order, archived ones too; goes with no other parameter.
+    `ids`: only these sessions, in this order, archived ones too; allows no other parameter.
     """
 
     ids: SessionIds | None = None
@@ -402,9 +399,9 @@ class ListNames(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class SearchMessages(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to look for, where, and said by whom and when; both times inclusive.
+    """What to search for, where, by whom and when; both times inclusive.
 
-    `typing`: the last word may be only begun.
+    `typing`: the last word may be unfinished.
     """
 
     q: Query
@@ -422,13 +419,13 @@ class SearchMessages(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class FoundMessages(SearchPage, frozen=True, omit_defaults=True):
-    """Hits, best first, and the ids that people type of the sessions that they are in."""
+    """Hits, best first, and the short ids of their sessions."""
 
     short_ids: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class ListStates(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whole ids, parted by commas."""
+    """Whole ids, separated by commas."""
 
     ids: SessionIds
 

@@ -21,14 +21,14 @@ class StoreView(msgspec.Struct, frozen=True):
 
 
 class ConfigView(msgspec.Struct, frozen=True):
-    """The config file, and whether it is there."""
+    """The config file, and whether it exists."""
 
     file: str
     exists: bool
 
 
 class GatewayView(msgspec.Struct, frozen=True):
-    """The process that serves the gateway that was asked."""
+    """The process of the gateway."""
 
     pid: int
     started_at: int
@@ -52,10 +52,10 @@ class CronView(msgspec.Struct, frozen=True):
 
 
 class ErrandView(msgspec.Struct, frozen=True):
-    """What a gateway does beside the turns (`replies`, `jobs`, `channels`), and whether it works.
+    """A background task of a gateway (`replies`, `jobs`, `channels`), and whether it works.
 
-    `others` takes up what other gateways leave when they die. What is down is started again by
-    itself; `detail` says why it is.
+    `others` continues the work of gateways that died. A task that is down is restarted
+    automatically; `detail` says why it is down.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""All operations: the sum of the rows, for the gateway, RPC and the documents."""
+"""The table of all operations, for the gateway, RPC and the documents."""
 
 from __future__ import annotations
 

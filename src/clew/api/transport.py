@@ -27,7 +27,7 @@ class Live(Protocol):
         ...
 
     def when_lost(self, tell: Callable[[], None]) -> None:
-        """Have this called when the connection breaks. It reconnects by itself, with a `state`."""
+        """Call this function when the connection breaks. It then reconnects and sends a `state`."""
         ...
 
     def __aiter__(self) -> AsyncIterator[LiveFrame]: ...
@@ -41,7 +41,7 @@ class Transport(Protocol):
         ...
 
     def stream(self, params: SendChat) -> AsyncGenerator[StreamFrame]:
-        """Send a message; its frames until it is answered. Close the generator if you leave."""
+        """Send a message; yields frames until it is answered. Close the generator if you leave."""
         ...
 
     def live(self) -> AbstractAsyncContextManager[Live]:

@@ -23,7 +23,7 @@ class PutInTrash(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`everything`: all sessions that the caller may see, archived ones too, in place of `ids`.
 
     `for_good`: remove them without the trash. With `dry_run` nothing is deleted: the result says
-    what would be.
+    what would be deleted.
     """
 
     ids: Annotated[tuple[SessionId, ...], Meta(max_length=10_000)] = ()

@@ -13,10 +13,10 @@ from clew.core.usage import UsageBy, UsageRow
 
 
 class GetUsage(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to sum up by, and from when.
+    """How to group the usage, and from when.
 
-    `limit` is for sessions: so many, the most expensive first. `timezone`: where days begin and
-    end; left out, that of the gateway.
+    `limit`: how many sessions, the most expensive first. `timezone`: of the days; left out, that of
+    the gateway.
     """
 
     by: UsageBy = "day"
@@ -27,7 +27,7 @@ class GetUsage(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 # --- the whole --------------------------------------------------------------------------------
 class UsedSession(msgspec.Struct, frozen=True):
-    """The name of a session; without a name it is purged."""
+    """The name of a session; a purged one has none."""
 
     short_id: str
     name: str = ""
@@ -36,8 +36,8 @@ class UsedSession(msgspec.Struct, frozen=True):
 class UsageReport(msgspec.Struct, frozen=True):
     """Usage, summed up. By day, names are dates in the time zone that was asked for.
 
-    Models and sessions with the highest cost come first. By session there are as many rows as were
-    asked for; `count` says how many there are, `total` is the usage of all of them, and `sessions`
+    Models and sessions with the highest cost come first. By session there are at most `limit` rows;
+    `count` says how many sessions there are, `total` is the usage of all of them, and `sessions`
     has the names of those in the rows.
     """
 

@@ -1,8 +1,8 @@
 """The command line: `clew`, its global options, and the table of its commands.
 
-A command is imported when it is used, so that `clew list` pays for nothing else; the line of help
-that the overview shows is therefore kept here. What a command does is in the module it names, how
-every one of them ends is in `cli.report`.
+The module of a command is imported when the command is used, so that `clew list` starts fast;
+therefore the table has the help text of the overview too. `cli.report` turns errors into messages
+and exit codes.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from clew.cli.app import App, json_option
+from clew.cli.app import App, json_option, pass_app
 from clew.cli.options import session_options
 from clew.cli.report import ReaderGone, finish, report
 from clew.version import __version__
 
 
 class Entry(NamedTuple):
-    """Where a command is, and what it is for."""
+    """The function of a command, and its line in the overview."""
 
     target: str
     help: str
@@ -30,7 +30,7 @@ class Entry(NamedTuple):
 COMMANDS: Final = {
     "Talk": {
         "chat": Entry("clew.cli.chat:chat_command", "Talk to the agent; `clew` alone does too."),
-        "pick": Entry("clew.cli.pick:pick_command", "Choose a session, and go on with it."),
+        "pick": Entry("clew.cli.chat:pick_command", "Choose a session, and go on with it."),
         "ask": Entry("clew.cli.ask:ask_command", "One question, one answer, for scripts."),
     },
     "Look": {
@@ -38,10 +38,12 @@ COMMANDS: Final = {
         "sessions": Entry("clew.cli.sessions:sessions_command", "Every session."),
         "show": Entry("clew.cli.show:show_command", "The transcript of a session."),
         "search": Entry("clew.cli.search:search_command", "Find words in all messages."),
-        "stats": Entry("clew.cli.stats:stats_command", "Numbers about the store."),
-        "status": Entry("clew.cli.stats:status_command", "Where the store is and how it is."),
+        "stats": Entry("clew.cli.stats:stats_command", "Count sessions, messages and bytes."),
+        "status": Entry(
+            "clew.cli.stats:status_command", "Where the store is, and whether a gateway runs."
+        ),
         "usage": Entry(
-            "clew.cli.usage:usage_command",
+            "clew.cli.stats:usage_command",
             "Token usage and cost, by day, model, platform or session.",
         ),
         "explain": Entry(
@@ -50,7 +52,10 @@ COMMANDS: Final = {
     },
     "Change": {
         "rename": Entry("clew.cli.edit:rename_command", "Give a session a title."),
-        "pin": Entry("clew.cli.edit:pin_command", "Keep sessions on top, and out of retention."),
+        "pin": Entry(
+            "clew.cli.edit:pin_command",
+            "Keep sessions at the top of the list, safe from retention.",
+        ),
         "archive": Entry("clew.cli.edit:archive_command", "Take sessions out of the list."),
         "fork": Entry(
             "clew.cli.edit:fork_command",
@@ -62,22 +67,22 @@ COMMANDS: Final = {
         "delete": Entry("clew.cli.trash:delete_command", "Put sessions in the trash."),
         "undo": Entry("clew.cli.trash:undo_command", "Take back the latest delete."),
         "trash": Entry("clew.cli.trash:trash_group", "List, restore or empty the trash."),
-        "prune": Entry("clew.cli.prune:prune_command", "Put old sessions away."),
+        "prune": Entry("clew.cli.trash:prune_command", "Put old sessions away."),
     },
     "Keep": {
         "export": Entry("clew.cli.transfer:export_command", "Write a session to a file."),
         "import": Entry("clew.cli.transfer:import_command", "Read sessions from a file."),
         "backup": Entry("clew.cli.store:backup_command", "Copy the whole store, verified."),
-        "restore": Entry("clew.cli.store:restore_command", "Put a backup in place."),
+        "restore": Entry("clew.cli.store:restore_command", "Replace the store by a backup."),
         "store": Entry("clew.cli.store:store_group", "Move everything to another store."),
-        "doctor": Entry("clew.cli.doctor:doctor_command", "Check that everything is sound."),
+        "doctor": Entry("clew.cli.store:doctor_command", "Check the store and the model."),
     },
     "Serve": {
         "serve": Entry(
-            "clew.cli.serve:serve_command", "Run a gateway: the API, channels and jobs."
+            "clew.cli.gateway:serve_command", "Run a gateway: the API, channels and jobs."
         ),
-        "token": Entry("clew.cli.token:token_group", "Credentials of the gateway."),
-        "pair": Entry("clew.cli.pair:pair_group", "Who may talk to the agent on channels."),
+        "token": Entry("clew.cli.access:token_group", "Tokens of the gateway."),
+        "pair": Entry("clew.cli.access:pair_group", "Who may talk to the agent on channels."),
         "gateway": Entry(
             "clew.cli.gateway:gateway_group", "Call an operation of a running gateway."
         ),
@@ -89,17 +94,17 @@ COMMANDS: Final = {
         "personality": Entry(
             "clew.cli.personality:personality_group", "Personalities of the agent."
         ),
-        "model": Entry("clew.cli.model:model_group", "Which model answers, and whether it does."),
+        "model": Entry("clew.cli.model:model_group", "Choose the model that answers."),
         "config": Entry("clew.cli.config:config_group", "Show and change the configuration."),
-        "completion": Entry("clew.cli.help:completion_command", "Completion for your shell."),
+        "completion": Entry("clew.cli:completion_command", "Completion for your shell."),
         "demo": Entry("clew.cli.demo:demo_command", "Make sessions to look at."),
-        "help": Entry("clew.cli.help:help_command", "This overview, or the help of a command."),
+        "help": Entry("clew.cli:help_command", "This overview, or the help of a command."),
     },
 }
 
 
 class Clew(click.Group):
-    """The group of all commands; the one place where errors become messages and exit codes."""
+    """The group of all commands. Its `main` reports every error."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
         """Every command, in the order of the table."""
@@ -117,7 +122,7 @@ class Clew(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, or name the nearest ones."""
+        """Find the command; the error names similar ones."""
         try:
             return super().resolve_command(ctx, args)
         except click.NoSuchCommand as error:
@@ -125,25 +130,25 @@ class Clew(click.Group):
             raise click.NoSuchCommand(error.command_name, possibilities=known, ctx=ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # click's signature
-        """The overview, without importing anything."""
+        """Write the overview without importing the commands."""
         for heading, entries in COMMANDS.items():
             with formatter.section(heading):
                 formatter.write_dl([(name, entry.help) for name, entry in entries.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command. A reader that left is ours to report: click would exit with 1."""
+        """Run a command. `report` handles a closed pipe: click would exit with 1."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError as error:
             raise ReaderGone from error
 
-    def main(  # type: ignore[override]  # click's overloads tell two modes apart that are one here
+    def main(  # type: ignore[override]  # click's overloads have two modes, this has one
         self,
         args: Sequence[str] | None = None,
         prog_name: str | None = None,
         **extra: Any,
     ) -> None:
-        """Run a command line to its end, and exit."""
+        """Run a command, and exit with its code."""
         app = App()
         try:
             code = super().main(args, prog_name, standalone_mode=False, obj=app, **extra)
@@ -158,17 +163,17 @@ class Clew(click.Group):
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.option("--home", metavar="DIR", help="Keep everything in this directory (CLEW_HOME).")
+@click.option("--home", metavar="DIR", help="Keep all files in this directory (CLEW_HOME).")
 @click.option("--store", metavar="URL", help="Use this store (CLEW_STORE).")
 @click.option("--config", "file", metavar="FILE", help="Use this config file.")
 @json_option
-@click.option("-v", "--verbose", is_flag=True, help="Show tracebacks of what goes wrong.")
+@click.option("-v", "--verbose", is_flag=True, help="Show the traceback of a bug.")
 @session_options(read_only=True)
 @click.option("--plain", is_flag=True, help="Line by line, also for screen readers and pipes.")
 @click.option("--no-resume-hint", is_flag=True, help="Don't say at the end how to come back.")
 @click.version_option(__version__, message="clew %(version)s")
 @click.pass_context
-def main(  # noqa: PLR0917  # click names them all
+def main(  # noqa: PLR0917  # click passes them all
     ctx: click.Context,
     /,
     home: str | None,
@@ -181,8 +186,8 @@ def main(  # noqa: PLR0917  # click names them all
 ) -> None:
     """Talk to an agent that keeps the thread: every session is durable, searchable and yours.
 
-    Without a command it opens a chat, in the session of this directory. An ID may be shortened to
-    any beginning that is unique, or be a whole title.
+    Without a command it opens a chat, in the session of this directory. An ID may be a whole title,
+    or any part at the beginning of an id that is unique.
 
     \b
     Examples:
@@ -200,7 +205,57 @@ def main(  # noqa: PLR0917  # click names them all
         from clew.cli.conversation import Choice
 
         run_chat(app, Choice(**choice), plain=plain, hint=not no_resume_hint)
-    elif plain or no_resume_hint or any(each not in (None, False) for each in choice.values()):
+        return
+    given = (plain, no_resume_hint, app.url, app.token, *choice.values())
+    if any(each not in (None, False) for each in given):
         raise click.UsageError(
-            f"Options of the chat go behind its command: clew {ctx.invoked_subcommand} --help."
+            f"Put these options after the command: clew {ctx.invoked_subcommand} --help."
         )
+
+
+@click.command("help")
+@click.argument("words", metavar="[COMMAND]...", nargs=-1)
+@click.pass_context
+def help_command(ctx: click.Context, words: tuple[str, ...]) -> None:
+    """Show what clew can do, or what one of its commands does.
+
+    \b
+    Examples:
+      clew help
+      clew help search
+      clew help trash empty
+    """
+    shown = ctx.find_root()
+    for word in words:
+        group = shown.command
+        if not isinstance(group, click.Group):
+            raise click.UsageError(f"`{shown.command_path}` has no commands below it.", ctx)
+        command = group.get_command(shown, word)
+        if command is None:
+            known = group.list_commands(shown)
+            raise click.NoSuchCommand(word, possibilities=known, ctx=shown)
+        shown = click.Context(command, info_name=word, parent=shown)
+    click.echo(shown.get_help())
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+@pass_app
+def completion_command(app: App, ctx: click.Context, shell: str) -> None:
+    """Print the completion script for a shell.
+
+    \b
+    Examples, for the file that your shell reads at its start:
+      eval "$(clew completion bash)"          # ~/.bashrc
+      eval "$(clew completion zsh)"           # ~/.zshrc
+      clew completion fish | source           # ~/.config/fish/config.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.UsageError(f"No completion for {shell}.")
+    script = kind(ctx.find_root().command, {}, "clew", "_CLEW_COMPLETE")
+    # Not `source()`, which would start a bash to read its version.
+    app.say(script.source_template % script.source_vars())

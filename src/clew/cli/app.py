@@ -1,7 +1,7 @@
-"""What every command gets: the configuration, a client for as long as it works, and two streams.
+"""What every command gets: the configuration, a client, two output streams, a progress bar.
 
-Answers go to stdout, everything else to stderr. Commands parse, make one call through `call` and
-render; they open nothing themselves.
+The answer goes to stdout, everything else to stderr. Commands parse, make one call through `call`
+and render the result; they open nothing themselves.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ import asyncio
 import functools
 import os
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 
 import click
 import msgspec
@@ -27,8 +29,10 @@ from clew.core.settings import Secret
 from clew.core.text import to_wire
 
 if TYPE_CHECKING:
-    from clew.cli.progress import Progress
+    from rich.progress import Progress as Bar
+
     from clew.client.client import Client
+    from clew.gateway.running_gateway import Running
 
 T = TypeVar("T")
 
@@ -45,13 +49,15 @@ STYLES: Final[dict[str, dict[str, Any]]] = {
     "error": {"fg": "red"},
 }
 DEFAULT_WIDTH: Final = 80
+BAR_AFTER_S: Final = 1.0
+"""Seconds of work before a progress bar appears."""
 
-# Terminals obey these; inside JSON's strings they can be spelled out.
+# Control characters that a terminal would obey; inside JSON strings they can be escaped.
 _CONTROLS: Final = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
 
 
 class Gateway(NamedTuple):
-    """A gateway that was named, and the token for it."""
+    """The address of a gateway, and a token for it."""
 
     url: str
     token: str | None
@@ -72,7 +78,7 @@ class App:
     def configure(
         self, *, home: str | None, store: str | None, file: str | None, verbose: bool
     ) -> None:
-        """Take the global flags."""
+        """Set the global flags."""
         self._home, self._store, self._file = home, store, file
         self.verbose = verbose
 
@@ -83,18 +89,18 @@ class App:
 
     @cached_property
     def places(self) -> Places:
-        """Where the files are, even if what they say is broken."""
+        """Where the files are. Works also with a broken config file."""
         return configuration.locate(home=self._home, file=self._file)
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do work that needs no client."""
+        """Run a coroutine that needs no client."""
         return asyncio.run(work)
 
     def call(self, work: Callable[[Client], Awaitable[T]], *, opens_store: bool = True) -> T:
-        """Do the work with a client: of the gateway that was named, else in this process.
+        """Run `work` with a client: of the gateway that was named, else in this process.
 
-        In process it works on the store itself, also while a gateway runs for it. What needs no
-        store (memory, personalities, the list of jobs) can do without: then none is made.
+        In process it uses the store itself, also while a gateway runs for it. Calls that need no
+        store (memory, personalities, the list of jobs) say so; then none is opened or created.
         """
 
         async def run() -> T:
@@ -121,43 +127,44 @@ class App:
         given = Secret(self.token) if self.token else self.config.gateway_token
         if url is None:
             if self.token is not None:
-                raise click.UsageError("--token goes with --url: which gateway is it for?")
+                raise click.UsageError("--token needs --url: which gateway is it for?")
             return None
         return Gateway(url, None if given is None else configuration.reveal(given))
+
+    def find_running(self) -> Running | None:
+        """The gateway that runs for this store, if one does."""
+        from clew.gateway.running_gateway import find_running
+
+        return find_running(self.config.state_dir, self.config.store.url)
 
     # --- output -------------------------------------------------------------------------------
 
     def say(self, text: str = "") -> None:
-        """A line of the answer."""
+        """Print a line of the answer."""
         click.echo(text)
 
     def note(self, text: str) -> None:
-        """A line beside the answer."""
+        """Print a line that is not part of the answer, on stderr."""
         click.echo(text, err=True)
 
     def emit(self, value: object) -> None:
-        """The answer as one JSON document, indented for a terminal."""
-
+        """Print the answer as one JSON document, indented for a terminal."""
         click.echo(encode(value, indent=sys.stdout.isatty()))
 
     def answer(self, value: object, text: str) -> None:
-        """What a command has done, for programs or for people."""
+        """Print what a command did: `value` with --json, else `text`."""
         if self.json:
             self.emit(value)
         else:
             self.say(text)
 
     def colour(self, text: str, style: str) -> str:
-        """Text in one of the `STYLES` (or a colour's name), if stdout is a terminal that may."""
-        if not self._coloured:
-            return text
-        return click.style(text, **STYLES.get(style, {"fg": style}))
+        """Text for stdout in one of the `STYLES` (or a colour's name), if colours are shown."""
+        return _style(text, style) if self._coloured else text
 
     def colour_aside(self, text: str, style: str) -> str:
-        """The same for a line beside the answer."""
-        if not self._coloured_aside:
-            return text
-        return click.style(text, **STYLES.get(style, {"fg": style}))
+        """The same for stderr."""
+        return _style(text, style) if self._coloured_aside else text
 
     @cached_property
     def _coloured(self) -> bool:
@@ -169,7 +176,7 @@ class App:
 
     @property
     def is_dark(self) -> bool:
-        """Whether a whole screen is drawn for a dark terminal."""
+        """Whether full-screen views use colours for a dark background."""
         theme = self.config.terminal.theme
         return not configuration.has_light_background() if theme == "auto" else theme == "dark"
 
@@ -183,14 +190,12 @@ class App:
         except OSError:
             return DEFAULT_WIDTH
 
-    def progress(self, label: str, total: int | None = None) -> AbstractContextManager[Progress]:
-        """A bar on stderr for work that takes more than about a second."""
-        from clew.cli.progress import Progress
-
+    def progress(self, label: str, total: int | None = None) -> Progress:
+        """A progress bar on stderr, shown if the work takes more than about a second."""
         return Progress(label, total, shown=sys.stderr.isatty())
 
     def confirm(self, question: str) -> bool:
-        """Ask; anything but yes is a no. Without a terminal to ask at, it is wrong usage."""
+        """Ask a yes/no question; anything but yes is no. `UsageError` without a terminal."""
         if not sys.stdin.isatty():
             raise click.UsageError(f"{question} There is no terminal to ask at: use --yes.")
         click.echo(f"{question} [y/N] ", err=True, nl=False)
@@ -204,11 +209,6 @@ class App:
     @cached_property
     def now(self) -> int:
         """When this run began, in milliseconds UTC."""
-        return self.clock()
-
-    @staticmethod
-    def clock() -> int:
-        """The time now, in milliseconds UTC."""
         return host_clock()
 
     def zone(self, at: int) -> tzinfo:
@@ -222,20 +222,20 @@ class App:
 
     @property
     def timezone(self) -> str | None:
-        """The person's time zone, told to a gateway; None in process, where it is known."""
+        """The person's time zone, to send to a gateway; None in process, where it is known."""
         if self.gateway is None:
             return None
         return self.config.session.timezone or configuration.host_timezone()
 
     def ago(self, at: int) -> str:
-        """How long ago that was."""
+        """How long ago a moment was."""
         try:
             return time_ago(at, self.now, self.zone(at))
         except (ValueError, OverflowError, OSError):
             return "unknown"  # an import may claim any number
 
     def local_time(self, at: int) -> str:
-        """Date and minute where the person is."""
+        """Date and minute of a moment, in the person's time zone."""
         try:
             return datetime.fromtimestamp(at / 1000, self.zone(at)).strftime("%Y-%m-%d %H:%M")
         except (ValueError, OverflowError, OSError):
@@ -243,6 +243,13 @@ class App:
 
 
 pass_app = click.make_pass_decorator(App)
+
+
+def _style(text: str, style: str) -> str:
+    return click.style(text, **STYLES.get(style, {"fg": style}))
+
+
+# --- options of all commands --------------------------------------------------------------------
 
 
 def _print_json(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
@@ -270,23 +277,33 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def gateway_options(command: F, *, hidden: bool = False) -> F:
-    """`--url` and `--token`: the command works at a gateway (`App.call`)."""
+    """`--url` and `--token`: the command can use a gateway (`App.gateway`)."""
     for option in (
         click.option(
             "--token", metavar="TOKEN", expose_value=False, callback=_name_gateway, hidden=hidden,
-            help="A token of it, or env:NAME, or file:PATH (CLEW_TOKEN).",
+            help="A token for it, or env:NAME, or file:PATH (CLEW_TOKEN).",
         ),
         click.option(
             "--url", metavar="URL", expose_value=False, callback=_name_gateway, hidden=hidden,
-            help="Work at the gateway there (CLEW_URL).",
+            help="Use the gateway at this address (CLEW_URL).",
         ),
     ):  # fmt: skip
         command = option(command)
     return command
 
 
+def client_command(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A command that calls a client: gets the `App`, `--url`, `--token` and `--json`."""
+    return gateway_options(json_option(pass_app(command)))
+
+
+def local_command(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A command for files of this machine: gets the `App` and `--json`, refuses a gateway."""
+    return only_here(json_option(pass_app(command)))
+
+
 def only_here(command: F) -> F:
-    """A command for this machine's own files: where a gateway is named, it says so and ends."""
+    """Let a command refuse to run where `--url` or CLEW_URL names a gateway."""
 
     @functools.wraps(command)
     def checked(*args: Any, **options: Any) -> Any:
@@ -298,7 +315,7 @@ def only_here(command: F) -> F:
 
 
 def refuse_gateway(app: App, what: str) -> None:
-    """`InvalidInput` where a gateway is named, for what is done to this machine's own files."""
+    """Raise `InvalidInput` if a gateway is named: `what` works on files of this machine."""
     from clew.errors import InvalidInput
 
     if app.url is not None or configuration.find_gateway_url() is not None:
@@ -314,3 +331,90 @@ def encode(value: object, *, indent: bool = False) -> str:
     if indent:
         data = msgspec.json.format(data, indent=2)
     return data.decode().translate(_CONTROLS)
+
+
+# --- progress -------------------------------------------------------------------------------------
+
+
+class Progress:
+    """A progress bar for long work. Nothing is shown in the first second."""
+
+    def __init__(self, label: str, total: int | None, *, shown: bool) -> None:
+        self.label = label
+        self.total = total
+        self.done = 0
+        self._shown = shown
+        self._bar: Bar | None = None
+        self._ended = False
+        self._drawing = threading.Lock()
+        # A timer, since some work reports no progress before it is done.
+        self._timer = threading.Timer(BAR_AFTER_S, self._appear)
+        self._timer.daemon = True
+
+    @property
+    def visible(self) -> bool:
+        """Whether the bar has appeared."""
+        return self._bar is not None
+
+    def advance(self, n: int = 1) -> None:
+        """Add `n` to what is done."""
+        self.done += n
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=self.done, total=self.total)
+
+    def reach(self, done: int, total: int | None = None) -> None:
+        """Set what is done, and the total if it is known only now."""
+        self.total = self.total if total is None else total
+        self.advance(done - self.done)
+
+    def relabel(self, label: str) -> None:
+        """Name the part of the work that begins now."""
+        self.label = label
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], description=label)
+
+    def _appear(self) -> None:
+        with self._drawing:
+            if not self._ended:
+                self._bar = self._draw()
+
+    def _draw(self) -> Bar:
+        # Imported late: importing rich takes longer than most commands.
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
+        bar = Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            *([] if self.total is None else [MofNCompleteColumn(), TimeRemainingColumn()]),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        bar.add_task(self.label, total=self.total, completed=self.done)
+        bar.start()
+        return bar
+
+    def __enter__(self) -> Self:
+        if self._shown:
+            self._timer.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._timer.cancel()
+        with self._drawing:
+            self._ended = True
+            if self._bar is not None:
+                self._bar.stop()

@@ -1,4 +1,4 @@
-"""`clew ask`: one turn, the answer on stdout; for scripts, and for quick questions."""
+"""`clew ask`: one question, its answer on stdout; for scripts and quick questions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from clew.cli.app import App, encode, json_option, pass_app
-from clew.cli.conversation import Choice, Parts, conversation, on_signals, run_talk
+from clew.cli.conversation import Choice, Parts, conversation, on_signals, read_words, run_talk
 from clew.cli.options import session_options
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ INTERRUPTED = 130
 @json_option
 @pass_app
 def ask_command(app: App, /, words: tuple[str, ...], **choice: Any) -> None:
-    """Ask one question. What is piped in comes behind it, or is the question itself.
+    """Ask one question. What is piped in comes after it, or is the question itself.
 
     It is a turn of the session that a chat here would open, also while that is open in a terminal.
     A tool that needs your approval is refused if you can't be asked; allow it with tools.allow.
-    With --json every event is one line, the last of type "result".
+    With --json every event is one line; the last one has the type "result".
 
     \b
     Examples:
@@ -43,21 +43,12 @@ def ask_command(app: App, /, words: tuple[str, ...], **choice: Any) -> None:
       git diff | clew ask "write a commit message"
       clew ask -c --json "and in French?"
     """
-    run_talk(app, _ask(app, _question(words), Choice(**choice), typed=" ".join(words)))
-
-
-def _question(words: tuple[str, ...]) -> str:
-    parts = [" ".join(words).strip()]
-    if not sys.stdin.isatty():
-        parts.append(sys.stdin.buffer.read().decode(errors="replace").strip())
-    text = "\n\n".join(part for part in parts if part)
-    if not text:
-        raise click.UsageError("What is the question? Give it as words, or pipe it in.")
-    return text
+    text = read_words(words, "What is the question? Give it as words, or pipe it in.")
+    run_talk(app, _ask(app, text, Choice(**choice), typed=" ".join(words)))
 
 
 async def _ask(app: App, text: str, choice: Choice, *, typed: str) -> int:
-    """`typed` is the question without what was piped in, which names no pictures."""
+    """`typed` is the question without the piped text: only there `@name` means a picture."""
     from clew.terminal.asker import LineAsker
     from clew.terminal.conversation import read_command
     from clew.terminal.lines import Lines
@@ -74,7 +65,7 @@ async def _ask(app: App, text: str, choice: Choice, *, typed: str) -> int:
         startup = parts.start_up(LineAsker(seat, lines, aside))
         await startup.open(choice.flags(), parts.located.session, parts.breadcrumb)
         if seat.model.embedded:
-            await parts.connection.have_model(tell=False)  # the turn tells
+            await parts.connection.have_model(tell=False)  # the turn reports it
         pictures = await asyncio.to_thread(find_pictures, typed, seat.place.cwd)
         ready = await seat.make_ready()
         if ready.is_new:
@@ -86,7 +77,7 @@ async def _ask(app: App, text: str, choice: Choice, *, typed: str) -> int:
 
 
 class Question:
-    """One question on its way, and its own answer: nothing else that happens in the session."""
+    """One question and its answer; other events of the session are not shown."""
 
     def __init__(self, app: App, parts: Parts, sending: Sending, lines: Any, aside: Any) -> None:
         self._app = app
@@ -98,12 +89,12 @@ class Question:
         self._stops: set[asyncio.Future[None]] = set()
 
     async def ask(self) -> int:
-        """Ask, and show the answer; the exit code."""
+        """Ask, and show the answer. Returns the exit code."""
         showing = asyncio.create_task(self._show())
 
         def stop(_number: int) -> None:
             if self._stops or self._sending.accepted is None:
-                showing.cancel()  # what does not answer keeps nobody
+                showing.cancel()  # a second Ctrl+C: don't wait for a gateway that doesn't answer
             else:
                 self._stops.add(asyncio.ensure_future(self._stop(self._sending.accepted)))
 
@@ -121,9 +112,9 @@ class Question:
             await self._client.sessions.stop(accepted.session, message=accepted.inbound)
 
     async def _show(self) -> Turn | None:
-        """Write events as JSON lines, or the answer as it streams and the rest beside it.
+        """Write events as JSON lines; or the answer to stdout as it streams, the rest to stderr.
 
-        Returns the turn that has answered it; None if the question was taken back.
+        Returns the turn that answered, None if the question was taken back.
         """
         from clew.core.live_events import ApprovalAsked, TurnEnded
         from clew.errors import Conflict
@@ -202,7 +193,7 @@ class Question:
 
 
 class Answer:
-    """What the model says goes to stdout; everything else is not the answer.
+    """Writes what the model says, and nothing else, to stdout.
 
     A terminal shows it as it streams. A file or a pipe gets whole answers only: what an attempt
     said that broke off could not be taken back.
@@ -217,7 +208,7 @@ class Answer:
         self._streamed = False
 
     def take(self, event: Event) -> bool:
-        """Write an event that belongs to the answer."""
+        """Write an event that is part of the answer. Returns False for other events."""
         from clew.core.live_events import Committed, Retrying, TextDelta
 
         match event:

@@ -1,4 +1,4 @@
-"""`clew` and `clew chat`: a conversation in the terminal."""
+"""`clew`, `clew chat` and `clew pick`: a conversation in the terminal."""
 
 from __future__ import annotations
 
@@ -12,14 +12,25 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clew.cli.app import App, pass_app
-from clew.cli.conversation import Choice, Parts, conversation, on_signals, run_talk
-from clew.cli.options import session_options
+from clew.cli.app import App, client_command, pass_app
+from clew.cli.conversation import (
+    Choice,
+    Parts,
+    conversation,
+    on_signals,
+    run_talk,
+    write_transcript,
+)
+from clew.cli.options import ALONE, session_options
+from clew.clock import host_clock
 from clew.core.names import counted
 
 if TYPE_CHECKING:
     from clew.api.seats import Seated
+    from clew.client.client import Client
+    from clew.core.session import Session
     from clew.errors import Unauthorized
+    from clew.terminal.picker import Picked
     from clew.terminal.plain_output import TextOutput
     from clew.terminal.screen.app import ChatApp
     from clew.terminal.startup import Flags, Opening, Startup
@@ -38,7 +49,7 @@ INTERRUPTED = 130
 def chat_command(app: App, /, plain: bool, no_resume_hint: bool, **choice: Any) -> None:
     """Talk to the agent, in the session of this directory. `clew` alone does the same.
 
-    Everything you say is kept before it is answered: close the terminal, and `clew` goes on where
+    Everything you say is stored before it is answered: close the terminal, and `clew` goes on where
     you were. /help in the chat shows its commands; Ctrl+C stops a turn, Ctrl+D leaves.
 
     \b
@@ -54,22 +65,24 @@ def chat_command(app: App, /, plain: bool, no_resume_hint: bool, **choice: Any) 
 
 
 def run_chat(app: App, choice: Choice, *, plain: bool, hint: bool) -> None:
-    """Talk until the person leaves."""
+    """Run a chat until the person leaves."""
     if app.json:
-        raise click.UsageError("A chat is not JSON: use `clew ask --json`, or `clew list --json`.")
+        raise click.UsageError(
+            "A chat can't be JSON: use `clew ask --json`, or `clew list --json`."
+        )
     chat = _chat if plain or not _can_draw() else _full_chat
     run_talk(app, chat(app, choice, hint=hint))
 
 
 def _can_draw() -> bool:
-    """Whether there is a whole screen to draw on, and keys to read."""
+    """Whether the terminal can show a full screen and read keys."""
     from clew.config import can_draw
 
     return sys.stdin.isatty() and sys.stdout.isatty() and can_draw()
 
 
 async def _chat(app: App, choice: Choice, *, hint: bool) -> int:
-    """Line by line."""
+    """A chat in lines."""
     from clew.terminal.asker import LineAsker
     from clew.terminal.lines import Lines
     from clew.terminal.plain import PlainChat
@@ -96,7 +109,7 @@ async def _chat(app: App, choice: Choice, *, hint: bool) -> int:
 
 
 async def _full_chat(app: App, choice: Choice, *, hint: bool) -> int:
-    """On a whole screen. What is said before there is one is the beginning of what it shows."""
+    """A chat on the full screen. Notes from before it opens are shown at its top."""
     from clew.terminal.asker import StartAsker
     from clew.terminal.lines import SingleLines
     from clew.terminal.plain_output import TextOutput
@@ -121,7 +134,7 @@ async def _full_chat(app: App, choice: Choice, *, hint: bool) -> int:
         warming = asyncio.create_task(_warm(parts, chat.is_there.wait, chat.wait_for_quiet))
         try:
             seat.live.refused.add_done_callback(lambda _: chat.leave(FAILED))
-            with on_signals(lambda number: _heed_signal(chat, number)):
+            with on_signals(lambda number: _handle_signal(chat, number)):
                 code = await chat.run_chat()
         finally:
             await _wind_up(parts, warming)
@@ -129,8 +142,8 @@ async def _full_chat(app: App, choice: Choice, *, hint: bool) -> int:
         return code
 
 
-def _heed_signal(chat: ChatApp, number: int) -> None:
-    """Ctrl+C is a key on a full screen; the signal comes from elsewhere, and means the same."""
+def _handle_signal(chat: ChatApp, number: int) -> None:
+    """Ctrl+C is a key on the full screen; SIGINT from another process means the same."""
     if number == signal.SIGINT:
         chat.interrupt()
     else:
@@ -138,14 +151,14 @@ def _heed_signal(chat: ChatApp, number: int) -> None:
 
 
 async def _begin(parts: Parts, startup: Startup, flags: Flags) -> tuple[Seated, Opening]:
-    """Sit down where the flags say, and tell what there is to tell about it."""
+    """Open the session that the flags choose, and show the notes of the start."""
     note, seat = startup.asker.note, parts.seat
     for line in await parts.connection.tidy():
         note(line, None)
     opening, chosen = await startup.open(flags, parts.located.session, parts.breadcrumb)
     moved_from = parts.located.moved_from
     if moved_from is not None:
-        note(f"This directory was {moved_from}: its sessions have come along.", None)
+        note(f"This directory was {moved_from}: its sessions moved with it.", None)
     if chosen.transcript is not None and chosen.transcript.is_new:
         seat.begin_at(chosen.transcript.path, remembers=parts.connection.keeps_files)
     await _greet(parts, note)
@@ -153,7 +166,7 @@ async def _begin(parts: Parts, startup: Startup, flags: Flags) -> tuple[Seated, 
 
 
 async def _wind_up(parts: Parts, warming: asyncio.Task[None]) -> None:
-    """Nothing of this terminal goes on after the chat."""
+    """Stop what this terminal still does after the chat."""
     warming.cancel()
     await asyncio.wait({warming})
     with contextlib.suppress(Exception):
@@ -161,7 +174,7 @@ async def _wind_up(parts: Parts, warming: asyncio.Task[None]) -> None:
 
 
 async def _talk(talk: Any, interrupt: Any, refused: asyncio.Future[Any]) -> int:
-    """Run the chat; Ctrl+C is the chat's, a stronger signal ends it, or a gateway's refusal."""
+    """Run the chat. It handles Ctrl+C; other signals, or a gateway's refusal, end it."""
     chat = asyncio.create_task(talk)
     pending: set[asyncio.Task[Any]] = set()
     code = 0
@@ -191,7 +204,7 @@ async def _talk(talk: Any, interrupt: Any, refused: asyncio.Future[Any]) -> int:
 
 
 async def _greet(parts: Parts, note: Note) -> None:
-    """Who answers, and what to do if nobody can."""
+    """Say which model answers, and what to do if it can't."""
     from clew.core.models import introduction
 
     seat = parts.seat
@@ -213,26 +226,25 @@ async def _greet(parts: Parts, note: Note) -> None:
 
 async def _warm(
     parts: Parts,
-    first: Callable[[], Awaitable[Any]],
+    ready: Callable[[], Awaitable[Any]],
     pause: Callable[[], Awaitable[Any]] | None = None,
 ) -> None:
-    """Load the agent's library and its model while the person types, but `first` things first.
+    """Load the agent's library and its model while the person types, after `ready`.
 
-    The embedded model holds up all threads while it is opened, keys too: that waits for a `pause`.
+    Opening the embedded model blocks all threads, so keys too: that waits for a `pause`.
     """
-    await first()
+    await ready()
     await parts.connection.load()
     if pause is not None:
         await pause()
     await parts.connection.warm(parts.seat.model.name)
-    # What is loaded now stays. Looking through it for garbage takes tens of milliseconds, in which
-    # no key is answered.
+    # What is loaded now stays. A garbage collection over it would take tens of milliseconds, in
+    # which no key is answered.
     gc.freeze()
 
 
 async def _write_transcript(parts: Parts, chosen: Opening, aside: TextOutput) -> None:
-    """A chat that began with a missing transcript ends by writing it."""
-    from clew.cli.connection import write_transcript
+    """Write the transcript of a chat that began with a missing file."""
     from clew.errors import ClewError
 
     if chosen.transcript is None or not chosen.transcript.is_new:
@@ -259,15 +271,15 @@ async def _say_goodbye(
 
 
 def _describe_refusal(error: Unauthorized) -> Unauthorized:
-    """What there is to do about a token that was accepted when the chat began."""
+    """Say what to do about a token that was accepted when the chat began."""
     from clew.errors import Unauthorized
 
-    kept = "What you said is kept there. Come back with another token (--token, CLEW_TOKEN)."
+    kept = "What you said is stored there. Come back with another token (--token, CLEW_TOKEN)."
     return Unauthorized(f"{error} {kept}")
 
 
 async def _tell_id(app: App, parts: Parts, aside: TextOutput, *, hint: bool) -> None:
-    """The session's id, and how to come back to it."""
+    """Say the session's id, and how to come back to it."""
     from clew.errors import GatewayUnavailable, Unauthorized
 
     seat, session = parts.seat, None
@@ -281,7 +293,7 @@ async def _tell_id(app: App, parts: Parts, aside: TextOutput, *, hint: bool) -> 
     aside.line(f"Session {session.id}")
     if not hint or not seat.messages_sent:
         return
-    minutes = max(0, app.clock() - app.now) // 60_000
+    minutes = max(0, host_clock() - app.now) // 60_000
     lasted = counted(minutes, "minute") if minutes else "under a minute"
     title = f'"{session.title}", ' if session.title else ""
     counts = f"{counted(seat.messages_sent, 'message')} sent, {session.message_count} in all"
@@ -289,3 +301,82 @@ async def _tell_id(app: App, parts: Parts, aside: TextOutput, *, hint: bool) -> 
     url = parts.connection.shown_url
     there = "" if url is None else f"--url {url} "
     aside.line(f"Resume this session with: clew {there}-r {session.short_id}")
+
+
+# --- the picker ---------------------------------------------------------------------------------
+
+
+@click.command("pick")
+@click.option(
+    "--print", "prints", is_flag=True, help="Print the id of the chosen session, open no chat."
+)
+@click.option("--all", "everywhere", is_flag=True, help="Begin with all directories (--print).")
+@click.option("--no-resume-hint", is_flag=True, help="Don't say at the end how to come back.")
+@client_command
+def pick_command(app: App, prints: bool, everywhere: bool, no_resume_hint: bool) -> None:
+    """Choose a session, by its name or by what was said in it, and go on with it.
+
+    The same as `clew --resume` alone. Type to search; Tab shows all directories, Ctrl+F goes on in
+    a branch, Esc leaves. With --print or --json nothing is opened: the chosen session is printed,
+    and nothing (or null) if none was.
+
+    \b
+    Examples:
+      clew pick
+      clew show "$(clew pick --print)"
+      clew pick --all --json
+      clew pick --url https://clew.example.org --token file:~/clew.token
+    """
+    if prints or app.json:
+        _print_choice(app, everywhere=everywhere)
+        return
+    if everywhere:
+        raise click.UsageError("--all needs --print or --json; in the picker press Tab.")
+    run_chat(app, Choice(resume=ALONE), plain=False, hint=not no_resume_hint)
+
+
+def _print_choice(app: App, *, everywhere: bool) -> None:
+    async def pick(client: Client) -> Picked | None:
+        return await _pick(app, client, everywhere=everywhere)
+
+    picked = app.call(pick)
+    if app.json:
+        session = None if picked is None else _to_value(picked.session)
+        app.emit({"session": session, "forks": picked is not None and picked.forks})
+    elif picked is not None:
+        app.say(picked.session.id)
+
+
+async def _pick(app: App, client: Client, *, everywhere: bool) -> Picked | None:
+    from clew.client.place import locate
+    from clew.errors import InvalidInput
+    from clew.terminal.picker import PickerSetup, run_picker
+
+    if not (await client.sessions.names(limit=1)).names:
+        app.note("No sessions found")
+        return None
+    # The answer may go to a program: then the picker is drawn on stderr.
+    if not (sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())):
+        raise InvalidInput("There is no terminal to choose at. `clew list` shows the sessions.")
+    setup = PickerSetup(
+        client=client,
+        place=locate(scope=app.config.session.scope),
+        now=host_clock,
+        zone=app.zone,
+        everywhere=everywhere,
+    )
+    picked = await run_picker(setup, dark=app.is_dark)
+    if picked is None:
+        app.note("No session selected")
+    return picked
+
+
+def _to_value(session: Session) -> dict[str, Any]:
+    """The session with its short id, as every command prints it."""
+    import msgspec
+
+    from clew.core.session import Session
+
+    value: dict[str, Any] = msgspec.to_builtins(session)
+    shown = (*Session.__struct_fields__, "short_id")
+    return {name: value[name] for name in shown if name in value}

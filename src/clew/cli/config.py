@@ -1,4 +1,4 @@
-"""`clew config`: what is configured, and changing it."""
+"""`clew config`: show and change the configuration."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from clew import config as configuration
-from clew.cli.app import App, json_option, only_here, pass_app
+from clew.cli.app import App, local_command, only_here, pass_app
 from clew.cli.options import HyphenWords
 from clew.cli.tables import Column, table
 from clew.core.settings import plain
@@ -19,15 +19,12 @@ from clew.errors import InvalidConfig
 def config_group() -> None:
     """Show and change the configuration.
 
-    Defaults, then the file, then CLEW_… variables, then flags: the last one that says something
-    wins.
+    A flag wins over a CLEW_… variable, that over the config file, and that over the default.
     """
 
 
 @config_group.command("show")
-@only_here
-@json_option
-@pass_app
+@local_command
 def config_show(app: App) -> None:
     """Print every value and where it came from.
 
@@ -58,7 +55,7 @@ def _shown(value: object) -> str:
 
 
 class SetCommand(HyphenWords):
-    """Takes `-5` for a value, not for an option."""
+    """Takes `-5` as a value, not as an option."""
 
     hyphened = re.compile(r"-\d")
 
@@ -66,9 +63,7 @@ class SetCommand(HyphenWords):
 @config_group.command("set", cls=SetCommand)
 @click.argument("key")
 @click.argument("value")
-@only_here
-@json_option
-@pass_app
+@local_command
 def config_set(app: App, key: str, value: str) -> None:
     """Write one value into the config file, keeping the rest as it is.
 
@@ -88,13 +83,11 @@ def config_set(app: App, key: str, value: str) -> None:
         app.note(f"But {app.config.sources.get(key)} still says {_shown(effective)}, and wins.")
 
 
-@config_group.command("unset", short_help="Take one value out of the config file.")
+@config_group.command("unset", short_help="Remove one value from the config file.")
 @click.argument("key")
-@only_here
-@json_option
-@pass_app
+@local_command
 def config_unset(app: App, key: str) -> None:
-    """Take one value out of the config file, so that its default counts again.
+    """Remove one value from the config file, so that its default is used again.
 
     \b
     Example:
@@ -111,7 +104,7 @@ def config_unset(app: App, key: str) -> None:
 @only_here
 @pass_app
 def config_edit(app: App) -> None:
-    """Open the config file in your editor; nothing is saved unless it is valid.
+    """Open the config file in your editor; it is saved only if it is valid.
 
     \b
     Example:
@@ -139,9 +132,7 @@ def config_edit(app: App) -> None:
 
 
 @config_group.command("path")
-@only_here
-@json_option
-@pass_app
+@local_command
 def config_path(app: App) -> None:
     """Print where the config file is, or would be.
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clew.cli.app import App, gateway_options, json_option, pass_app
-from clew.cli.tables import Column, table
-from clew.core.text import strip_controls
+from clew.cli.app import App, client_command
+from clew.cli.tables import Column, answer_table
 
 if TYPE_CHECKING:
     from clew.client.client import Client
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
 def cron_group() -> None:
     """Jobs that the gateway runs on a schedule.
 
-    A job says something to the agent when it is due, in a session of its own. What was missed while
-    no gateway ran is run once.
+    When a job is due, its text is sent to the agent, in a session of its own. A job that was due
+    while no gateway ran is run once afterwards.
     """
 
 
@@ -36,17 +35,15 @@ def cron_group() -> None:
     "--session",
     metavar="WHICH",
     default="isolated",
-    help="isolated: a fresh one each time (usual); fixed: one for all; or a key.",
+    help="isolated: a new one each time (default); fixed: one for all; or a key.",
 )
 @click.option(
     "--deliver-to", metavar="PLACE", help="Where the answer goes: channel:id or channel:group:id."
 )
 @click.option("--agent", metavar="ID", default="main", help="Which agent does it.")
-@click.option("--timezone", metavar="ZONE", help="The zone that the schedule means.")
-@gateway_options
-@json_option
-@pass_app
-def cron_add(app: App, /, words: tuple[str, ...], **given: Any) -> None:  # fmt: skip
+@click.option("--timezone", metavar="ZONE", help="The time zone of the schedule.")
+@client_command
+def cron_add(app: App, /, words: tuple[str, ...], **given: Any) -> None:
     """Add a job. SCHEDULE is a cron expression or an interval; quote it.
 
     \b
@@ -62,9 +59,7 @@ def cron_add(app: App, /, words: tuple[str, ...], **given: Any) -> None:  # fmt:
 
 
 @cron_group.command("list")
-@gateway_options
-@json_option
-@pass_app
+@client_command
 def cron_list(app: App) -> None:
     """List the jobs, and when each is due.
 
@@ -73,12 +68,6 @@ def cron_list(app: App) -> None:
       clew cron list
     """
     jobs = app.call(lambda client: client.cron.list(), opens_store=False)
-    if app.json:
-        app.emit({"jobs": [_value(each) for each in jobs]})
-        return
-    if not jobs:
-        app.say("There are no jobs. `clew cron add` makes one.")
-        return
     columns = [
         Column("NAME"), Column("SCHEDULE"), Column("NEXT"), Column("LAST"),
         Column("SESSION"), Column("DELIVERS TO", optional=2, least=8),
@@ -96,22 +85,21 @@ def cron_list(app: App) -> None:
         )
         for each in jobs
     ]
-    app.say("\n".join(table(app, columns, rows)))
+    value = {"jobs": [_value(each) for each in jobs]}
+    answer_table(app, value, columns, rows, empty="There are no jobs. `clew cron add` makes one.")
 
 
 def _value(job: CronJob) -> dict[str, Any]:
-    """A job as JSON: everything, and its key."""
+    """A job for JSON: all fields, and its key."""
     fields = {name: getattr(job, name) for name in job.__struct_fields__}
     return fields | {"key": job.key}
 
 
 @cron_group.command("remove")
 @click.argument("name")
-@gateway_options
-@json_option
-@pass_app
+@client_command
 def cron_remove(app: App, name: str) -> None:
-    """Take a job away. Its sessions stay.
+    """Remove a job. Its sessions stay.
 
     \b
     Example:
@@ -123,39 +111,25 @@ def cron_remove(app: App, name: str) -> None:
 
 @cron_group.command("run")
 @click.argument("name")
-@gateway_options
-@json_option
-@click.pass_context
-def cron_run(ctx: click.Context, name: str) -> None:
-    """Run a job now, and show its answer. When it is due next stays as it is.
+@client_command
+def cron_run(app: App, name: str) -> None:
+    """Run a job now, and show its answer. This does not change when it is due next.
 
-    What it delivers is sent by the gateway, now or when one runs again.
+    The gateway delivers the answer, now or when one runs again.
 
     \b
     Example:
       clew cron run news
     """
-    app = ctx.ensure_object(App)
+    from clew.cli.conversation import answer_turn
+
     turn, answer = app.call(lambda client: _run(client, name))
-    value = {
-        "session_id": turn.session_id,
-        "turn_id": turn.id,
-        "status": turn.status,
-        "answer": answer,
-        "error": turn.error,
-    }
-    if app.json:
-        app.emit(value)
-    elif turn.status == "done":
-        app.say(strip_controls(answer or ""))
-    else:
-        app.note(f"The run is {turn.status}: {turn.error or 'no reason is known'}.")
-    if turn.status != "done":
-        ctx.exit(1)
+    if code := answer_turn(app, turn, answer):
+        raise click.exceptions.Exit(code)
 
 
 async def _run(client: Client, name: str) -> tuple[Turn, str | None]:
-    """Begin a run, and wait for the end of its turn. Ctrl+C stops the turn."""
+    """Start a run, and wait for the end of its turn. Ctrl+C stops the turn."""
     import asyncio
 
     from clew.cli.conversation import on_signals

@@ -1,4 +1,4 @@
-"""`clew demo`: a scratch home full of believable sessions, and what to try in it."""
+"""`clew demo`: made-up sessions in a new directory, and commands to try there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from clew.errors import InvalidInput
 if TYPE_CHECKING:
     from clew.client.client import Client
 
-# Of each line, the first that this demo happens to have is shown as an example.
+# From each line, the first query that finds something is shown as an example.
 QUERIES: Final = (
     ("refund", "backup", "recipe", "chapter", "album", "trip"),
     ('"is that"', '"the server"', '"the parser"'),
@@ -27,7 +27,7 @@ QUERIES: Final = (
 
 
 class Demo(msgspec.Struct, frozen=True):
-    """What was made, and commands that show something there."""
+    """What was made, and commands to try."""
 
     home: str
     sessions: int
@@ -39,7 +39,9 @@ class Demo(msgspec.Struct, frozen=True):
 @click.option("--home", metavar="DIR", help="Make it there. [default: a new temporary directory]")
 @click.option("--sessions", type=click.IntRange(1, 1_000_000), default=40, show_default=True)
 @click.option("--messages", type=click.IntRange(1, 10_000_000), help="In all sessions together.")
-@click.option("--seed", type=int, default=54, show_default=True, help="Another one, other stories.")
+@click.option(
+    "--seed", type=int, default=54, show_default=True, help="Another seed makes other sessions."
+)
 @only_here
 @json_option
 @click.pass_context
@@ -53,7 +55,7 @@ def demo_command(
     messages: int | None,
     seed: int,
 ) -> None:
-    """Make sessions to look at, in a scratch home. Your own sessions are not touched.
+    """Make sessions to look at, in a directory of their own. Your sessions are not touched.
 
     \b
     Examples:
@@ -64,10 +66,7 @@ def demo_command(
     from clew.testing.corpus import USUAL_LENGTH
     from clew.wiring import fill_demo_store
 
-    outer: str | None = (
-        ctx.parent.params.get("home") if ctx.parent else None
-    )  # `clew --home X demo`
-    place = _scratch_home(home or outer)
+    place = _scratch_home(home or ctx.find_root().params["home"])  # `clew --home X demo` too
     scratch = _app_at(place, verbose=app.verbose)
     total = sessions * USUAL_LENGTH if messages is None else messages
     with app.progress("Making messages", total) as bar:
@@ -84,21 +83,23 @@ def demo_command(
     demo = scratch.call(lambda client: _describe(client, place))
     made = f"{counted(demo.sessions, 'session')} with {counted(demo.messages, 'message')}"
     lines = [f"Made {made} in {demo.home}. Try:", "", *(f"  {each}" for each in demo.commands)]
-    app.answer(demo, "\n".join([*lines, "", "It is yours to delete: nothing else uses it."]))
+    app.answer(
+        demo, "\n".join([*lines, "", "You may delete this directory: nothing else uses it."])
+    )
 
 
 def _scratch_home(given: str | None) -> Path:
-    """The directory to fill; never the one where clew keeps the person's own sessions."""
+    """The directory to fill; never the one with the person's own sessions."""
     if given is None:
         return Path(tempfile.mkdtemp(prefix="clew-demo-"))
     place = Path(given).expanduser().absolute()
     if place.resolve() == configuration.locate().data_dir.resolve():
-        raise InvalidInput(f"{place} is your own home. Give another directory with --home.")
+        raise InvalidInput(f"{place} has your own sessions. Give another directory with --home.")
     return place
 
 
 def _app_at(place: Path, *, verbose: bool) -> App:
-    """An app whose store is in the scratch home, whatever the environment says."""
+    """An app whose store is in that directory, whatever the environment says."""
     url = configuration.load(home=str(place), environ={}).store.url
     app = App()
     app.configure(home=str(place), store=url, file=None, verbose=verbose)
@@ -112,7 +113,7 @@ async def _describe(client: Client, place: Path) -> Demo:
 
 
 async def _examples(client: Client, clew: str) -> tuple[str, ...]:
-    """Commands that find something in this very store."""
+    """Commands that find something in this store."""
     newest = await client.sessions.list(limit=1)
     commands = [f"{clew} list", *(f"{clew} show {each.short_id}" for each in newest.sessions)]
     for queries in QUERIES:
@@ -124,5 +125,5 @@ async def _examples(client: Client, clew: str) -> tuple[str, ...]:
 
 
 def _quoted(query: str) -> str:
-    """As a shell takes it; `shlex` would put quotes around every word that is not ASCII."""
+    """Quoted for a shell; `shlex` alone would quote every word that is not ASCII."""
     return query if query.isalnum() else shlex.quote(query)

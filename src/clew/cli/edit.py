@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
-from clew.cli.app import App, gateway_options, json_option, pass_app
+from clew.cli.app import App, client_command
 from clew.cli.options import complete_session, find_each, session_argument, sessions_argument
 from clew.cli.trash import fail_with, name_all, read_failures
 from clew.core.text import strip_controls
 from clew.errors import ClewError
 
 if TYPE_CHECKING:
-    from clew.api.sessions import Changed, Linked, SessionView
+    from clew.api.sessions import Linked, SessionView
     from clew.client.client import Client
-
-Mark: TypeAlias = "Callable[[Client, Sequence[str]], Awaitable[Changed]]"
-"""The same change to several sessions."""
 
 
 @click.command("archive")
 @sessions_argument()
 @click.option("--undo", is_flag=True, help="Bring them back into the list.")
-@gateway_options
-@json_option
-@click.pass_context
-def archive_command(ctx: click.Context, typed_ids: tuple[str, ...], undo: bool) -> None:
+@client_command
+def archive_command(app: App, typed_ids: tuple[str, ...], undo: bool) -> None:
     """Take sessions out of the list; they stay searchable.
 
     \b
@@ -37,23 +32,15 @@ def archive_command(ctx: click.Context, typed_ids: tuple[str, ...], undo: bool) 
       clew list --archived
       clew archive --undo 550e
     """
-    words = ("Archived", "Unarchived")
-    _mark(
-        ctx,
-        typed_ids,
-        lambda client, ids: client.sessions.mark(ids, archived=not undo),
-        words[undo],
-        back="clew archive" if undo else "clew archive --undo",
-    )
+    done, back = ("Unarchived", "archive") if undo else ("Archived", "archive --undo")
+    _mark(app, typed_ids, done, back=back, archived=not undo)
 
 
 @click.command("pin")
 @sessions_argument()
 @click.option("--undo", is_flag=True, help="Unpin them.")
-@gateway_options
-@json_option
-@click.pass_context
-def pin_command(ctx: click.Context, typed_ids: tuple[str, ...], undo: bool) -> None:
+@client_command
+def pin_command(app: App, typed_ids: tuple[str, ...], undo: bool) -> None:
     """Keep sessions on top of the list; retention never takes them.
 
     \b
@@ -61,44 +48,33 @@ def pin_command(ctx: click.Context, typed_ids: tuple[str, ...], undo: bool) -> N
       clew pin 550e
       clew pin --undo 550e
     """
-    words = ("Pinned", "Unpinned")
-    _mark(
-        ctx,
-        typed_ids,
-        lambda client, ids: client.sessions.mark(ids, pinned=not undo),
-        words[undo],
-        back="clew pin" if undo else "clew pin --undo",
-    )
+    done, back = ("Unpinned", "pin") if undo else ("Pinned", "pin --undo")
+    _mark(app, typed_ids, done, back=back, pinned=not undo)
 
 
-def _mark(
-    ctx: click.Context, typed_ids: tuple[str, ...], mark: Mark, done: str, *, back: str
-) -> None:
-    """Make one change to several sessions, and say how to take it back."""
-    app = ctx.ensure_object(App)
+def _mark(app: App, typed_ids: tuple[str, ...], done: str, *, back: str, **marks: bool) -> None:
+    """Make one change to several sessions, and say which command undoes it (`back`)."""
 
     async def change(client: Client) -> tuple[Sequence[SessionView], Sequence[ClewError]]:
         found, failures = await find_each(client, typed_ids)
         if not found:
             return (), failures
-        changed = await mark(client, [each.id for each in found])
+        changed = await client.sessions.mark([each.id for each in found], **marks)
         return changed.sessions, [*failures, *read_failures(changed.failed)]
 
     sessions, failures = app.call(change)
     if sessions:
         short_ids = " ".join(each.short_id for each in sessions)
         named = name_all([each.id for each in sessions], sessions)
-        app.answer({"sessions": sessions}, f"{done} {named}. To undo: {back} {short_ids}")
-    fail_with(ctx, failures)
+        app.answer({"sessions": sessions}, f"{done} {named}. To undo: clew {back} {short_ids}")
+    fail_with(app, failures)
 
 
 @click.command("rename")
 @session_argument
 @click.argument("words", metavar="TITLE...", nargs=-1)
 @click.option("--clear", is_flag=True, help="Take the title away.")
-@gateway_options
-@json_option
-@pass_app
+@client_command
 def rename_command(app: App, typed: str, words: tuple[str, ...], clear: bool) -> None:
     """Give a session a title, or take it away.
 
@@ -129,11 +105,9 @@ def rename_command(app: App, typed: str, words: tuple[str, ...], clear: bool) ->
     "--at",
     metavar="SEQ",
     type=click.IntRange(0),
-    help="The last message to take along (its # in `clew show`); all if left out.",
+    help="The last message to keep (its # in `clew show`). [default: all of them]",
 )
-@gateway_options
-@json_option
-@pass_app
+@client_command
 def fork_command(app: App, typed: str, at: int | None) -> None:
     """Begin a new session that shares the beginning of an old one.
 
@@ -158,11 +132,9 @@ def fork_command(app: App, typed: str, at: int | None) -> None:
 @click.option(
     "--undo", is_flag=True, help="Let the key lead to no session: its next message begins one."
 )
-@gateway_options
-@json_option
-@pass_app
+@client_command
 def link_command(app: App, key: str, typed: str | None, undo: bool) -> None:
-    """Let a key lead to a session: the chat that has this key goes on with the session.
+    """Let a key lead to a session: the chat with this key then goes on with that session.
 
     KEY is telegram:CHAT, discord:CHANNEL, slack:CHANNEL, email:ADDRESS, or a key of the gateway
     such as agent:main:main. In a chat, /link does the same with a code.

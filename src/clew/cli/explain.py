@@ -1,7 +1,7 @@
 """`clew explain`: why clew decides as it does, from the same functions that decide.
 
-They are asked through the API, where the configuration is; only directories, breadcrumbs and
-transcript files are looked at here. Nothing is opened, imported, moved or written.
+They are called through the API, where the configuration is. Only directories, breadcrumbs and
+transcript files are read here. Nothing is opened, imported or changed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from clew.cli.app import App, gateway_options, json_option, pass_app
+from clew.cli.app import App, client_command
 from clew.cli.tables import candidate_lines, facts, home_relative
 from clew.core.text import strip_controls
 
@@ -33,13 +33,13 @@ WHYS: Final = {
     "breadcrumb": "it was the last one in this terminal",
     "directory": "it is the newest one of this directory",
     "anywhere": "it is the newest one of all; this directory has none",
-    "fresh": "/new was the last act in this terminal",
+    "fresh": "/new was the last command in this terminal",
     "none": "there is no session yet",
 }
 NEW: Final = "a new one, with the first message"
 
 guest_option = click.option(
-    "--owner/--guest", "is_owner", default=True, help="Who says it; the owner unless told."
+    "--owner/--guest", "is_owner", default=True, help="Who sends it. [default: the owner]"
 )
 
 
@@ -69,9 +69,7 @@ def explain_group() -> None:
 @click.option("--thread", metavar="ID", help="The thread or topic.")
 @click.option("--forum", "is_forum", is_flag=True, help="The Telegram group is a forum.")
 @guest_option
-@gateway_options
-@json_option
-@pass_app
+@client_command
 def route_command(app: App, /, channel: str, **given: Any) -> None:
     """Say which agent and which session key a message would have.
 
@@ -94,18 +92,16 @@ def route_command(app: App, /, channel: str, **given: Any) -> None:
 
 @explain_group.command("reset")
 @click.option("--key", metavar="KEY", required=True, help="The session's key.")
-@click.option("--channel", metavar="NAME", help="Its channel, if the key doesn't tell.")
-@click.option("--thread", metavar="ID", help="The thread, if the key doesn't tell.")
-@click.option("--updated-at", metavar="TIME", required=True, help="When a person last spoke there.")
-@click.option("--now", metavar="TIME", help="When the next message comes; now unless told.")
-@click.option("--timezone", metavar="ZONE", help="Instead of session.timezone.")
-@gateway_options
-@json_option
-@pass_app
+@click.option("--channel", metavar="NAME", help="Its channel, if the key doesn't name it.")
+@click.option("--thread", metavar="ID", help="The thread, if the key doesn't name it.")
+@click.option("--updated-at", metavar="TIME", required=True, help="When a person last wrote there.")
+@click.option("--now", metavar="TIME", help="When the next message comes. [default: now]")
+@click.option("--timezone", metavar="ZONE", help="Used instead of session.timezone.")
+@client_command
 def reset_command(app: App, /, key: str, updated_at: str, **given: Any) -> None:
-    """Say whether a conversation would go on or begin afresh, and why.
+    """Say whether a conversation would go on or begin anew, and why.
 
-    Times are ISO; without an offset they are the wall time of the zone.
+    Times are ISO; without an offset they are local times of the zone.
 
     \b
     Examples:
@@ -114,7 +110,7 @@ def reset_command(app: App, /, key: str, updated_at: str, **given: Any) -> None:
     """
     found = app.call(lambda client: client.explain.reset(key, updated_at, **given))
     pairs = [
-        ("conversation", "goes on" if found.fresh else f"begins afresh ({found.reason})"),
+        ("conversation", "goes on" if found.fresh else f"begins anew ({found.reason})"),
         ("type", f"{found.type}{f' on {found.channel}' if found.channel else ''}"),
         ("policy", _word_policy(found.policy)),
     ]
@@ -133,14 +129,12 @@ def _word_policy(policy: ResetPolicy) -> str:
 
 @explain_group.command("send")
 @click.option("--key", metavar="KEY", required=True, help="The session's key.")
-@click.option("--channel", metavar="NAME", help="Its channel, if the key doesn't tell.")
+@click.option("--channel", metavar="NAME", help="Its channel, if the key doesn't name it.")
 @click.option(
     "--chat-type", type=click.Choice(["direct", "group", "channel"]), help="What kind of chat."
 )
 @click.option("--override", type=click.Choice(["allow", "deny"]), help="What /send has set.")
-@gateway_options
-@json_option
-@pass_app
+@client_command
 def send_command(app: App, /, key: str, **given: Any) -> None:
     """Say whether replies in a conversation would be delivered, and why.
 
@@ -150,17 +144,15 @@ def send_command(app: App, /, key: str, **given: Any) -> None:
       clew explain send --key agent:main:main --channel telegram --override deny
     """
     found = app.call(lambda client: client.explain.send(key, **given))
-    said = "delivered" if found.decision == "allow" else "kept, and not delivered"
+    said = "delivered" if found.decision == "allow" else "stored, not delivered"
     _answer(app, found, [("replies are", said), ("by", found.rule)], found.considered)
 
 
 @explain_group.command("trigger")
 @click.option("--text", metavar="TEXT", required=True, help="The message.")
-@click.option("--mention", metavar="NAME", help="The bot's name, which may stand before it.")
+@click.option("--mention", metavar="NAME", help="The bot's name, which may come before the text.")
 @guest_option
-@gateway_options
-@json_option
-@pass_app
+@client_command
 def trigger_command(app: App, /, text: str, **given: Any) -> None:
     """Say whether a message begins a new conversation.
 
@@ -172,7 +164,7 @@ def trigger_command(app: App, /, text: str, **given: Any) -> None:
       clew explain trigger --text "@bot /reset" --mention bot --guest
     """
     found = app.call(lambda client: client.explain.trigger(text, **given))
-    said = "begins a new conversation" if found.triggered else "is a message like others"
+    said = "begins a new conversation" if found.triggered else "is an ordinary message"
     pairs = [("message", said)]
     if found.model:
         pairs += [("model", f"{found.model} ({found.why})")]
@@ -204,9 +196,10 @@ def _answer(
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """What would be opened: the same as facts for people and as a value for programs.
+    """What would be opened: `facts` for people, `value` for programs.
 
-    `session` is the one, `candidates` those to choose from, `rejected` those that were not it.
+    `session` is the one that was found, `candidates` are those to choose from, `rejected` the
+    others that were considered.
     """
 
     facts: tuple[tuple[str, str], ...]
@@ -220,9 +213,7 @@ class Explanation(msgspec.Struct, frozen=True):
 @click.argument("value", metavar="[VALUE]", required=False)
 @click.option("-c", "--continue", "continued", is_flag=True, help="What --continue would open.")
 @click.option("--key", metavar="KEY", help="With this session key, instead of the directory's.")
-@gateway_options
-@json_option
-@pass_app
+@client_command
 def resume_command(app: App, value: str | None, continued: bool, key: str | None) -> None:
     """Say which session would be opened here, and why.
 
@@ -294,7 +285,7 @@ def _explain_file(value: str, file: str, rejected: tuple[RejectedSession, ...] =
 
 
 async def _explain_continue(app: App, client: Client, place: Place) -> Explanation:
-    from clew.api.seats import Crumb
+    from clew.api.seats import TerminalBreadcrumb
     from clew.client.place import tell_place
     from clew.config import terminal_variables
     from clew.core.keys import is_id
@@ -306,9 +297,9 @@ async def _explain_continue(app: App, client: Client, place: Place) -> Explanati
     crumb = None
     if left is not None:
         session = left.session_id if is_id(left.session_id or "") else None
-        crumb = Crumb(cwd=left.cwd, session=session, fresh=left.fresh, at=left.at)
+        crumb = TerminalBreadcrumb(cwd=left.cwd, session=session, fresh=left.fresh, at=left.at)
     found = await client.explain.continued(tell_place(place), crumb)
-    pairs = [("why", WHYS[found.why]), ("terminal", terminal or "can't be told from others")]
+    pairs = [("why", WHYS[found.why]), ("terminal", terminal or "unknown")]
     known: dict[str, Any] = {"why": found.why, "terminal": terminal, "note": found.note}
     return _with_session(pairs, known, found.session)
 

@@ -1,17 +1,173 @@
-"""`clew gateway` calls operations of a running gateway; `clew node` talks to one as a machine."""
+"""`clew serve` runs a gateway; `clew gateway` and `clew node` call one."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
+import signal
 import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
-from clew.cli.app import App, Gateway, gateway_options, json_option, pass_app
+from clew.cli.app import App, client_command, gateway_options, json_option, local_command, pass_app
+from clew.cli.app import Gateway as Address
 
 if TYPE_CHECKING:
     from clew.core.turn import Turn
+    from clew.gateway.server import Address as ListenAddress
+    from clew.wiring import Gateway
+
+NAMELESS = "No host name is allowed yet: add --allow-host NAME for the one that others use."
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command("serve")
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=7717,
+    show_default=True,
+    help="The port; 0 takes a free one.",
+)
+@click.option("--open", "opens", is_flag=True, help="Open it in your browser.")
+@click.option("--tls-cert", type=FILE, metavar="FILE", help="Use TLS, with this certificate.")
+@click.option("--tls-key", type=FILE, metavar="FILE", help="The certificate's key.")
+@click.option("--behind-proxy", is_flag=True, help="A proxy in front of it does TLS.")
+@click.option(
+    "--allow-host",
+    "hosts",
+    metavar="NAME",
+    multiple=True,
+    help="Answer to this name too. May be given several times.",
+)
+@local_command
+def serve_command(  # noqa: PLR0917  # click passes them all
+    app: App,
+    host: str,
+    port: int,
+    opens: bool,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    behind_proxy: bool,
+    hosts: tuple[str, ...],
+) -> None:
+    """Run a gateway: one process that owns the sessions, for programs and for your browser.
+
+    Every caller needs a token; the link that it prints signs your browser in, once. Ctrl+C stops
+    it: running turns get ten seconds to finish, and nothing that was accepted is lost.
+
+    \b
+    Examples:
+      clew serve
+      clew serve --port 8080 --open
+      clew serve --host 0.0.0.0 --tls-cert cert.pem --tls-key key.pem --allow-host clew.lan
+      clew serve --behind-proxy --allow-host clew.example.org
+    """
+    from clew.gateway.server import Address as ListenAddress
+
+    address = ListenAddress(
+        host=host, port=port, cert=tls_cert, key=tls_key, behind_proxy=behind_proxy
+    )
+    address.check()
+    app.wait(_serve(app, address, hosts, opens=opens))
+
+
+async def _serve(app: App, address: ListenAddress, hosts: tuple[str, ...], *, opens: bool) -> None:
+    from clew.gateway.auth import Setup
+    from clew.gateway.owner_token import ensure_own_token
+    from clew.gateway.running_gateway import Running, claim, digest_url, instance_of, tell
+    from clew.gateway.server import GRACE, listen, own_hosts, serving, wind_down
+    from clew.wiring import open_gateway
+
+    state_dir = app.config.state_dir
+    setup = Setup(
+        instance=instance_of(state_dir),
+        hosts=own_hosts(address, hosts),
+        tls=address.tls,
+        behind_proxy=address.behind_proxy,
+    )
+    with claim(state_dir) as facts, listen(address) as listener, _signals() as (stop, hurry):
+        async with open_gateway(app.config, setup, tell=app.note) as gateway, _warming(gateway):
+            token_file = await ensure_own_token(state_dir, gateway.house.runtime.store, app.now)
+            async with serving(gateway.app, gateway.gate, address, listener, hurry=hurry) as url:
+                public = url
+                if address.is_public and hosts:
+                    public = address.public_url(listener.getsockname()[1], hosts[0])
+                # A certificate is valid for its names only: local callers use them too.
+                near = public if address.tls else url
+                store = digest_url(app.config.store.url)
+                tell(facts, Running(near, os.getpid(), setup.instance, store, app.now))
+                _announce(app, gateway, public, token_file, opens=opens)
+                if address.is_public and not hosts:
+                    app.note(NAMELESS)
+                await stop.wait()
+                app.note("Stopping: running turns may finish. Ctrl+C again ends them now.")
+                await gateway.errands.stop_listening()
+                end = time.monotonic() + GRACE
+            await wind_down(gateway.house.runtime, max(0.0, end - time.monotonic()), hurry)
+    app.note("Stopped.")
+
+
+@asynccontextmanager
+async def _warming(gateway: Gateway) -> AsyncIterator[None]:
+    """Load the agent's library and its model before the first message."""
+    warming = asyncio.create_task(gateway.house.runtime.agent.warm())
+    try:
+        yield
+    finally:
+        warming.cancel()
+        await asyncio.wait({warming})
+
+
+def _announce(app: App, gateway: Gateway, url: str, token_file: Path, *, opens: bool) -> None:
+    link = f"{url}/#code={gateway.gate.make_code()}"
+    if app.json:
+        app.emit({"url": url, "link": link, "token_file": str(token_file)})
+    else:
+        app.say(f"The gateway is at {url}")
+        app.say(f"  Your browser, once and within 15 minutes: {link}")
+        app.say(f"  Your programs: the token in {token_file}, or `clew token create`.")
+        app.say("  Ctrl+C stops it.")
+    sys.stdout.flush()
+    if opens:
+        import webbrowser
+
+        if not webbrowser.open(link):
+            app.note("No browser could be opened here: open the link yourself.")
+
+
+@contextmanager
+def _signals() -> Iterator[tuple[asyncio.Event, asyncio.Event]]:
+    """Two events: the first SIGINT or SIGTERM sets `stop`, the second one `hurry`."""
+    loop = asyncio.get_running_loop()
+    stop, hurry = asyncio.Event(), asyncio.Event()
+
+    def handle() -> None:
+        (hurry if stop.is_set() else stop).set()
+
+    caught = (signal.SIGINT, signal.SIGTERM)
+    for each in caught:
+        try:
+            loop.add_signal_handler(each, handle)
+        except NotImplementedError:  # pragma: no cover  # Windows: written for, not tested here
+            signal.signal(each, lambda *_: loop.call_soon_threadsafe(handle))
+    try:
+        yield stop, hurry
+    finally:
+        for each in caught:
+            with contextlib.suppress(NotImplementedError):
+                loop.remove_signal_handler(each)
+
+
+# --- clew gateway, clew node --------------------------------------------------------------------
 
 
 @click.group("gateway")
@@ -22,15 +178,13 @@ def gateway_group() -> None:
 @gateway_group.command("call")
 @click.argument("method")
 @click.option("--params", default="{}", metavar="JSON", help="The parameters, as a JSON object.")
-@gateway_options
-@json_option
-@pass_app
+@client_command
 def gateway_call(app: App, method: str, params: str) -> None:
     """Call an operation, and print its answer as JSON.
 
-    METHOD is a name of the API reference: sessions.list, sessions.get, chat.send, memory.get,
-    status and so on. Without --url it is the gateway that runs for this data directory, with your
-    own token for it.
+    METHOD is a name from the API reference: sessions.list, sessions.get, chat.send, memory.get,
+    status and so on. Without --url, clew calls the gateway that runs for this data directory, with
+    your own token.
 
     \b
     Examples:
@@ -44,12 +198,12 @@ def gateway_call(app: App, method: str, params: str) -> None:
     given = _read_params(params)
     read_params(get_operation(method), given)
     if given.get("stream"):
-        raise click.UsageError("This prints one answer, and no stream: leave `stream` out.")
+        raise click.UsageError("This command prints one answer, not a stream: leave `stream` out.")
     gateway = app.gateway or _find_running(app)
     app.emit(app.wait(_call(gateway, method, given)))
 
 
-async def _call(gateway: Gateway, method: str, params: dict[str, Any]) -> Any:
+async def _call(gateway: Address, method: str, params: dict[str, Any]) -> Any:
     from clew.client.client import Client
 
     async with Client(gateway.url, gateway.token) as client:
@@ -60,7 +214,7 @@ async def _call(gateway: Gateway, method: str, params: dict[str, Any]) -> Any:
 @json_option
 @pass_app
 def gateway_link(app: App) -> None:
-    """Make a link that signs a browser in: once, and within 15 minutes.
+    """Make a link that signs a browser in. It works once, within 15 minutes.
 
     \b
     Examples:
@@ -75,13 +229,13 @@ def _read_params(text: str) -> dict[str, Any]:
     try:
         value = msgspec.json.decode(text.encode())
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise click.UsageError(f"--params is no JSON: {error}.") from error
+        raise click.UsageError(f"--params is not JSON: {error}.") from error
     if not isinstance(value, dict):
-        raise click.UsageError("--params has to be a JSON object, like '{\"limit\": 5}'.")
+        raise click.UsageError("--params must be a JSON object, like '{\"limit\": 5}'.")
     return value
 
 
-def _find_running(app: App) -> Gateway:
+def _find_running(app: App) -> Address:
     """The gateway of this data directory, with the owner's token for it."""
     from clew.errors import GatewayUnavailable
     from clew.gateway.owner_token import find_own_token
@@ -93,11 +247,11 @@ def _find_running(app: App) -> Gateway:
             "No gateway runs for this data directory. Start one with `clew serve`, or name one "
             "with --url."
         )
-    return Gateway(running.url, find_own_token(app.config.state_dir))
+    return Address(running.url, find_own_token(app.config.state_dir))
 
 
-async def _make_link(gateway: Gateway) -> dict[str, Any]:
-    """A link to sign in with: it is no operation, for only a browser can use it."""
+async def _make_link(gateway: Address) -> dict[str, Any]:
+    """Make a sign-in link. It is not an operation of the API: only a browser can use it."""
     import httpx
 
     from clew.client.http import read_problem, unreachable
@@ -116,37 +270,32 @@ async def _make_link(gateway: Gateway) -> dict[str, Any]:
 
 @click.group("node")
 def node_group() -> None:
-    """Call a gateway from another machine, which has a session of its own there."""
+    """Call a gateway from another machine, in a session that belongs to that machine."""
 
 
 @node_group.command("run")
 @click.argument("words", metavar="[TEXT]...", nargs=-1)
 @gateway_options
-@click.option("--name", metavar="NAME", help="What this machine is called; its host name usually.")
+@click.option("--name", metavar="NAME", help="The name of this machine. [default: its host name]")
 @click.option("--agent", metavar="ID", default="main", help="Which agent answers.")
 @json_option
 @pass_app
 def node_run(app: App, words: tuple[str, ...], name: str | None, agent: str) -> None:
     """Say something to the gateway as this machine, and print the answer.
 
-    What is piped in comes behind it. All that one machine says is one session there, under the key
-    agent:<agent>:node-<name>.
+    What is piped in comes after it. All messages of one machine are in one session there, with the
+    key agent:<agent>:node-<name>.
 
     \b
     Examples:
       df -h | clew node run --url https://clew.example.org "Is any disk nearly full?"
       clew node run --url https://clew.example.org --name backup "The backup is done."
     """
-    from clew.cli.conversation import run_talk
+    from clew.cli.conversation import read_words, run_talk
 
     if app.gateway is None:
         raise click.UsageError("Which gateway? Name it with --url, or in CLEW_URL.")
-    parts = [" ".join(words).strip()]
-    if not sys.stdin.isatty():
-        parts.append(sys.stdin.buffer.read().decode(errors="replace").strip())
-    text = "\n\n".join(part for part in parts if part)
-    if not text:
-        raise click.UsageError("Say something: give it as words, or pipe it in.")
+    text = read_words(words, "There is nothing to say: give it as words, or pipe it in.")
     run_talk(app, _talk(app, text, _node_key(name, agent)))
 
 
@@ -158,13 +307,15 @@ def _node_key(name: str | None, agent: str) -> str:
 
     node = normalise_word(platform.node() if name is None else name)
     if not node:
-        raise click.UsageError("A machine needs a name of letters and digits: say --name.")
+        raise click.UsageError(
+            "A machine needs a name with letters or digits: give one with --name."
+        )
     return format_key(ChannelKey(normalise_agent(agent), "node", node))
 
 
 async def _talk(app: App, text: str, key: str) -> int:
+    from clew.cli.conversation import answer_turn
     from clew.core.live_events import Committed, TurnEnded
-    from clew.core.text import strip_controls
 
     answer: str | None = None
     turn: Turn | None = None
@@ -175,13 +326,8 @@ async def _talk(app: App, text: str, key: str) -> int:
             elif isinstance(frame.event, TurnEnded):
                 turn = frame.event.turn
     if turn is None:
-        app.note("The gateway ended the connection before the answer was there. The turn goes on.")
+        app.note(
+            "The gateway closed the connection before the answer came. The turn goes on there."
+        )
         return 1
-    if app.json:
-        value = {"session_id": turn.session_id, "turn_id": turn.id, "status": turn.status}
-        app.emit(value | {"key": key, "answer": answer, "error": turn.error})
-    elif turn.status == "done":
-        app.say(strip_controls(answer or ""))
-    else:
-        app.note(f"The turn is {turn.status}: {turn.error or 'no reason is known'}.")
-    return 0 if turn.status == "done" else 1
+    return answer_turn(app, turn, answer, key=key)

@@ -1,4 +1,4 @@
-"""`clew memory`: what the agent remembers, in two files that belong to the person."""
+"""`clew memory`: the two memory files of the agent, and their versions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
-from clew.cli.app import App, gateway_options, json_option, pass_app, refuse_gateway
+from clew.cli.app import App, client_command, gateway_options, pass_app, refuse_gateway
 from clew.cli.tables import Column, table
 from clew.core.memory import FILE_NAMES, MEMORY_NAMES, MemoryName
 from clew.core.names import format_bytes
@@ -26,18 +26,18 @@ DIFF_STYLES: Final = {"+": "good", "-": "error", "@": "dim"}
 
 
 def _call(app: App, work: Callable[[Client], Awaitable[T]]) -> T:
-    """The memory is in files: no store is opened for it."""
+    """Call a client without a store: the memory is in files."""
     return app.call(work, opens_store=False)
 
 
 def _store_option(default: MemoryName | None) -> Callable[..., Any]:
-    usual = "Both without it." if default is None else f"Without it: {default}."
+    usual = "both" if default is None else default
     return click.option(
         "--store",
         "name",
         type=click.Choice(MEMORY_NAMES),
         default=default,
-        help=f"Which file: user is USER.md, memory is MEMORY.md. {usual}",
+        help=f"Which file: user is USER.md, memory is MEMORY.md. [default: {usual}]",
     )
 
 
@@ -45,7 +45,7 @@ personality_option = click.option(
     "--personality",
     "personality_id",
     metavar="ID",
-    help="As this personality has it, which may have files of its own.",
+    help="The files of this personality, if it has its own.",
 )
 
 
@@ -53,16 +53,14 @@ personality_option = click.option(
 def memory_group() -> None:
     """What the agent remembers: USER.md (who you are) and MEMORY.md (what it learned).
 
-    Both are yours. Edit them with any editor; the next turn reads what they say then.
+    Both are yours. Edit them with any editor; the next turn reads them again.
     """
 
 
 @memory_group.command("show")
 @_store_option(None)
 @personality_option
-@gateway_options
-@json_option
-@pass_app
+@client_command
 def memory_show(app: App, name: str | None, personality_id: str | None) -> None:
     """Print the memory files, with their sizes and where they are.
 
@@ -107,9 +105,7 @@ def _shown(app: App, file: MemoryView) -> Iterator[str]:
 @memory_group.command("path")
 @_store_option("memory")
 @personality_option
-@gateway_options
-@json_option
-@pass_app
+@client_command
 def memory_path(app: App, name: MemoryName, personality_id: str | None) -> None:
     """Print where a memory file is, or would be, on this machine.
 
@@ -129,10 +125,10 @@ def memory_path(app: App, name: MemoryName, personality_id: str | None) -> None:
 @gateway_options
 @pass_app
 def memory_edit(app: App, name: MemoryName, personality_id: str | None) -> None:
-    """Open a memory file in your editor, and save what you made of it.
+    """Open a memory file in your editor, and save your changes.
 
-    If the file is changed by another program meanwhile, it stays as it is then, and your text is
-    kept in a file of its own.
+    If another program changes the file meanwhile, that version stays, and your text is saved in
+    another file.
 
     \b
     Examples:
@@ -140,7 +136,7 @@ def memory_edit(app: App, name: MemoryName, personality_id: str | None) -> None:
       VISUAL=nano clew memory edit --store user
     """
     file = _call(app, lambda client: client.memory.get(name, personality=personality_id))
-    # As bytes, or click would change the line ends.
+    # As bytes: click would change the line ends of text.
     edited = click.edit(file.content.encode(), extension=".md")
     if edited is None or edited == file.content.encode():
         app.say("Nothing was changed.")
@@ -156,10 +152,10 @@ def memory_edit(app: App, name: MemoryName, personality_id: str | None) -> None:
     except StaleMemory as error:
         raise StaleMemory(
             f"{FILE_NAMES[name]} was changed while you edited it, so it was left as it is now. "
-            f"Your text is in {_keep_apart(app, file, edited)}: put the two together."
+            f"Your text is in {_save_aside(app, file, edited)}: put the two together."
         ) from error
     except ClewError as error:
-        raise ClewError(f"{error} Your text is in {_keep_apart(app, file, edited)}.") from error
+        raise ClewError(f"{error} Your text is in {_save_aside(app, file, edited)}.") from error
     app.say(f"Saved {file.path}.")
 
 
@@ -167,11 +163,13 @@ def _decoded(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise ClewError("What you saved is not UTF-8 text, so it was not put in place.") from error
+        raise ClewError(
+            "What you saved is not UTF-8 text, so the memory file was not changed."
+        ) from error
 
 
-def _keep_apart(app: App, file: MemoryView, data: bytes) -> Path:
-    """A file beside the memory file if that is on this machine, or where there is room."""
+def _save_aside(app: App, file: MemoryView, data: bytes) -> Path:
+    """Save text beside the memory file if that is on this machine, else as a temporary file."""
     import tempfile
 
     name = FILE_NAMES[file.store]
@@ -179,7 +177,7 @@ def _keep_apart(app: App, file: MemoryView, data: bytes) -> Path:
         try:
             return _write(*tempfile.mkstemp(f"-{name}", "yours-", Path(file.path).parent), data)
         except OSError:
-            pass  # there is no room beside it, perhaps among the temporary files
+            pass  # not possible there: use the directory for temporary files
     return _write(*tempfile.mkstemp(f"-{name}", "yours-"), data)
 
 
@@ -192,11 +190,9 @@ def _write(handle: int, path: str, data: bytes) -> Path:
 @memory_group.command("log")
 @_store_option("memory")
 @personality_option
-@gateway_options
-@json_option
-@pass_app
+@client_command
 def memory_log(app: App, name: MemoryName, personality_id: str | None) -> None:
-    """List the versions of a memory file, newest first. The last 50 are kept.
+    """List the versions of a memory file, newest first. The last 50 are stored.
 
     \b
     Examples:
@@ -223,7 +219,7 @@ def memory_log(app: App, name: MemoryName, personality_id: str | None) -> None:
     ]
     app.say("\n".join(table(app, columns, rows)))
     if versions[0].etag != history.etag:
-        app.note("The file was edited by hand since. `clew memory diff 1` shows how.")
+        app.note("The file was edited by hand since then. `clew memory diff 1` shows the changes.")
 
 
 @memory_group.command("diff", short_help="Show what changed since a version, or between two.")
@@ -231,9 +227,7 @@ def memory_log(app: App, name: MemoryName, personality_id: str | None) -> None:
 @click.argument("newer", metavar="[M]", type=click.IntRange(1), required=False)
 @_store_option("memory")
 @personality_option
-@gateway_options
-@json_option
-@pass_app
+@client_command
 def memory_diff(
     app: App, older: int, newer: int | None, name: MemoryName, personality_id: str | None
 ) -> None:
@@ -266,7 +260,7 @@ def memory_diff(
     elif lines:
         app.say("\n".join(_coloured(app, line) for line in lines))
     elif before != after:
-        app.say(f"{labels[0].capitalize()} and {labels[1]} differ in the newline at the end only.")
+        app.say(f"{labels[0].capitalize()} and {labels[1]} differ only in the newline at the end.")
     else:
         app.say(f"There is no difference between {labels[0]} and {labels[1]}.")
 
@@ -284,13 +278,11 @@ def _coloured(app: App, line: str) -> str:
 @click.argument("number", metavar="N", type=click.IntRange(1))
 @_store_option("memory")
 @personality_option
-@gateway_options
-@json_option
-@pass_app
+@client_command
 def memory_restore(app: App, number: int, name: MemoryName, personality_id: str | None) -> None:
-    """Make a memory file again what it was in version N.
+    """Restore version N of a memory file.
 
-    That is a new version; what the file said until now stays in the log.
+    This makes a new version; the present text stays in the log.
 
     \b
     Examples:
@@ -300,9 +292,11 @@ def memory_restore(app: App, number: int, name: MemoryName, personality_id: str 
     restored = _call(
         app, lambda client: client.memory.restore(number, name, personality=personality_id)
     )
-    done = f"{FILE_NAMES[name]} is what it was in version {number}"
-    done += " again." if restored.changed else " already. Nothing was changed."
+    if restored.changed:
+        done = f"Restored version {number} of {FILE_NAMES[name]}."
+    else:
+        done = f"{FILE_NAMES[name]} has the text of version {number} already. Nothing was changed."
     if restored.kept:
-        done += " What it said until now is version 2."
+        done += " The text before is now version 2."
     value = {"restored": number, "changed": restored.changed, "etag": restored.file.etag}
     app.answer(value, done)

@@ -1,4 +1,4 @@
-"""`clew model`: which models there are, which one answers, and whether it really does."""
+"""`clew model`: list the models, choose the one that answers, and test it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from clew import config as configuration
-from clew.cli.app import App, json_option, only_here, pass_app
+from clew.cli.app import App, local_command
 from clew.cli.tables import Column, table
 from clew.core.names import format_bytes, format_count
 from clew.core.text import strip_controls
@@ -27,26 +27,24 @@ QUESTION = "Say hello in one short sentence."
 def model_group() -> None:
     """Choose the model that answers.
 
-    The first of these that is there: what `clew model set` or CLEW_MODEL says, a model of the
-    provider whose key is set (ANTHROPIC_API_KEY, OPENAI_API_KEY, GOOGLE_API_KEY), and else the
-    embedded one, a very small model that runs on this machine. Names are provider/model.
+    It is the one that CLEW_MODEL or `clew model set` names; else a model of the provider whose key
+    is set (ANTHROPIC_API_KEY, OPENAI_API_KEY, GOOGLE_API_KEY); else the embedded one, a very small
+    model that runs on this machine. Names are provider/model.
 
     \b
-    Any server that speaks like OpenAI is a provider too, for instance Ollama:
+    Any server with an API like OpenAI's is a provider too, for instance Ollama:
       clew config set providers.ollama.base_url http://localhost:11434/v1
       clew model set ollama/qwen3
     """
 
 
 @model_group.command("list")
-@only_here
-@json_option
-@pass_app
+@local_command
 def model_list(app: App) -> None:
     """List models, and what is missing for those that can't be used.
 
-    These are a few of each provider and those of the config file; every other model of a provider
-    can be named too.
+    The list has a few models of each provider and those of the config file; every other model of a
+    provider can be named too.
 
     \b
     Examples:
@@ -102,11 +100,9 @@ def _state(catalogue: Catalogue, info: ModelInfo) -> str:
 
 @model_group.command("set")
 @click.argument("name")
-@only_here
-@json_option
-@pass_app
+@local_command
 def model_set(app: App, name: str) -> None:
-    """Let a model answer from now on: writes `model` into the config file.
+    """Choose the model that answers: writes `model` into the config file.
 
     Sessions that chose a model themselves (/model) keep it.
 
@@ -121,7 +117,7 @@ def model_set(app: App, name: str) -> None:
     file = app.places.file
     configuration.set_value(file, "model", info.name)
     told = "answers now" if info.problem is None else "is chosen"
-    app.answer({"model": info, "file": str(file)}, f"{info.name} {told}. {file} says so.")
+    app.answer({"model": info, "file": str(file)}, f"{info.name} {told}, in {file}.")
     if app.config.sources["model"] in configuration.VARIABLES and app.config.model != info.name:
         app.note(f"But {app.config.sources['model']} still says {app.config.model}, and wins.")
     if info.problem is not None:
@@ -129,15 +125,13 @@ def model_set(app: App, name: str) -> None:
     if not catalogue.is_known(info):
         near = [each for each in catalogue.find_similar(info.name) if each != info.name]
         meant = f" Did you mean {' or '.join(near)}?" if near else ""
-        app.note(f"clew has not heard of this model.{meant} `clew model test` tries it.")
+        app.note(f"clew does not know this model.{meant} `clew model test` tries it.")
 
 
 @model_group.command("pull")
-@only_here
-@json_option
-@pass_app
+@local_command
 def model_pull(app: App) -> None:
-    """Fetch the embedded model's weights, once. Without it the first question does that.
+    """Fetch the embedded model's weights, once. Otherwise the first question fetches them.
 
     \b
     Example:
@@ -155,7 +149,7 @@ def model_pull(app: App) -> None:
 
 
 def pull_weights(app: App, catalogue: Catalogue, stop: threading.Event | None = None) -> Path:
-    """Fetch the weights under a bar, until somebody says stop."""
+    """Fetch the weights with a progress bar, until `stop` is set."""
     from clew.wiring import count_download
 
     megabyte = 1_000_000
@@ -166,16 +160,14 @@ def pull_weights(app: App, catalogue: Catalogue, stop: threading.Event | None = 
         def advance(done: int, _total: int | None) -> None:
             if stop is not None and stop.is_set():
                 raise click.Abort
-            bar.advance(done // megabyte - bar.done)
+            bar.reach(done // megabyte)
 
         return catalogue.fetch_weights(advance)
 
 
 @model_group.command("test")
 @click.argument("name", required=False)
-@only_here
-@json_option
-@pass_app
+@local_command
 def model_test(app: App, name: str | None) -> None:
     """Ask a model one short question, for real. Costs a few tokens.
 
@@ -194,7 +186,7 @@ def model_test(app: App, name: str | None) -> None:
         with app.progress(f"Asking {info.name}"):
             found = app.wait(try_model(catalogue, info, QUESTION))
     except TurnFailed as error:
-        # Written for a chat, where that is how one asks again.
+        # The message is written for a chat, where /retry asks again.
         raise type(error)(str(error).replace("`/retry`", "`clew model test`")) from error
     text = strip_controls(found.answer, keep_newlines=False)
     app.answer(

@@ -1,4 +1,4 @@
-"""Arguments and options of several commands: sessions, times, words with a hyphen, completion.
+"""Arguments and options that several commands share: sessions, times, words with a hyphen.
 
 Which session a person means is decided behind the API (`sessions.resolve`), by the same steps in
 process and at a gateway.
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import click
 
+from clew.cli.app import App, gateway_options
 from clew.core.keys import id_prefix
 from clew.core.names import parse_duration
 from clew.errors import AmbiguousId, ClewError, NotFound
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 ALONE = "\0"
-"""What `--resume` and `--continue` are without a value; nobody can type it."""
+"""The value of `--resume` and `--continue` without one; it can't be typed."""
 
-PATIENCE: Final = 3.0
+COMPLETION_S: Final = 3.0
 """Seconds that a completion may take."""
 
 
@@ -46,15 +47,11 @@ def session_options(*, read_only: bool) -> Callable[[F], F]:
             shell_complete=complete_session,
             help="Go on with the session ID: an id, title, key or transcript. Alone: choose one.",
         ),
-        click.option("--fork", is_flag=True, help="In a branch of the session, not in itself."),
+        click.option("--fork", is_flag=True, help="Talk in a branch of the session."),
         *([click.option("--read-only", is_flag=True, help="Only look.")] if read_only else []),
         click.option("--key", metavar="NAME", help="The session's key (CLEW_SESSION_KEY)."),
-        click.option("--url", metavar="URL", help="Talk at the gateway there (CLEW_URL)."),
-        click.option(
-            "--token", metavar="TOKEN",
-            help="A token of it, or env:NAME, or file:PATH (CLEW_TOKEN).",
-        ),
-        click.option("--no-gateway", is_flag=True, help="In this process, even if one runs here."),
+        gateway_options,
+        click.option("--no-gateway", is_flag=True, help="Use no gateway, even if one runs here."),
     ]  # fmt: skip
 
     def decorate(command: F) -> F:
@@ -71,7 +68,7 @@ def session_options(*, read_only: bool) -> Callable[[F], F]:
 async def find_each(
     client: Client, typed_ids: Sequence[str], *, trashed: bool = False
 ) -> tuple[tuple[SessionView, ...], tuple[ClewError, ...]]:
-    """Each session that is to be changed, once, and what was wrong with the others."""
+    """Find sessions to change: each of them once, and the errors of those not found."""
     sessions: dict[str, SessionView] = {}
     failures: list[ClewError] = []
     for typed in typed_ids:
@@ -85,12 +82,12 @@ async def find_each(
 
 
 def session_argument(command: F) -> F:
-    """One session: the parameter `typed`."""
+    """An argument for one session; the parameter is `typed`."""
     return click.argument("typed", metavar="ID", shell_complete=complete_session)(command)
 
 
 def sessions_argument(*, required: bool = True) -> Callable[[F], F]:
-    """Some sessions: the parameter `typed_ids`."""
+    """An argument for several sessions; the parameter is `typed_ids`."""
     return click.argument(
         "typed_ids",
         metavar="ID..." if required else "[ID]...",
@@ -103,10 +100,8 @@ def sessions_argument(*, required: bool = True) -> Callable[[F], F]:
 def complete_session(
     ctx: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Ids for the shell's Tab key, with their names beside them."""
+    """Complete a session id in the shell; the names are shown as help."""
     from click.shell_completion import CompletionItem
-
-    from clew.cli.app import App
 
     app = ctx.ensure_object(App)
     flags = ctx.find_root().params
@@ -116,13 +111,13 @@ def complete_session(
     try:
         found = app.call(lambda client: _find_completions(client, incomplete))
     except (ClewError, TimeoutError, click.UsageError):
-        return []  # a shell that completes has no place for messages
+        return []  # a completion can't show an error
     return [CompletionItem(each.short_id, help=each.name) for each in found]
 
 
 async def _find_completions(client: Client, incomplete: str) -> Sequence[SessionView]:
-    """The newest sessions, or those whose id begins so."""
-    async with asyncio.timeout(PATIENCE):
+    """The newest sessions, or those whose id begins with what was typed."""
+    async with asyncio.timeout(COMPLETION_S):
         if not incomplete:
             return (await client.sessions.list(limit=20)).sessions
         found = await client.sessions.find(incomplete, purpose="change")
@@ -134,12 +129,12 @@ async def _find_completions(client: Client, incomplete: str) -> Sequence[Session
 
 
 class Duration(click.ParamType[int]):
-    """`90d`, `12h`, `2w`: milliseconds."""
+    """A duration such as `90d`, `12h` or `2w`, as milliseconds."""
 
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """See `core.names.parse_duration`."""
+        """Parse it with `core.names.parse_duration`."""
         if isinstance(value, int):
             return value
         try:
@@ -153,7 +148,8 @@ def parse_moment(
 ) -> int:
     """Read an ISO date or time, or a duration before `now`, as milliseconds UTC.
 
-    `zone` tells the person's time zone at a moment. A bare date is its first moment, or its last.
+    `zone` returns the person's time zone at a moment. A date without a time is its first
+    millisecond, or its last with `end_of_day`.
     """
     try:
         return now - parse_duration(text)
@@ -164,7 +160,7 @@ def parse_moment(
         if end_of_day and len(text.strip()) <= len("2026-01-31"):
             moment = datetime.combine(moment.date(), time.max)
         if moment.tzinfo is None:
-            # The offset of about then; right but for the hours around a change of the clocks.
+            # The offset at about that time; wrong only in the hours around a clock change.
             about = int(moment.replace(tzinfo=UTC).timestamp() * 1000)
             moment = moment.replace(tzinfo=zone(about))
         return int(moment.timestamp() * 1000)
@@ -174,13 +170,25 @@ def parse_moment(
         ) from error
 
 
+def parse_time_option(
+    app: App, option: str, text: str | None, *, end_of_day: bool = False
+) -> int | None:
+    """The value of a time option, not before 1970; `BadParameter` if it is not a time."""
+    if text is None:
+        return None
+    try:
+        return max(0, parse_moment(text, now=app.now, zone=app.zone, end_of_day=end_of_day))
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint=option) from error
+
+
 class HyphenWords(click.Command):
-    """A command that takes what looks like `hyphened` for a word, not for options."""
+    """A command that takes arguments matching `hyphened` as words, not as options."""
 
     hyphened: ClassVar[re.Pattern[str]]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Such words go behind the options, in their order."""
+        """Move such words behind the options, in their order."""
         options = args[: args.index("--")] if "--" in args else args
         words = args[len(options) + 1 :]
         hyphened = [each for each in options if self.hyphened.match(each)]

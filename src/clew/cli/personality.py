@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from clew.cli.app import App, gateway_options, json_option, pass_app
-from clew.cli.tables import Column, facts, table
+from clew.cli.app import App, client_command
+from clew.cli.tables import Column, answer_table, facts
 from clew.core.text import strip_controls
 
 if TYPE_CHECKING:
@@ -24,9 +24,7 @@ def personality_group() -> None:
 
 
 @personality_group.command("list")
-@gateway_options
-@json_option
-@pass_app
+@client_command
 def personality_list(app: App) -> None:
     """List the personalities, your own and those that come with clew.
 
@@ -36,9 +34,6 @@ def personality_list(app: App) -> None:
       clew personality list --json
     """
     listed = app.call(lambda client: client.personalities.list(), opens_store=False)
-    if app.json:
-        app.emit({"personalities": [_value(each) for each in listed]})
-        return
     columns = (
         Column("ID", "id"),
         Column("NAME", "bold"),
@@ -56,14 +51,12 @@ def personality_list(app: App) -> None:
         )
         for each in listed
     ]
-    app.say("\n".join(table(app, columns, rows)))
+    answer_table(app, {"personalities": [_value(each) for each in listed]}, columns, rows)
 
 
 @personality_group.command("show")
 @click.argument("personality_id", metavar="ID")
-@gateway_options
-@json_option
-@pass_app
+@client_command
 def personality_show(app: App, personality_id: str) -> None:
     """Show one personality, with the beginning of its system prompt.
 
@@ -77,7 +70,7 @@ def personality_show(app: App, personality_id: str) -> None:
         app.emit(_value(found))
         return
     app.say(app.colour(strip_controls(found.name, keep_newlines=False), "bold"))
-    tools = "all but special ones" if found.tools is None else ", ".join(found.tools) or "none"
+    tools = "all except special ones" if found.tools is None else ", ".join(found.tools) or "none"
     pairs = [
         ("id", found.id),
         ("from", "clew" if found.builtin else "you"),
@@ -95,7 +88,7 @@ def personality_show(app: App, personality_id: str) -> None:
 
 
 def _value(personality: Personality) -> dict[str, object]:
-    """Every field, also those that have their default."""
+    """All fields, also those with their default."""
     return {
         name: msgspec.to_builtins(getattr(personality, name))
         for name in personality.__struct_fields__

@@ -1,7 +1,7 @@
-"""How a command line ends: every error as one message on stderr and an exit code.
+"""How a command ends: every error becomes one message on stderr and an exit code.
 
-0 done, 1 failed or nothing found, 2 wrong usage or ambiguous, 3 locked by another, 4 store
-unusable, 130 interrupted. No traceback unless it is a bug and somebody asked with -v.
+0 done, 1 failed or nothing found, 2 wrong usage or ambiguous, 3 locked by another process, 4 store
+unusable, 130 interrupted. A traceback is shown only for a bug, and only with -v.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ INTERRUPTED = 130
 
 
 class ReaderGone(Exception):
-    """Whoever reads the answer has had enough of it."""
+    """The program that reads our output has closed the pipe."""
 
 
 def finish() -> None:
-    """Let the last of the answer go out, while a failure can still be reported."""
+    """Flush the output while a failure can still be reported."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except OSError as error:
             if error.errno != errno.EIO:
                 raise
-            # The terminal was closed: nobody is left to tell, and nothing went wrong before.
+            # The terminal was closed. The command itself was done, so this is not an error.
             _silence(stream)
 
 
 def _silence(stream: TextIO) -> None:
-    """The interpreter's own last flush must not fail again."""
+    """Redirect to nowhere, so that the interpreter's last flush does not fail too."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def report(app: App, error: BaseException) -> int:
-    """Tell what went wrong; returns the exit code."""
+    """Print the message of an error. Returns the exit code."""
     match error:
         case BrokenPipeError() | ReaderGone():
             _silence(sys.stdout)
@@ -56,7 +56,7 @@ def report(app: App, error: BaseException) -> int:
             _tell(app, error.code, str(error), **_candidates(app, error))
             return error.exit_code
         case click.exceptions.NoArgsIsHelpError() if not app.json:
-            app.note(error.format_message())  # its usage is in there
+            app.note(error.format_message())  # this is the help text
             return error.exit_code
         case click.ClickException():
             if isinstance(error, click.UsageError) and error.ctx is not None and not app.json:
@@ -81,7 +81,7 @@ def _tell(app: App, code: str, message: str, **details: Any) -> None:
 
 
 def _candidates(app: App, error: ClewError) -> dict[str, Any]:
-    """What else to show of an ambiguous id."""
+    """The sessions that an ambiguous id fits, for `_tell`."""
     if not isinstance(error, AmbiguousId):
         return {}
     if app.json:

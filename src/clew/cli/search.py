@@ -1,4 +1,4 @@
-"""`clew search`: where it was said."""
+"""`clew search`: find messages by their words."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from clew.cli.app import App, gateway_options, json_option
-from clew.cli.options import HyphenWords, complete_session, parse_moment
+from clew.cli.app import App, client_command
+from clew.cli.options import HyphenWords, complete_session, parse_time_option
 from clew.cli.sessions import PAGE, here
 from clew.core.message import ROLES
 from clew.core.names import recent_name
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 NOTHING_FOUND: Final = 1
 LEAST_NAME: Final = 8
-"""Columns that a session's name keeps beside where in it something was said."""
+"""Columns that the name of a session has at least."""
 
 
 class SearchCommand(HyphenWords):
-    """Takes `-staging` for an unwanted word, not for a row of options."""
+    """Takes `-staging` as an unwanted word, not as options."""
 
     hyphened = re.compile(r"-(?!-|n\d*$|h$).")
 
@@ -39,7 +39,7 @@ class SearchCommand(HyphenWords):
     "typed",
     metavar="ID",
     shell_complete=complete_session,
-    help="Only in this session, with what it inherited.",
+    help="Only in this session, with its inherited messages.",
 )
 @click.option("--platform", metavar="NAME", help="Only on this platform.")
 @click.option("--here", "only_here", is_flag=True, help="Only in sessions of this directory.")
@@ -55,12 +55,10 @@ class SearchCommand(HyphenWords):
     show_default=True,
     help="How many messages.",
 )
-@click.option("--cursor", metavar="CURSOR", help="Go on where the JSON of this search ended.")
-@gateway_options
-@json_option
-@click.pass_context
+@click.option("--cursor", metavar="CURSOR", help="Go on where the JSON of the same search ended.")
+@client_command
 def search_command(
-    ctx: click.Context,
+    app: App,
     /,
     words: tuple[str, ...],
     typed: str | None,
@@ -80,7 +78,6 @@ def search_command(
       clew search '"connection refused"' -staging
       clew search deploy* --since 7d --role user
     """
-    app = ctx.ensure_object(App)
     where = _filters(app, **filters)
     query = " ".join(words)
     page = app.call(lambda client: _search(client, query, typed, limit, cursor, where))
@@ -93,10 +90,10 @@ def search_command(
     else:
         app.say("\n".join(render(app, page)))
     if not page.hits:
-        ctx.exit(NOTHING_FOUND)
+        raise click.exceptions.Exit(NOTHING_FOUND)
 
 
-async def _search(  # noqa: PLR0917  # what was typed
+async def _search(  # noqa: PLR0917  # each is an option
     client: Client,
     query: str,
     typed: str | None,
@@ -130,27 +127,17 @@ def _filters(
     since: str | None,
     until: str | None,
 ) -> dict[str, Any]:
-    def moment(option: str, text: str | None) -> int | None:
-        if text is None:
-            return None
-        end_of_day = option == "--until"
-        try:
-            at = parse_moment(text, now=app.now, zone=app.zone, end_of_day=end_of_day)
-        except ValueError as error:
-            raise click.BadParameter(str(error), param_hint=option) from error
-        return max(0, at)  # nothing was said before 1970
-
     return {
         "platform": platform,
         "cwd": here() if only_here else None,
         "role": role,
-        "since": moment("--since", since),
-        "until": moment("--until", until),
+        "since": parse_time_option(app, "--since", since),
+        "until": parse_time_option(app, "--until", until, end_of_day=True),
     }
 
 
 def render(app: App, page: FoundMessages) -> Iterator[str]:
-    """Two lines for each hit: where, and what."""
+    """Two lines for each hit: the place, and the text."""
     if not page.hits:
         yield "Nothing found."
     for index, hit in enumerate(page.hits):
@@ -160,9 +147,7 @@ def render(app: App, page: FoundMessages) -> Iterator[str]:
         yield _what(app, hit)
     if page.cut:
         yield ""
-        yield app.colour(
-            "There were more matches than were looked at. Add a word, --since or --session.", "dim"
-        )
+        yield app.colour("Not all matches were looked at. Add a word, --since or --session.", "dim")
     elif page.cursor is not None:
         yield ""
         yield app.colour("… and more: -n shows more of them", "dim")
@@ -182,7 +167,7 @@ def _where(app: App, hit: SearchHit, short_id: str) -> str:
 
 
 def _what(app: App, hit: SearchHit) -> str:
-    """The snippet with its match marked, in one line of the terminal."""
+    """The snippet on one line of the terminal, with its match coloured."""
     text, start, end = hit.snippet.text, hit.snippet.start, hit.snippet.end
     if app.width is not None:
         room = app.width - 2

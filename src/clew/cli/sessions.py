@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 import msgspec
 
-from clew.cli.app import App, gateway_options, json_option, pass_app
+from clew.cli.app import App, client_command
 from clew.cli.tables import fit, session_table
 from clew.core.names import format_count
 from clew.errors import InvalidInput
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 PAGE: Final = 200
-"""Sessions that are asked for at once."""
+"""Sessions in one request."""
 NO_SESSIONS: Final = "No sessions yet. `clew demo` makes some to look at."
 NOTHING: Final = "No sessions like that."
 
 
 class Listing(msgspec.Struct, frozen=True):
-    """What one listing shows; `archived` counts those that it leaves out for being archived."""
+    """Sessions to show; `archived` counts those left out because they are archived."""
 
     sessions: tuple[ListedSession, ...]
     cursor: str | None
@@ -51,20 +51,6 @@ async def make_listing(
         archived = page.archived if archived is None else archived
         if cursor is None or len(found) == limit:
             return Listing(tuple(found), cursor, archived or 0)
-
-
-def find_gateway(app: App) -> Running | None:
-    """The gateway that runs for this store, if one does."""
-    from clew.gateway.running_gateway import find_running
-
-    return find_running(app.config.state_dir, app.config.store.url)
-
-
-def gateway_value(running: Running | None) -> dict[str, Any] | None:
-    """A gateway for JSON."""
-    if running is None:
-        return None
-    return {"url": running.url, "pid": running.pid, "started_at": running.started_at}
 
 
 def _show(app: App, listing: Listing, *, empty: str) -> None:
@@ -92,11 +78,10 @@ def _filters(command: F) -> F:
             "--active",
             metavar="MIN",
             type=click.IntRange(1, 10**9),
-            help="Only sessions updated within so many minutes.",
+            help="Only sessions updated in the last MIN minutes.",
         ),
         click.option("--archived", is_flag=True, help="The archived sessions instead."),
-        gateway_options,
-        json_option,
+        client_command,
     )):  # fmt: skip
         command = option(command)
     return command
@@ -113,9 +98,8 @@ def _filters(command: F) -> F:
     help="How many sessions.",
 )
 @click.option("--all", "everything", is_flag=True, help="Every session, like `clew sessions`.")
-@click.option("--cursor", metavar="CURSOR", help="Go on where the JSON of another list ended.")
+@click.option("--cursor", metavar="CURSOR", help="Go on where the JSON of the list before ended.")
 @_filters
-@pass_app
 def list_command(
     app: App, /, limit: int, everything: bool, cursor: str | None, **filters: Any
 ) -> None:
@@ -132,7 +116,6 @@ def list_command(
 
 @click.command("sessions")
 @_filters
-@pass_app
 def sessions_command(app: App, /, **filters: Any) -> None:
     """List every session, pinned ones (★) first.
 
@@ -161,10 +144,9 @@ def _list(
         "archived": archived,
     }
     listing = app.call(lambda client: make_listing(client, limit, cursor, **filters))
-    running = find_gateway(app) if active is not None and app.gateway is None else None
+    running = app.find_running() if active is not None and app.gateway is None else None
     if app.json:
-        asked = {"url": app.gateway.url} if app.gateway is not None else gateway_value(running)
-        gateway = {"gateway": asked} if active is not None else {}
+        gateway = {"gateway": _gateway_value(app, running)} if active is not None else {}
         app.emit(msgspec.to_builtins(listing) | gateway)
         return
     narrowed = any(filters.values()) or limit == 0 or cursor is not None
@@ -172,3 +154,12 @@ def _list(
     if running is not None:
         since = app.local_time(running.started_at)
         app.say(app.colour(f"A gateway runs at {running.url} since {since}.", "dim"))
+
+
+def _gateway_value(app: App, running: Running | None) -> dict[str, Any] | None:
+    """The gateway that was asked, or that runs here, for JSON."""
+    if app.gateway is not None:
+        return {"url": app.gateway.url}
+    if running is None:
+        return None
+    return {"url": running.url, "pid": running.pid, "started_at": running.started_at}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import click
 import msgspec
 
-from clew.cli.app import App, gateway_options, json_option, pass_app
+from clew.cli.app import App, client_command
 from clew.cli.options import session_argument
 from clew.cli.tables import fit, home_relative, wrap
 from clew.core.names import counted, format_cost
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from clew.core.turn import Turn
 
 PAGE: Final = 1_000
-"""Messages that are asked for at once."""
+"""Messages in one request."""
 RESULT_LINES: Final = 4
 """Lines of a tool's result that a transcript shows."""
 CALL_COLUMNS: Final = 100
-"""Columns of a tool call where the terminal doesn't say."""
+"""Columns of a tool call if the width of the terminal is unknown."""
 
 
 class Transcript(msgspec.Struct, frozen=True):
-    """What is shown of a session; `undone` are the numbers of messages that were taken back."""
+    """A session and its messages; `undone` are the numbers of undone messages."""
 
     session: SessionView
     messages: tuple[Message, ...]
@@ -44,10 +44,10 @@ class Transcript(msgspec.Struct, frozen=True):
 @click.option(
     "-n", "limit", metavar="N", type=click.IntRange(0), help="Only the newest N messages."
 )
-@click.option("--undone", "with_undone", is_flag=True, help="Also what was taken back with /undo.")
-@gateway_options
-@json_option
-@pass_app
+@click.option(
+    "--undone", "with_undone", is_flag=True, help="Also messages that were undone with /undo."
+)
+@client_command
 def show_command(app: App, typed: str, limit: int | None, with_undone: bool) -> None:
     """Show the transcript of a session.
 
@@ -59,7 +59,6 @@ def show_command(app: App, typed: str, limit: int | None, with_undone: bool) -> 
       clew show "Fix the login redirect" -n 10
       clew show 550e --json
     """
-
     transcript = app.call(lambda client: _read(client, typed, limit, undone=with_undone))
     if app.json:
         app.emit(transcript)
@@ -68,7 +67,7 @@ def show_command(app: App, typed: str, limit: int | None, with_undone: bool) -> 
 
 
 async def _read(client: Client, typed: str, limit: int | None, *, undone: bool) -> Transcript:
-    """The session that is meant and its newest messages, all if `limit` is None."""
+    """The session that was named and its newest messages; all if `limit` is None."""
     session = await client.sessions.resolve(typed, purpose="read")
     pages: list[MessagePage] = []
     left = session.head + 1 if limit is None else limit
@@ -153,7 +152,7 @@ def _message(app: App, message: Message, *, undone: bool) -> Iterator[str]:
 
 
 def _unfinished(app: App, turn: Turn) -> Iterator[str]:
-    """What a turn had said when it was stopped; it is no message."""
+    """The partial answer of a turn that was stopped; it is not a message."""
     yield f"{app.colour('assistant', 'assistant')}  {app.colour(ENDS[turn.status], 'dim')}"
     text = strip_controls(turn.partial or "").strip("\n")
     for line in text.split("\n") if app.width is None else _wrapped(text, app.width):

@@ -1,35 +1,40 @@
-"""`clew stats` and `clew status`: the store in numbers, and where it is."""
+"""`clew stats`, `status` and `usage`: numbers about the store, where it is, what was spent."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, get_args
 
 import click
 import msgspec
 
-from clew.cli.app import App, gateway_options, json_option, pass_app
-from clew.cli.sessions import NO_SESSIONS, find_gateway
-from clew.cli.tables import facts, session_table
-from clew.core.names import counted, format_bytes, format_count
+from clew.cli.app import App, client_command
+from clew.cli.options import parse_time_option
+from clew.cli.sessions import NO_SESSIONS
+from clew.cli.tables import Column, facts, session_table, table
+from clew.core.names import counted, format_bytes, format_cost, format_count, format_tokens
 from clew.core.text import strip_controls
+from clew.core.usage import Usage, UsageBy, UsageRow
 
 if TYPE_CHECKING:
     from clew.api.sessions import ListedSession
     from clew.api.status import StatusReport
+    from clew.api.usage import UsageReport
     from clew.client.client import Client
     from clew.core.session import StoreStats
     from clew.gateway.running_gateway import Running
 
-RECENT = 5
-PATIENCE = 3.0
-"""Seconds for a gateway that runs here to answer."""
+RECENT: Final = 5
+ANSWER_S: Final = 3.0
+"""Seconds that a gateway that runs here has to answer."""
+TABLE_SESSIONS: Final = 100
+"""Sessions in a table of usage without `--limit`."""
+MAX_SESSIONS: Final = 100_000
+"""Sessions that can be asked for."""
 
 
 @click.command("stats")
-@gateway_options
-@json_option
-@pass_app
+@client_command
 def stats_command(app: App) -> None:
     """Count sessions, messages and bytes.
 
@@ -61,9 +66,7 @@ def _numbers(app: App, stats: StoreStats) -> Iterator[tuple[str, str]]:
 
 
 @click.command("status")
-@gateway_options
-@json_option
-@pass_app
+@client_command
 def status_command(app: App) -> None:
     """Show where the store is, how big it is, whether a gateway runs, and what was used last.
 
@@ -87,10 +90,7 @@ async def _read(client: Client) -> tuple[StatusReport, tuple[ListedSession, ...]
 
 
 class Place(msgspec.Struct, frozen=True):
-    """The gateway that was asked, or that runs here: where, since when, and what it says of itself.
-
-    `report` is None if it does not answer.
-    """
+    """The gateway that was named, or that runs here. `report` is None if it does not answer."""
 
     url: str
     pid: int | None
@@ -103,14 +103,14 @@ def _find_place(app: App, report: StatusReport) -> Place | None:
         process = report.gateway
         pid, started_at = (None, None) if process is None else (process.pid, process.started_at)
         return Place(app.gateway.url, pid, started_at, report)
-    running = find_gateway(app)
+    running = app.find_running()
     if running is None:
         return None
     return Place(running.url, running.pid, running.started_at, app.wait(_ask(app, running)))
 
 
 def _status_value(report: StatusReport, place: Place | None) -> dict[str, object]:
-    """The status for programs; what only a gateway knows is null without one."""
+    """The status for JSON; what only a gateway knows is null without one."""
     told = None if place is None else place.report
     store, stats, config = report.store, report.stats, report.config
     gateway = None
@@ -137,7 +137,7 @@ def _status_value(report: StatusReport, place: Place | None) -> dict[str, object
 
 
 def _describe(report: StatusReport) -> Iterator[tuple[str, str]]:
-    """The store and its configuration; a guest hears the version only."""
+    """The store and its configuration; a guest gets only the version."""
     yield "clew", report.version
     store, stats, config = report.store, report.stats, report.config
     if store is not None and stats is not None:
@@ -171,7 +171,7 @@ def _describe_gateway(app: App, place: Place | None) -> Iterator[tuple[str, str]
 
 
 def _waiting(told: StatusReport) -> Iterator[str]:
-    """What waits for a turn, or for the owner."""
+    """What waits for a turn, or for a decision of the owner."""
     if told.queued:
         yield f"{counted(told.queued, 'message')} for a turn"
     if told.waiting:
@@ -184,16 +184,16 @@ def _waiting(told: StatusReport) -> Iterator[str]:
 
 
 def _problems(told: StatusReport) -> Iterator[str]:
-    """What a gateway can't do at the moment, beside its channels."""
+    """What does not work at a gateway now, apart from its channels."""
     for errand in told.errands:
         if errand.state == "down":
-            yield f"{errand.name}: {errand.detail}; it is started again by itself"
+            yield f"{errand.name}: {errand.detail}; it is restarted automatically"
     for name, what in (told.cron.problems if told.cron is not None else {}).items():
         yield f"job {name}: {what}"
 
 
 async def _ask(app: App, running: Running) -> StatusReport | None:
-    """What a gateway says of itself; None if it does not answer."""
+    """The status of a gateway; None if it does not answer."""
     import asyncio
 
     from clew.client import Client
@@ -202,9 +202,99 @@ async def _ask(app: App, running: Running) -> StatusReport | None:
 
     try:
         async with (
-            asyncio.timeout(PATIENCE),
+            asyncio.timeout(ANSWER_S),
             Client(running.url, find_own_token(app.config.state_dir)) as client,
         ):
             return await client.status()
     except (ClewError, TimeoutError):
         return None
+
+
+# --- clew usage ---------------------------------------------------------------------------------
+
+
+@click.command("usage")
+@click.option(
+    "--by",
+    type=click.Choice(get_args(UsageBy)),
+    default="day",
+    show_default=True,
+    help="How to group it.",
+)
+@click.option(
+    "--since", metavar="TIME", help="From when: a date, or a duration (7d). [default: always]"
+)
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(1, MAX_SESSIONS),
+    help="How many sessions. [default: 100 in a table, all with --json]",
+)
+@client_command
+def usage_command(app: App, by: UsageBy, since: str | None, limit: int | None) -> None:
+    """Show how many tokens were read and written, and what they cost.
+
+    The cost is unknown, not zero, if a model's price is unknown. A ~ marks an estimate: the
+    provider did not count it. The sessions and models that cost most come first.
+
+    \b
+    Examples:
+      clew usage
+      clew usage --by model --since 30d
+      clew usage --by session --since 2026-01-01 --json
+    """
+    start = parse_time_option(app, "--since", since) or 0
+    most = limit or (MAX_SESSIONS if app.json else TABLE_SESSIONS)
+    report = app.call(
+        lambda client: client.usage(by=by, since=start, limit=most, timezone=app.timezone)
+    )
+    if app.json:
+        app.emit([_usage_value(row, report) for row in report.rows])
+    elif report.rows:
+        app.say("\n".join(_usage_table(app, report)))
+        more = report.count - len(report.rows)
+        if more:
+            app.say(f"and {counted(more, 'session')} more; --limit shows more, --json all.")
+    else:
+        app.say("Nothing was spent yet.")
+
+
+def _usage_value(row: UsageRow, report: UsageReport) -> dict[str, object]:
+    session = report.sessions.get(row.name)
+    title = {} if session is None else {"title": session.name}
+    spent = {name: getattr(row.usage, name) for name in Usage.__struct_fields__}
+    return {
+        report.by: row.name or None,
+        **title,
+        "turns": row.turns,
+        **spent,
+        "estimated": row.estimated,
+    }
+
+
+def _usage_table(app: App, report: UsageReport) -> list[str]:
+    columns = (
+        Column(report.by.upper(), "id", least=8),
+        Column("TURNS", align="right", optional=3),
+        Column("IN", align="right"),
+        Column("OUT", align="right"),
+        Column("CACHED", align="right", optional=2),
+        Column("COST", align="right"),
+        Column("TITLE", least=12, optional=1),
+    )
+    shown = [*report.rows, report.total] if len(report.rows) > 1 else report.rows
+    short_ids = {each: session.short_id for each, session in report.sessions.items()}
+    names = {each: session.name for each, session in report.sessions.items()}
+    cells = [
+        (
+            short_ids.get(row.name, row.name) or "unknown",
+            format_count(row.turns),
+            format_tokens(row.usage.input_tokens, estimated=row.estimated),
+            format_tokens(row.usage.output_tokens, estimated=row.estimated),
+            format_count(row.usage.cache_read_tokens),
+            format_cost(row.usage.cost, estimated=row.estimated).removeprefix("cost "),
+            names.get(row.name, ""),
+        )
+        for row in shown
+    ]
+    return table(app, columns, cells)

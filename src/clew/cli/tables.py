@@ -1,7 +1,7 @@
-"""Rows of text in columns that fit the terminal, and sessions as such rows.
+"""Tables that fit the terminal, and sessions as rows of them.
 
-Only layout: it is given values and gives back lines. Text from sessions is stripped of whatever
-could drive a terminal before it gets here or on the way in.
+Layout only: values in, lines out. Control characters are removed from the cells of a table; other
+text must come without them.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 GAP: Final = "  "
 WIDE: Final = 100
-"""Columns from which on a list has room for directories."""
+"""A list shows directories in a terminal of at least so many columns."""
 
 
 class Column(NamedTuple):
-    """One column of a table, and what a narrow terminal may do to it.
+    """One column of a table, and how it gives way in a narrow terminal.
 
-    It is cut down to `least` columns (None: never), the ones with the highest `optional` first;
-    where that is not enough, they are dropped in the same order (0: never). `keep_end` cuts it at
-    its beginning.
+    Columns are shortened to `least` characters (None: never), those with the highest `optional`
+    first; if that is not enough, they are left out in the same order (0: never). `keep_end` cuts
+    the beginning of a cell, not its end.
     """
 
     title: str
@@ -43,9 +43,9 @@ class Column(NamedTuple):
 def table(
     app: App, columns: Sequence[Column], rows: Sequence[Sequence[str]], *, whole: bool = False
 ) -> list[str]:
-    """Lines of a table with a heading; columns without any content are left out.
+    """Lines of a table with a heading; empty columns are left out.
 
-    A `whole` table is never cut: the terminal may break its lines.
+    A `whole` table is never cut: the terminal breaks its lines.
     """
     cells = [[strip_controls(cell, keep_newlines=False) for cell in row] for row in rows]
     shown = [index for index in range(len(columns)) if any(row[index] for row in cells)]
@@ -71,10 +71,22 @@ def table(
     return lines
 
 
+def answer_table(  # what to print, for programs and for people
+    app: App,
+    value: object,
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str]],
+    *,
+    empty: str = "",
+) -> None:
+    """Print `value` with --json, else the rows as a table, or `empty` if there are none."""
+    app.answer(value, "\n".join(table(app, columns, rows)) if rows else empty)
+
+
 def _fit(
     columns: Sequence[Column], shown: list[int], widths: dict[int, int], width: int | None
 ) -> list[int]:
-    """Which columns to show; narrows the widths of those."""
+    """Choose the columns to show, and reduce their widths in place."""
     if width is None or not shown:
         return shown
     yielding = sorted(shown, key=lambda index: -columns[index].optional)
@@ -89,7 +101,7 @@ def _fit(
     for index in yielding:
         if index in shown:
             widths[index] -= max(0, min(excess(widths), widths[index] - least[index]))
-    # Narrower than anybody's terminal: what is left of the last column.
+    # For an extremely narrow terminal: shorten the last column further.
     widths[shown[-1]] = max(1, widths[shown[-1]] - max(0, excess(widths)))
     return shown
 
@@ -103,12 +115,12 @@ def _cut_beginning(text: str, width: int) -> str:
 
 
 def fit(app: App, line: str) -> str:
-    """A line that the terminal need not break."""
+    """A line cut to the width of the terminal."""
     return line if app.width is None else cut(line, app.width)
 
 
 def wrap(text: str, width: int) -> Iterator[str]:
-    """One line broken between words, into lines of so many columns where that is possible."""
+    """One line broken between words into lines of `width` columns, where that is possible."""
     while columns_of(text) > width:
         room = len(cut(text, width + 1)) - 1
         space = text.rfind(" ", 1, room + 1)
@@ -122,7 +134,7 @@ def wrap(text: str, width: int) -> Iterator[str]:
 
 
 def facts(app: App, pairs: Iterable[tuple[str, str]]) -> list[str]:
-    """Lines of names and values."""
+    """Names and values as aligned lines."""
     listed = list(pairs)
     width = max((columns_of(name) for name, _ in listed), default=0)
     return [f"{app.colour(pad(name, width), 'dim')}{GAP}{value}" for name, value in listed]
@@ -134,7 +146,7 @@ def session_table(
     *,
     time: Literal["updated", "deleted"] = "updated",
 ) -> list[str]:
-    """Sessions as a list shows them, with what goes on in them where anything does."""
+    """Sessions as a table, with their status if any of them has one."""
     several = len({session.platform for session in sessions}) > 1
     columns = (
         Column("ID", "id"),
@@ -176,7 +188,7 @@ def candidate_lines(app: App, sessions: Sequence[Candidate]) -> list[str]:
 
 
 def home_relative(path: str | None) -> str:
-    """A directory as people write it."""
+    """A path with `~` for the home directory."""
     if path is None:
         return ""
     home = str(Path.home())

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
 import msgspec
 
-from clew.cli.app import App, gateway_options, json_option, pass_app
+from clew.cli.app import App, client_command
 from clew.cli.options import session_argument
 from clew.core.names import counted, format_bytes
 from clew.errors import ClewError, InvalidInput, NotFound
@@ -32,7 +31,7 @@ INCOMPLETE = 1
     "--format",
     "kind",
     type=click.Choice(["md", "html", "jsonl"]),
-    help="Markdown, one HTML page, or JSON lines for `clew import`. Else the file's ending tells.",
+    help="Markdown, one HTML page, or JSON lines for `clew import`. [default: by the ending]",
 )
 @click.option(
     "--redact/--no-redact",
@@ -40,11 +39,9 @@ INCOMPLETE = 1
     default=None,
     help="Mask what looks like a secret (by default in md and html).",
 )
-@click.option("--thinking", is_flag=True, help="With what the model thought (md and html).")
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
-@gateway_options
-@json_option
-@pass_app
+@click.option("--thinking", is_flag=True, help="Include the model's thinking (md and html).")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
+@client_command
 def export_command(
     app: App,
     typed: str,
@@ -55,7 +52,7 @@ def export_command(
     thinking: bool,
     force: bool,
 ) -> None:
-    """Write a session to a file: to read, to show, or to import elsewhere.
+    """Write a session to a file: to read, to share, or to import on another machine.
 
     \b
     Examples:
@@ -80,17 +77,13 @@ def export_command(
         sys.stdout.buffer.write(exported.content.encode())
         return
     path = Path(output or exported.name) if folder is None else folder / exported.name
-    app.wait(write_file(path, _pieces(exported.content), force=force))
+    write_file(path, exported.content, force=force)
     value = {"session": session.id, "file": str(path), "format": chosen}
     app.answer(value, f"The session is now in {path}.")
 
 
-async def _pieces(content: str) -> AsyncIterator[str]:
-    yield content
-
-
 def _folder(output: str | None) -> Path | None:
-    """The directory that was given in place of a file."""
+    """The directory, if one was given instead of a file."""
     if output is None or output == "-":
         return None
     folder = Path(output)
@@ -101,18 +94,14 @@ def _folder(output: str | None) -> Path | None:
 
 @click.command("import")
 @click.argument("file", metavar="FILE")
-@click.option("--as-new", is_flag=True, help="As a session of its own, with a new id.")
+@click.option("--as-new", is_flag=True, help="Import as another session, with a new id.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-@gateway_options
-@json_option
-@pass_app
-@click.pass_context
-def import_command(ctx: click.Context, app: App, file: str, as_new: bool, dry_run: bool) -> None:
+@client_command
+def import_command(app: App, file: str, as_new: bool, dry_run: bool) -> None:
     """Read a session from a transcript (`clew export --format jsonl`); - is standard input.
 
-    A session that is already here is continued if the transcript goes on where it ends, and left
-    alone otherwise. Importing twice changes nothing. At a gateway (--url) a session that is already
-    there is never continued.
+    If the session is already here and the transcript has more messages, they are added. Importing
+    twice changes nothing. At a gateway (--url) nothing is added to a session that is there.
 
     \b
     Examples:
@@ -134,13 +123,13 @@ def import_command(ctx: click.Context, app: App, file: str, as_new: bool, dry_ru
     for complaint in _complaints(imported, as_new=as_new, dry_run=dry_run):
         app.note(complaint)
     if imported.skipped or not imported.whole:
-        ctx.exit(INCOMPLETE)
+        raise click.exceptions.Exit(INCOMPLETE)
 
 
 def _import_here(
     app: App, stream: BinaryIO, size: int | None, *, as_new: bool, dry_run: bool
 ) -> Imported:
-    """Line by line, so that a file of any length can be read."""
+    """Import line by line, so that the file may have any length."""
     from clew.wiring import import_file
 
     with app.progress("Importing", total=size) as bar:
@@ -149,7 +138,7 @@ def _import_here(
 
 
 def _read_whole(stream: BinaryIO, size: int | None, file: str) -> bytes:
-    """What is sent to a gateway; `InvalidInput` if it is too long for that."""
+    """The content to send to a gateway; `InvalidInput` if it is too long."""
     from clew.api.sessions import MAX_TRANSCRIPT
 
     too_long = size is not None and size > MAX_TRANSCRIPT
@@ -164,7 +153,7 @@ def _read_whole(stream: BinaryIO, size: int | None, file: str) -> bytes:
 
 
 def _open(file: str) -> tuple[BinaryIO, int | None]:
-    """The lines of a file or of standard input, and how many bytes they are, if that is known."""
+    """A file or standard input, and its size in bytes if that is known."""
     if file == "-":
         return sys.stdin.buffer, None
     path = Path(file)
@@ -183,7 +172,7 @@ def _sentence(imported: Imported, *, dry_run: bool) -> str:
             done = f"Session {imported.session_id} continued with {messages}."
         case _:
             done = f"Session {imported.session_id} is already here. Nothing to do."
-    return f"Would be done: {done}" if dry_run else done
+    return f"Dry run: {done}" if dry_run else done
 
 
 def _complaints(imported: Imported, *, as_new: bool, dry_run: bool) -> list[str]:
@@ -193,18 +182,20 @@ def _complaints(imported: Imported, *, as_new: bool, dry_run: bool) -> list[str]
         more = " …" if len(imported.skipped) > 10 else ""
         complaints.append(f"Lines that could not be read and were left out: {some}{more}.")
     if not imported.whole:
-        what = "The file is not whole: messages are missing at its end, or in between."
+        what = "The file is incomplete: messages are missing at its end, or in between."
         complaints.append(what if dry_run else f"{what} {_remedy(imported, as_new=as_new)}")
     return complaints
 
 
 def _remedy(imported: Imported, *, as_new: bool) -> str:
-    """What brings the messages that a file did not have."""
+    """Say how to get the messages that the file did not have."""
     if as_new:
-        return f"Import a whole one, and `clew delete {imported.session_id}` takes this one away."
+        return (
+            f"Import a complete file, and `clew delete {imported.session_id}` removes this session."
+        )
     if imported.outcome != "created":
-        return "A whole one adds those at the end."
+        return "A complete file adds those at the end."
     return (
-        "A whole one adds those at the end. If it is refused because messages differ, import it "
-        f"after `clew delete --now {imported.session_id}`, or with --as-new."
+        "A complete file adds those at the end. If it is refused because messages differ, import "
+        f"it after `clew delete --now {imported.session_id}`, or with --as-new."
     )

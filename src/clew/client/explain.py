@@ -21,7 +21,7 @@ from clew.api.explain import (
     ResumeExplained,
     SendExplained,
 )
-from clew.api.seats import Crumb, Standing
+from clew.api.seats import TerminalBreadcrumb, TerminalPlace
 from clew.client.noun import Noun
 from clew.core.channels.routing import Route
 from clew.core.channels.send_policy import ChatType, Verdict
@@ -103,7 +103,9 @@ class Explain(Noun):
         params = ExplainResume(value=value, cwd=cwd, project=project, scope=scope)
         return await self._do(explain.RESUME, params)
 
-    async def continued(self, where: Standing, crumb: Crumb | None = None) -> ContinueExplained:
+    async def continued(
+        self, where: TerminalPlace, crumb: TerminalBreadcrumb | None = None
+    ) -> ContinueExplained:
         """Which session `--continue` would go on with, in a terminal with this breadcrumb."""
         params = ExplainContinue(
             **msgspec.structs.asdict(where),
@@ -113,7 +115,7 @@ class Explain(Noun):
         )
         return await self._do(explain.CONTINUE, params)
 
-    async def key(self, where: Standing, key: str | None = None) -> KeyExplained:
+    async def key(self, where: TerminalPlace, key: str | None = None) -> KeyExplained:
         """Which key a directory has, and which session that leads to."""
         params = ExplainKey(**msgspec.structs.asdict(where), key=key)
         return await self._do(explain.KEY, params)

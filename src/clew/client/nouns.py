@@ -47,7 +47,7 @@ from clew.api.queue import (
     Waited,
     WaitForAnswer,
 )
-from clew.api.seats import Standing, Wanted
+from clew.api.seats import TerminalPlace, Wanted
 from clew.api.sessions import ListedSession, SessionList
 from clew.api.tokens import CreateToken, NewToken, OneToken
 from clew.api.trash import (
@@ -81,7 +81,7 @@ class Commands(Noun):
         *,
         session: str | None = None,
         key: str | None = None,
-        where: Standing | None = None,
+        where: TerminalPlace | None = None,
         wanted: Wanted | None = None,
         read_only: bool = False,
         attended: bool = True,
@@ -221,7 +221,7 @@ class Queue(Noun):
     async def run(
         self, message: str, *, attended: bool = True, model: str | None = None
     ) -> Accepted:
-        """Run a waiting message that no process has taken."""
+        """Run a waiting message that no process has claimed."""
         return await self._do(queue.RUN, RunQueued(id=message, attended=attended, model=model))
 
     async def wait(self, inbound: str, *, seconds: int = 20) -> Waited:

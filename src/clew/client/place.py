@@ -11,7 +11,7 @@ from pathlib import Path
 from clew.api.fields import (
     LARGEST_INTEGER,
 )
-from clew.api.seats import Standing
+from clew.api.seats import TerminalPlace
 from clew.client.client import Client
 from clew.core.keys import Identity, Place, Scope, home_of
 from clew.core.resume import NamedFile, Question, needs_question, read_file_name
@@ -70,10 +70,10 @@ def find_question(session: Session, place: Place) -> Question | None:
     return needs_question(session, place, exists=home is None or directory_exists(home))
 
 
-def tell_place(place: Place) -> Standing:
+def tell_place(place: Place) -> TerminalPlace:
     """A place for the wire; numbers that JSON readers can't hold are cut."""
     identity = place.identity
-    return Standing(
+    return TerminalPlace(
         cwd=place.cwd,
         project=place.project,
         basename=place.basename,

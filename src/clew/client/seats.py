@@ -5,14 +5,14 @@ from __future__ import annotations
 from clew.api import seats
 from clew.api.seats import (
     BeginSession,
-    Crumb,
     LeaveSeat,
     Located,
     LocateSeat,
     Reason,
     Seated,
-    Standing,
     SwitchSeat,
+    TerminalBreadcrumb,
+    TerminalPlace,
 )
 from clew.api.sessions import SessionView
 from clew.client.noun import Noun
@@ -25,11 +25,11 @@ class Seats(Noun):
 
     async def locate(
         self,
-        where: Standing,
+        where: TerminalPlace,
         *,
         key: str | None = None,
         continues: bool = False,
-        crumb: Crumb | None = None,
+        crumb: TerminalBreadcrumb | None = None,
     ) -> Located:
         """The key of a place, and the session that it leads to."""
         params = LocateSeat(where=where, key=key, continues=continues, crumb=crumb)
@@ -37,7 +37,7 @@ class Seats(Noun):
 
     async def begin(
         self,
-        where: Standing,
+        where: TerminalPlace,
         key: str,
         *,
         title: str | None = None,
@@ -72,7 +72,7 @@ class Seats(Noun):
 
     async def switch(
         self,
-        where: Standing,
+        where: TerminalPlace,
         key: str,
         *,
         session: str | None = None,
@@ -106,7 +106,12 @@ class Seats(Noun):
         return await self._do(seats.SWITCH, params)
 
     async def leave(
-        self, where: Standing, session: str, *, stops: bool = False, waiting: tuple[str, ...] = ()
+        self,
+        where: TerminalPlace,
+        session: str,
+        *,
+        stops: bool = False,
+        waiting: tuple[str, ...] = (),
     ) -> bool:
         """Leave a session. Returns whether its running turn was aborted, which `stops` asks for."""
         params = LeaveSeat(where=where, session=session, stops=stops, waiting=waiting)

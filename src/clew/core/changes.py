@@ -35,7 +35,7 @@ class StartTurn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TakeInbound(msgspec.Struct, frozen=True, kw_only=True):
-    """A running turn answers these inbox rows too: they came meanwhile and were put into it."""
+    """Inbox rows that arrived during a running turn and were added to it: it answers them too."""
 
     turn_id: str
     inbound: tuple[str, ...]
@@ -59,7 +59,7 @@ class ResumeTurn(msgspec.Struct, frozen=True):
 
 
 class EndTurn(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn ends. `partial` is what a failed one had said so far."""
+    """A turn ends. `partial` is the text that a failed turn had produced so far."""
 
     turn_id: str
     status: TurnEnd
@@ -77,7 +77,7 @@ class AddUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UndoTurn(msgspec.Struct, frozen=True):
-    """Undo a turn: readers of this thread leave it out. Numbers stay."""
+    """Undo a turn: this thread is read without it. Messages keep their numbers."""
 
     turn_id: str
     at: int | None = None
@@ -102,14 +102,14 @@ class AddCompaction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UndoCompaction(msgspec.Struct, frozen=True):
-    """Take a compaction back; the one before it, if any, is used again."""
+    """Undo a compaction; the previous one, if any, applies again."""
 
     compaction_id: str
     at: int | None = None
 
 
 class WriteScratch(msgspec.Struct, frozen=True):
-    """Write a scratchpad entry, over an older one of that name."""
+    """Write a scratchpad entry; replaces one of the same name."""
 
     name: str
     content: str
@@ -117,13 +117,13 @@ class WriteScratch(msgspec.Struct, frozen=True):
 
 
 class DeleteScratch(msgspec.Struct, frozen=True):
-    """Delete a scratchpad entry; one that is not there is fine."""
+    """Delete a scratchpad entry; does nothing if there is none of that name."""
 
     name: str
 
 
 class WriteTodos(msgspec.Struct, frozen=True):
-    """Write the whole todo list."""
+    """Replace the whole todo list."""
 
     todos: tuple[Todo, ...]
 
@@ -156,7 +156,7 @@ Change = (
 class Recorded(msgspec.Struct, frozen=True, omit_defaults=True):
     """The result of a record: seqs and rows of its messages, in order, the head, and when.
 
-    `repeated`: the idempotency key was known, and this is the first result again.
+    `repeated`: the idempotency key was already known, and this is the result of the first call.
     """
 
     seqs: tuple[int, ...]

@@ -27,11 +27,11 @@ Changes = Literal["nothing", "with_argument", "always"]
 class Command(msgspec.Struct, frozen=True, kw_only=True):
     """A row of the table. Every column is required, so that none is forgotten.
 
-    `scope`: the least that a token needs; channels have no tokens. `who`: "owner", or "guest" for
-    what a paired guest may use too, in a direct chat. `runs_in`: "client" for what a terminal does
-    itself because it goes to another session, to the person's disk, or away; "runtime" for what is
+    `scope`: the lowest scope that a token needs; channels have no tokens. `who`: "owner", or
+    "guest" if a paired guest may use it too, in a direct chat. `runs_in`: "client" if the terminal
+    does it itself (it switches the session, uses the person's disk, or leaves); "runtime" if it is
     done where the session is. `needs_session`: it means nothing before the first message.
-    `is_slow`: a channel does not wait for it. `changes`: what a read-only session refuses.
+    `is_slow`: a channel does not wait for it. `changes`: whether a read-only session refuses it.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def line(self) -> str:
-        """How it is typed: `/title [TITLE]`."""
+        """The command as it is typed: `/title [TITLE]`."""
         return f"/{self.name} {self.usage}".rstrip()
 
 
@@ -270,7 +270,7 @@ ALIASES: Final[dict[str, str]] = {alias: each.name for each in _ROWS for alias i
 
 
 def find_command(name: str) -> Command | None:
-    """A command by its name, or another name of it."""
+    """Find a command by its name or one of its other names."""
     return COMMANDS.get(ALIASES.get(name, name))
 
 
@@ -289,7 +289,7 @@ def may_use(issuer: Issuer, name: str) -> bool:
 
 
 def may_command(role: Role, name: str, *, is_direct: bool) -> bool:
-    """Whether a person may use a command; where they may not, the line is a plain message."""
+    """Whether a person may use a command; if not, the line is an ordinary message."""
     command = find_command(name)
     if command is None:
         return False
@@ -297,7 +297,7 @@ def may_command(role: Role, name: str, *, is_direct: bool) -> bool:
 
 
 def needs_change(command: Command, rest: str) -> bool:
-    """Whether a command, with its arguments, changes the session; a read-only one refuses it."""
+    """Whether a command with these arguments changes the session: a read-only one refuses it."""
     return command.changes == "always" or (command.changes == "with_argument" and bool(rest))
 
 
@@ -351,10 +351,10 @@ _NAMED: Final = re.compile(r"/([a-z_-]+)@(\w+)(?=\s|\Z)", re.IGNORECASE)
 
 
 def parse(line: str, *, is_path: Callable[[str], bool]) -> tuple[str, str] | None:
-    """The name and the rest of a command line; None for a message, which may begin with a path.
+    """The name and the rest of a command line; None if the line is a message.
 
-    A word that is no command but a path that exists (`/tmp is full`) begins a message; `is_path`
-    says whether there is such a path.
+    A line that begins with an existing path (`/tmp is full`) is a message, unless the word is a
+    command. `is_path` says whether a path exists.
     """
     match = _LINE.match(line.rstrip())
     if match is None or (find_command(match[1].lower()) is None and is_path(f"/{match[1]}")):
@@ -365,7 +365,7 @@ def parse(line: str, *, is_path: Callable[[str], bool]) -> tuple[str, str] | Non
 def read_order(text: str, mention: str | None = None) -> str | None:
     """The command line in a channel's message: `/status`, `@bot /send off`, or just `stop`.
 
-    Only the spelling is judged, so a path passes too. None for what can't be a command.
+    Checks only the spelling, so a path passes too. None if it can't be a command.
     """
     said = without_mention(text.strip(), mention).strip()
     if said.lower() in STOP_WORDS:
@@ -374,7 +374,7 @@ def read_order(text: str, mention: str | None = None) -> str | None:
         return None
     named = _NAMED.match(said)
     if named is not None:
-        # Telegram's way to name one of several bots. A message for another one is not ours.
+        # Telegram's way to name one of several bots. A command for another bot is not ours.
         if mention is None or named[2].lower() != mention.lstrip("@").lower():
             return None
         said = f"/{named[1]}{said[named.end() :]}"

@@ -29,7 +29,7 @@ _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 class CronJob(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A job. It is due at `due_at`; runs that were missed count once.
+    """A job. It is due at `due_at`; several missed runs are made up for by one run.
 
     `session` is `isolated` (a new one for each run), `fixed` (one for all), or a key of its own.
     `deliver_to` is read by `core.channels.replies.parse_reply_to`.
@@ -54,7 +54,7 @@ class CronJob(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 def check_name(text: str) -> str:
-    """The name of a job, which is a part of keys; or `InvalidInput`."""
+    """Check the name of a job, which becomes a part of keys; raises `InvalidInput`."""
     name = text.strip().lower()
     if not _NAME.fullmatch(name):
         raise InvalidInput("A job's name is of letters, digits, - and _, at most 64 of them.")
@@ -62,7 +62,7 @@ def check_name(text: str) -> str:
 
 
 def check_schedule(text: str) -> str:
-    """A schedule as it is kept; `InvalidInput` says what one looks like."""
+    """A schedule in its stored form; raises `InvalidInput` with examples of valid ones."""
     schedule = " ".join(text.split())
     every = _EVERY.fullmatch(schedule)
     if every is not None:
@@ -83,11 +83,11 @@ def check_schedule(text: str) -> str:
 
 
 def next_due(schedule: str, after: int, zone: tzinfo, *, last: int | None = None) -> int:
-    """The first moment after `after`; `InvalidInput` if there is none.
+    """The first due time after `after`; `InvalidInput` if there is none.
 
-    An interval goes on from `last`, when it was due. Wall times follow the zone: one that does not
-    exist moves forward, one that occurs twice counts the first time; a job that runs in every hour
-    still runs in every hour.
+    An interval counts from `last`, the previous due time. Wall-clock times follow the zone: a time
+    that does not exist moves forward; of a time that occurs twice, the first counts; an hourly job
+    still runs every hour.
     """
     every = _EVERY.fullmatch(schedule)
     if every is not None:

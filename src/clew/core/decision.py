@@ -1,8 +1,8 @@
-"""What was decided about a message, as it is kept in the `payload` of its inbox row.
+"""The decision about a message, as it is stored in the `payload` of its inbox row.
 
-It is decided once, before the message is kept; the process that carries it out, this one or the
-next, reads it from the row. This is the only module that knows the names in the payload. A row that
-another version wrote is read as far as it is understood.
+The decision is made once, before the message is stored; the process that carries it out, this one
+or a later one, reads it from the row. Only this module knows the field names of the payload.
+Unknown fields, from rows that another version wrote, are ignored.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from clew.core.session import NewSession
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is said in a message, and what is to be done about it.
+    """The text of a message, and how to handle it.
 
-    `opens`: the session that begins with it; without one it goes to the row's session. `pinned`:
-    that session is pinned in the place of the one before it. `may_resume`: its person may go back
-    to the one before. `command`: the line of a slash command, which has no turn; `own_key` is then
-    the conversation's key on its platform. `from_person`: somebody is there. `attended`: the owner
-    answers for tools. `reply_to`: where the answer goes, beside the thread. `platform`: what it is
-    shown as, where that is not the channel that it came by.
+    `opens`: the new session that begins with it; without one it goes to the row's session.
+    `pinned`: the new session is pinned, and the previous one no longer. `may_resume`: the person
+    may go back to the previous session. `command`: the line of a slash command, which has no turn;
+    `own_key` is then the conversation's key on its platform. `from_person`: a person wrote it.
+    `attended`: the owner is there to approve tool calls. `reply_to`: where the answer goes, besides
+    the thread. `platform`: shown in place of the channel that the message came by.
     """
 
     text: str = ""
@@ -41,15 +41,15 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def encode_decision(decision: Decision) -> dict[str, Any]:
-    """The payload of an inbox row: what is as usual is left out."""
+    """The payload of an inbox row; default values are left out."""
     payload: dict[str, Any] = msgspec.to_builtins(decision)
     return {"text": decision.text} | payload
 
 
 def read_decision(row: Inbound) -> Decision:
-    """What was decided about a message that is kept.
+    """Read the decision about a stored message.
 
-    `msgspec.ValidationError` if it begins a session that can't be understood.
+    `msgspec.ValidationError` if the session that it begins can't be read.
     """
     payload = row.payload
     opens, command, platform = (payload.get(name) for name in ("opens", "command", "platform"))
@@ -69,6 +69,6 @@ def read_decision(row: Inbound) -> Decision:
 
 
 def follows_key(row: Inbound, key: str) -> bool:
-    """Whether a message is for whatever session the key leads to when it is carried out."""
+    """Whether the message goes to the session that the key leads to when it is carried out."""
     opens = row.payload.get("opens")
     return row.key == key and isinstance(opens, dict) and opens.get("reset_reason") is None

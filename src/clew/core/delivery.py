@@ -13,7 +13,7 @@ OutboundStatus = Literal["pending", "sending", "sent", "uncertain", "failed", "w
 class NewInbound(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A message as it came in. (channel, account, external_id) is its identity.
 
-    Without an `external_id` there is nothing to recognise a second delivery by.
+    Without an `external_id` a second delivery can't be recognised.
     """
 
     id: str
@@ -60,7 +60,7 @@ class NewOutbound(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
 class Outbound(msgspec.Struct, frozen=True, omit_defaults=True):
     """A delivery. `uncertain`: it may or may not have arrived; people are shown these.
 
-    What is said to a stranger who is not paired yet belongs to no session.
+    A message to a stranger who is not paired yet belongs to no session.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""How sessions are found: keys of directories (`cli:api`) and of channels, and ids."""
+"""Session keys, of directories (`cli:api`) and of channels, and session ids."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from clew.errors import InvalidInput
 
 PREFIX: Final = "cli:"
 ROOT: Final = "/"
-"""The name of the root directory, which has none; no other directory can have this name."""
+"""Stands for the root directory, which has no name; no other directory can have this name."""
 LONGEST: Final = 100
 """Longest spelling of a name; a longer one keeps its beginning and gets a digest."""
 MAX_KEY: Final = 500
@@ -60,13 +60,13 @@ _BARE: Final = re.compile(r"(?P<kind>dm|cron|hook|subagent):(?P<id>.+)", re.DOTA
 _RESERVED: Final = ("dm", "group", "channel")
 
 Purpose = Literal["resume", "read", "change"]
-"""What a session is looked for: it says how far to guess (`core.resume.PURPOSES`)."""
+"""Why a session is looked up; decides how far to guess (`core.resume.PURPOSES`)."""
 
 SHORTEST = 8
 """Ids are never shown shorter than this."""
 
 SHORTEST_ENDING = 4
-"""Fewer digits than this are not taken for an ending: in most stores they would fit many ids."""
+"""Fewer digits than this are not matched with the end of ids: they would fit too many."""
 
 _HEX = re.compile(r"[0-9a-f]{1,32}\Z")
 _CUTS = (8, 12, 16, 20)
@@ -88,7 +88,7 @@ def cli_key(basename: str) -> str:
 
 
 def qualified_key(basename: str, path: str, digits: int = DIGITS[0]) -> str:
-    """The key of a directory whose name alone belongs to another one: `cli:api~1f0c3a`."""
+    """The key of a directory if another one has the key of its name: `cli:api~1f0c3a`."""
     return f"{cli_key(basename)}~{_digest(path)[:digits]}"
 
 
@@ -229,10 +229,10 @@ def recorded_identity(session: Session) -> Identity | None:
 
 # --- choosing ---------------------------------------------------------------------------------
 class Claim(msgspec.Struct, frozen=True):
-    """What has a key: nothing, a session without a directory, or the session of a directory.
+    """Who uses a key: nothing, a session without a directory, or the session of a directory.
 
-    `recorded` is the identity of that directory then, `present` that of its path now (None: nothing
-    is there).
+    `recorded` is the identity of that directory when the session was made, `present` the identity
+    of its path now (None if the path does not exist).
     """
 
     key: str
@@ -246,7 +246,7 @@ Standing = Literal["free", "ours", "moved", "theirs"]
 
 
 class KeyDecision(msgspec.Struct, frozen=True):
-    """Which key a directory uses, and why: it is its own, free, or moved with the directory."""
+    """The key a directory uses, and why: it already had it, it was free, or it moved with it."""
 
     key: str
     standing: Standing
@@ -260,7 +260,7 @@ def candidate_keys(place: Place) -> Iterator[str]:
 
 
 def weigh_claim(place: Place, claim: Claim) -> Standing:
-    """How a key stands to a place.
+    """Whether a place may use a key.
 
     Another directory keeps its key while it exists, and also when it is gone (its disk may not be
     mounted today), unless the same device and inode prove that it is this one.
@@ -277,9 +277,10 @@ def weigh_claim(place: Place, claim: Claim) -> Standing:
 
 
 def choose_cli_key(place: Place, claims: Sequence[Claim]) -> KeyDecision | None:
-    """The key of a place among its candidates; None if other directories have them all.
+    """Choose the key of a place among its candidates; None if other directories have them all.
 
-    A key that it has already wins, then one that moved with the directory, then the first free one.
+    A key that it already has comes first, then one that moved with the directory, then the first
+    free one.
     """
     standings = [(claim.key, weigh_claim(place, claim)) for claim in claims]
     for wanted in ("ours", "moved", "free"):
@@ -371,7 +372,7 @@ def parse_key(text: str) -> ChannelKey | None:
 
 
 def complete_key(text: str, *, agent: str = "main", channel: str | None = None) -> str:
-    """A key as a request may name it: `cron:backup`, `group:-100` and so on get an agent."""
+    """Complete a key from a request: `cron:backup`, `group:-100` and so on get an agent."""
     key = text.strip()
     if key.startswith(("cron:", "hook:", "node-", "subagent:")):
         return f"agent:{agent}:{key}"

@@ -1,7 +1,7 @@
 """Live events: what a watcher of a session sees while a turn runs.
 
 `Committed` is a message that is in the store. All others are hints (`Signal`): they may be dropped
-and are never stored; a watcher that missed one loses nothing, for what counts follows as a message.
+and are never stored. A watcher that misses one loses nothing: the content follows as a message.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Committed(msgspec.Struct, frozen=True, tag="message", tag_field="type"):
 
 
 class TurnStarted(msgspec.Struct, frozen=True, tag="turn_started", tag_field="type"):
-    """A turn runs; its user messages are committed. `answers`: their ids in the inbox."""
+    """A turn has started; its user messages are committed. `answers`: their ids in the inbox."""
 
     turn_id: str
     model: str | None = None
@@ -29,7 +29,7 @@ class TurnStarted(msgspec.Struct, frozen=True, tag="turn_started", tag_field="ty
 
 
 class TurnJoined(msgspec.Struct, frozen=True, tag="turn_joined", tag_field="type"):
-    """Messages were put into a running turn, which answers them too. `answers`: their ids."""
+    """Messages were added to a running turn, which answers them too. `answers`: their ids."""
 
     turn_id: str
     answers: tuple[str, ...]
@@ -38,8 +38,8 @@ class TurnJoined(msgspec.Struct, frozen=True, tag="turn_joined", tag_field="type
 class TurnEnded(msgspec.Struct, frozen=True, tag="turn_ended", tag_field="type"):
     """A turn has ended: `turn.status` says how.
 
-    `answers`: the inbox ids of all messages that it took, those that joined it later included.
-    Another attempt at a turn has taken none.
+    `answers`: the inbox ids of all messages that it answered, also those that joined it later.
+    Empty for another attempt at a turn.
     """
 
     turn: Turn
@@ -47,9 +47,9 @@ class TurnEnded(msgspec.Struct, frozen=True, tag="turn_ended", tag_field="type")
 
 
 class NotAnswered(msgspec.Struct, frozen=True, tag="not_answered", tag_field="type"):
-    """Messages of the inbox whose turn does not come: they were taken back.
+    """Inbox messages that get no turn, because they were taken back.
 
-    With an `error` the turn could not begin, and they wait in the inbox until somebody asks again.
+    With an `error`: the turn could not begin, and they stay in the inbox until a person retries.
     """
 
     ids: tuple[str, ...]
@@ -92,7 +92,7 @@ class ToolEnded(msgspec.Struct, frozen=True, tag="tool_ended", tag_field="type")
 
 
 class Retrying(msgspec.Struct, frozen=True, tag="retrying", tag_field="type"):
-    """The provider failed for a moment: the next attempt comes in `seconds`."""
+    """The provider failed temporarily: the next attempt comes in `seconds`."""
 
     attempt: int
     attempts: int
@@ -113,7 +113,7 @@ class ApprovalAsked(msgspec.Struct, frozen=True, tag="approval_asked", tag_field
 
 
 class ApprovalDecided(msgspec.Struct, frozen=True, tag="approval_decided", tag_field="type"):
-    """The owner has answered, or the time for it is over."""
+    """The owner has answered, or the approval has expired."""
 
     approval: Approval
 

@@ -15,7 +15,7 @@ MemoryName = Literal["user", "memory"]
 MEMORY_NAMES: tuple[MemoryName, ...] = ("user", "memory")
 FILE_NAMES: dict[MemoryName, str] = {"user": "USER.md", "memory": "MEMORY.md"}
 MEMORY_BYTES: Final = 512 * 1024
-"""A memory file is never longer; its oldest lines go to the archive."""
+"""The longest a memory file can be; its oldest lines move to the archive."""
 MEMORY_VERSIONS: Final = 50
 """How many versions of a file are kept."""
 
@@ -49,14 +49,14 @@ class AddLine(msgspec.Struct, frozen=True, tag=True):
 
 
 class ReplaceText(msgspec.Struct, frozen=True, tag=True):
-    """Put one text in the place of another, which is there exactly once."""
+    """Replace a text that occurs exactly once."""
 
     old: str
     new: str
 
 
 class RemoveText(msgspec.Struct, frozen=True, tag=True):
-    """Take out a text that is there exactly once."""
+    """Remove a text that occurs exactly once."""
 
     old: str
 
@@ -94,7 +94,7 @@ def replace_text(text: str, old: str, new: str) -> str:
 
 
 def remove_text(text: str, old: str) -> str:
-    """The text without `old`, and without its line if nothing but a bullet is left of that."""
+    """The text without `old`; its line goes too if nothing but a bullet is left."""
     start, end = _find(text, old)
     before, after = text[:start], text[end:]
     line = before.rpartition("\n")[2] + after.partition("\n")[0]
@@ -104,7 +104,7 @@ def remove_text(text: str, old: str) -> str:
 
 
 def _find(text: str, wanted: str) -> tuple[int, int]:
-    """Where the text is: exactly once, or `InvalidInput`."""
+    """Where the text is; `InvalidInput` unless it occurs exactly once."""
     if not wanted:
         raise InvalidInput("The text to look for is empty. Nothing was changed.")
     # A quote from a file with Windows line ends may have plain ones.
@@ -140,10 +140,9 @@ def _with_newlines(text: str, newline: str) -> str:
 
 
 def split_overflow(text: str, limit: int = MEMORY_BYTES) -> tuple[str, str]:
-    """The oldest whole lines that must go for the rest to fit, and the rest.
+    """Split off the oldest whole lines, so that the rest fits. Returns both parts.
 
-    Both together are the text. `InvalidInput` if the last line alone is too long: it would push out
-    everything else.
+    `InvalidInput` if the last line alone is too long: it would push out everything else.
     """
     excess = len(text.encode()) - limit
     if excess <= 0:

@@ -47,8 +47,8 @@ class Draft(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     """A committed message. `seq` orders it in its session; `at` is for people to read.
 
-    `session_id` is where it was said: in a fork, the inherited ones name the older session. `id` is
-    the row in this store and means nothing in another.
+    `session_id` is the session it was written in: inherited messages of a fork name the older
+    session. `id` is the row in this store and means nothing in another.
     """
 
     id: int
@@ -68,7 +68,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def draft(self) -> Draft:
-        """The message without its place: equal for equal messages of different stores."""
+        """The message without id, session and number: equal for equal messages of two stores."""
         return Draft(
             role=self.role,
             content=self.content,
@@ -86,7 +86,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
 def number(
     draft: Draft, *, row_id: int, session_id: str, seq: int, turn_id: str | None, at: int
 ) -> Message:
-    """The message that a draft has become."""
+    """Make the message from a draft and its place in the store."""
     return Message(
         row_id,
         session_id,
@@ -106,6 +106,6 @@ def number(
 
 
 def blob_hashes(parts: tuple[dict[str, Any], ...]) -> tuple[str, ...]:
-    """The blobs that a message's parts stand for, each once, in order."""
+    """The hashes of the blobs that a message's parts refer to, each once, in order."""
     named = (part.get("blob") for part in parts)
     return tuple(dict.fromkeys(blob for blob in named if isinstance(blob, str)))

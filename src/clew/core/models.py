@@ -20,7 +20,7 @@ MODES: dict[str, str] = {
     "default": "works, and asks before it changes things",
     "plan": "looks and proposes, and changes nothing",
 }
-"""What a person can choose, and what it means."""
+"""The modes that a person can choose, with their descriptions."""
 
 EMBEDDED = "local/smollm2-135m"
 """The model that needs no key and no network."""
@@ -45,13 +45,13 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def find_alias(aliases: Mapping[str, str], name: str) -> str | None:
-    """The model that has this alias in the configuration, in any case; one step only."""
+    """The model that has this alias in the configuration; ignores case, follows one step only."""
     wanted = name.strip().lower()
     return next((model for alias, model in aliases.items() if alias.lower() == wanted), None)
 
 
 def clamp_thinking(wanted: str | None, levels: tuple[Thinking, ...]) -> Thinking:
-    """The level nearest to the wanted one, not above it if possible; `off` if there is none."""
+    """The nearest available level, not above the wanted one if possible; `off` if there is none."""
     order = {level: place for place, level in enumerate(THINKING)}
     if wanted not in order:
         return "off"
@@ -62,7 +62,7 @@ def clamp_thinking(wanted: str | None, levels: tuple[Thinking, ...]) -> Thinking
 
 
 def introduction(info: ModelInfo) -> str | None:
-    """The line that a chat shows once: what answers here, if that is not what people expect."""
+    """The line that a chat shows once if the small embedded model answers; None for others."""
     if not info.embedded:
         return None
     return (
@@ -74,7 +74,7 @@ def introduction(info: ModelInfo) -> str | None:
 
 
 class Personality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`soul` is the beginning of the system prompt. `tools`: None for all that are not special."""
+    """A personality. `soul` begins the system prompt. `tools`: None for all ordinary tools."""
 
     id: str
     name: str

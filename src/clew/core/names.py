@@ -1,4 +1,4 @@
-"""What people read in place of ids, clocks and raw numbers; titles that no person has typed."""
+"""Names, times, sizes and costs as people read them, and titles that are made automatically."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def recent_name(
 ) -> str:
     """Name a session for a list: its title, else its summary, else how it began, else its id."""
     for text in (title, short_summary, preview):
-        # Far more than a name needs, since stripping and white space may take the most of it.
+        # Far more than a name needs, since stripping may remove most of it.
         for line in strip_controls((text or "")[:4096]).split("\n"):
             words = " ".join(line.split())
             if words:
@@ -116,7 +116,7 @@ def parse_duration(text: str) -> int:
 
 
 class Title(msgspec.Struct, frozen=True):
-    """A model's title, None if it had none, and the usage of asking."""
+    """A title that a model wrote, or None, and the usage of that request."""
 
     text: str | None
     usage: Usage = Usage()

@@ -1,4 +1,4 @@
-"""What a session carries beside its messages: scratchpad, todo list, compactions, blobs."""
+"""What a session has besides its messages: scratchpad, todo list, compactions, blobs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Todo(msgspec.Struct, frozen=True, omit_defaults=True):
 class Compaction(msgspec.Struct, frozen=True, omit_defaults=True):
     """A summary that stands for everything before `keep_from` when the model reads the thread.
 
-    Nothing is deleted by it. `made_at_seq` is the head at the time; `undone_at` takes it back.
+    It deletes nothing. `made_at_seq` is the head at that time; `undone_at` is when it was undone.
     """
 
     id: str

@@ -1,6 +1,6 @@
 """Mask what looks like a secret, in text that leaves the store, and passwords in URLs.
 
-It is a net, not a proof: a secret that looks like prose gets through.
+It can't find everything: a secret that looks like ordinary text is not masked.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SECRETS: Final = (
     # assignments, quoted
     rf"""(?P<keep> (?i:{_NAME}) {_ASSIGN} (?P<quote> \\?["'`] ) )
          (?!\[redacted\]) (?: (?!(?P=quote)) \\?+ [^\n] ){{8,}}+ (?P<tail>)""",
-    # and bare, but not a call, a subscript, an attribute or a variable to be filled in
+    # assignments without quotes, but not a call, a subscript, an attribute or a variable
     rf"""(?P<keep> (?i:{_NAME}) {_ASSIGN} )
          (?! \[redacted\] | [A-Za-z_][\w.]*+[(\[]\S*[)\]] | (?:self|this|os|process|args)\.
            | \$\{{ | \$[A-Z_]+\b | [<\{{] )
@@ -57,7 +57,7 @@ _SECRETS: Final = (
 
 HIDDEN = "(hidden)"
 
-# Up to the last @: one in a password that should have been %40 must not show the rest of it.
+# Up to the last @: a password may contain an @ that should have been %40.
 _USER: Final = r"(?s)^(?P<before>[A-Za-z][\w+.-]*:/{1,3}[^/?#@:]*):.*@"
 _FIELD: Final = r"(?i)(?P<before>[?&][^=&#]*(?:password|token|secret|key)=)[^&#]*"
 

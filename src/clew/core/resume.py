@@ -1,8 +1,8 @@
 """Which session a person means by what they typed, and what to ask before one is opened.
 
-Also the breadcrumb: what a terminal remembers between two starts (kept by `terminal.breadcrumbs`).
-Reading the value, ordering what was found, and wording: pure. The look-ups in the store are
-`runtime.place.resume`; opening a transcript file is `transfer.resume_file`.
+Also the breadcrumb: what a terminal remembers between two starts (stored by
+`terminal.breadcrumbs`). Pure: reads the value, orders the sessions found, and words questions. The
+look-ups in the store are in `runtime.place.resume`; `transfer.resume_file` opens transcript files.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ PURPOSES: Final[dict[Purpose, tuple[Step, ...]]] = {
     "read": ("id", "title", "id_part", "digits", "key"),
     "change": ("id", "title", "digits"),
 }
-"""What a session is looked for, and the steps that may find it, in their order.
+"""For each purpose of a look-up, the steps that may find the session, in order.
 
-What changes or deletes a session never guesses: no part of a title, no name of a file.
+Commands that change or delete a session never guess: no part of a title, no name of a file.
 """
 
 
@@ -57,8 +57,8 @@ class Rejected(msgspec.Struct, frozen=True):
 class Resolution(msgspec.Struct, frozen=True):
     """What a value means: the step that decided, and the sessions it found, newest first.
 
-    No step: nothing fits. Step `path`: the file at `path` is to be opened, missing or not. Several
-    matches: the person has to choose.
+    No step: nothing was found. Step `path`: open the file at `path`, which may not exist yet.
+    Several matches: the person has to choose.
     """
 
     value: str
@@ -99,9 +99,9 @@ FileState = Literal["file", "missing", "odd"]
 
 
 class NamedFile(msgspec.Struct, frozen=True):
-    """Whether a value names a file: before any session, or only if no session fits.
+    """A value that names a file: before any session, or only if no session matches.
 
-    `unless` is the id of a session that is meant instead, if there is one.
+    `unless` is the id of a session that comes first if it exists.
     """
 
     comes_first: bool
@@ -116,16 +116,16 @@ def read_file_name(value: str, state: FileState) -> NamedFile | None:
         return NamedFile(comes_first=True)
     if not is_transcript_name(value):
         return None if state == "missing" else NamedFile(comes_first=False)
-    # The default name of an export, and no such file: the session is meant, not a new file.
+    # The default name of an export, but no such file: the person means the session.
     named = exported_id(value) if state == "missing" else None
     unless = named if named is not None and is_id(named) else None
     return NamedFile(comes_first=True, unless=unless)
 
 
 def id_part(value: str) -> str | None:
-    """The part of an id that the value is, or that an exported file is named by.
+    """The part of an id in the value itself, or in the name of an exported file.
 
-    At least four digits, in the spelling that ids begin with.
+    At least four digits, in the spelling of stored ids.
     """
     for part in (value, exported_id(value) or ""):
         digits = part.strip().replace("-", "")
@@ -146,7 +146,7 @@ def file_name(value: str) -> str:
 
 
 def is_transcript_of(value: str, session: Session) -> bool:
-    """Whether the value is the name of the file that the session is written to, ending or not."""
+    """Whether the value names the file that the session is exported to, with or without ending."""
     if session.transcript_path is None:
         return False
     name, wanted = fold(file_name(session.transcript_path)), fold(file_name(value))
@@ -161,9 +161,9 @@ def settle(
     place: Place | None,
     rejected: Sequence[Rejected] = (),
 ) -> Resolution:
-    """What a step that found sessions decides: those of this directory, else all, newest first.
+    """The resolution of a step that found sessions, newest first.
 
-    Sessions of other directories are rejected where this directory has some.
+    If some belong to this directory, the others are rejected.
     """
     unique = {session.id: session for session in found}
     newest = sorted(unique.values(), key=lambda each: (each.updated_at, each.id), reverse=True)
@@ -190,7 +190,7 @@ _ANSWERS: Final[dict[Question, dict[str, Answer]]] = {
 def needs_question(session: Session, place: Place, *, exists: bool) -> Question | None:
     """Whether to ask before a session is opened here; `exists`: its directory is still there.
 
-    Sessions without a directory (those of channels) are at home everywhere.
+    Sessions without a directory (those of channels) can be opened anywhere.
     """
     if home_of(session, place.scope) is None or place.is_home_of(session):
         return None
@@ -209,7 +209,7 @@ def word_question(session: Session, place: Place, question: Question) -> str:
 
 
 def word_refusal(session: Session, place: Place, question: Question) -> str:
-    """The message after a no, and where no question can be asked."""
+    """The message after the answer no, and when no question can be asked."""
     refusal = f'Session "{session.name}" is in another project ({_home(session, place)}).'
     if question == "directory_gone":
         return f"{refusal} That directory is gone: --fork goes on with a copy here."
@@ -217,17 +217,17 @@ def word_refusal(session: Session, place: Place, question: Question) -> str:
 
 
 def read_answer(question: Question, typed: str) -> Answer:
-    """What a person's answer means; anything that is not offered is a no."""
+    """What a person's answer means; anything that was not offered means no."""
     return _ANSWERS[question].get(typed.strip().lower(), "no")
 
 
 def shown_value(value: str) -> str:
-    """A typed value, fit for a message."""
+    """A typed value, made safe and short for a message."""
     return cut(strip_controls(value, keep_newlines=False), 60)
 
 
 def candidate_of(session: Session, short_id: str) -> Candidate:
-    """A session as an error lists it."""
+    """A session as an entry in an error's list of candidates."""
     return Candidate(session.id, short_id, session.listed_name, session.cwd, session.updated_at)
 
 

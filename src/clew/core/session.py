@@ -33,7 +33,7 @@ RetentionAction = Literal["archive", "delete"]
 DAY_MS = 86_400_000
 
 NAME_TEXT = 200
-"""Characters of a summary or a first prompt that a name has."""
+"""Characters of a summary or a first prompt that a name uses."""
 
 
 class NewSession(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -73,7 +73,7 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True):
     """One conversation. Times are milliseconds UTC.
 
     `revision` goes up only with what a person may edit (it is the ETag). `head` is the last seq.
-    `message_count` counts the thread as it reads: inherited messages in, undone turns out.
+    `message_count` counts the thread: with inherited messages, without undone turns.
     `content_bytes` counts what this session itself stores, scratchpad included.
     `last_interaction_at` is the reset clock: only a person's message moves it.
     """
@@ -175,11 +175,11 @@ class SessionFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which sessions a list is about. A list always has a viewer: the person who asks.
+    """Which sessions to list. A list always has a viewer: the person who asks.
 
     `archived`: False leaves archived sessions out, True shows only those, None both. `trashed`
     lists the trash instead, most recently deleted first. `text` is a fragment of the title or
-    of the first prompt, whatever its case.
+    of the first prompt; case is ignored.
     """
 
     viewer: str
@@ -202,19 +202,19 @@ class SessionPage(msgspec.Struct, frozen=True):
 
 
 def may_see(viewer: str, person: str) -> bool:
-    """Whether a viewer may see what belongs to a person: the owner all, a guest their own."""
+    """Whether a viewer may see what belongs to a person: the owner sees all, a guest their own."""
     return viewer in (OWNER, person)
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True):
-    """The policy: idle days, then bytes of content. 0 or less switches either off."""
+    """The retention policy: idle days, then bytes of content. 0 or less switches either off."""
 
     retention_days: int = 90
     max_storage_bytes: int = 52_428_800
     action: RetentionAction = "archive"
 
     def idle_cutoff(self, now: int) -> int | None:
-        """Sessions not updated since then have expired; None when days don't matter."""
+        """Sessions not updated since this time have expired; None if idle days are switched off."""
         return now - self.retention_days * DAY_MS if self.retention_days > 0 else None
 
 
@@ -232,9 +232,9 @@ class Retained(msgspec.Struct, frozen=True):
 
 
 class SessionName(msgspec.Struct, frozen=True, gc=False):
-    """As much of a session as is needed to find it: `core.session.Session` without the rest.
+    """The fields of a `Session` that are needed to find it by name.
 
-    Of `short_summary` and `preview` (the first prompt) only the first `NAME_TEXT` characters.
+    `short_summary` and `preview` (the first prompt) are cut to `NAME_TEXT` characters.
     """
 
     id: str
@@ -253,7 +253,7 @@ class SessionName(msgspec.Struct, frozen=True, gc=False):
 
 
 def name_of(session: Session) -> SessionName:
-    """The name of a session whose row is known."""
+    """Make the name of a session from its row."""
     return SessionName(
         id=session.id,
         title=session.title,
@@ -283,11 +283,11 @@ class NamePage(msgspec.Struct, frozen=True):
 
 
 class SessionState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The state of a session at this moment; the defaults mean that nothing happens.
+    """The state of a session at this moment; the defaults mean idle.
 
     `running`: a live process runs a turn. `waiting`: that turn waits for an approval.
     `interrupted`: the newest turn was cut off, by a crash for example, and has not been undone.
-    `attachment`: the terminal that has the session open, this one or another.
+    `attachment`: the terminal that has the session open, possibly this one.
     """
 
     running: bool = False

@@ -177,7 +177,7 @@ Aliases = Annotated[
 
 
 class GeneralConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Without a section: what answers, unless a session or a flag says otherwise."""
+    """Keys without a section: the defaults that a session or a flag can override."""
 
     model: ModelName = None
     personality: PersonalityId = "default"
@@ -281,7 +281,7 @@ class HooksConfig(msgspec.Struct, frozen=True, kw_only=True):
 class ProviderConfig(msgspec.Struct, frozen=True, kw_only=True):
     """`[providers.NAME]`: a provider of models.
 
-    Without a kind, it is that of its name, else anything that speaks like OpenAI.
+    Without a kind, the name decides; an unknown name means an OpenAI-compatible server.
     """
 
     kind: Kind = None
@@ -295,7 +295,7 @@ class ProviderConfig(msgspec.Struct, frozen=True, kw_only=True):
 class McpConfig(msgspec.Struct, frozen=True, kw_only=True):
     """`[mcp.NAME]`: a server of tools, started by a command or reached at an address.
 
-    `tools` are those to offer, all if there are none.
+    `tools` are the tools to offer; empty means all.
     """
 
     command: Command = ()
@@ -333,7 +333,7 @@ FAMILIES: Final[dict[str, type[msgspec.Struct]]] = {
     "mcp": McpConfig,
     "webhooks": WebhookConfig,
 }
-"""Sections that there may be many of, each with a name."""
+"""Sections that can occur several times, each with a name."""
 
 KEYS: Final = tuple(
     f"{section}.{name}" if section else name
@@ -375,7 +375,7 @@ def get_type(path: tuple[str, ...]) -> Any:
 
 
 def get_meta(kind: Any) -> Meta:
-    """The description that goes with a type."""
+    """The description of a type."""
     meta: Meta = kind.__metadata__[-1]
     return meta
 

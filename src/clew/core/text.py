@@ -1,7 +1,7 @@
 """Text as clew stores, compares and shows it, and values as JSON text.
 
-Functions over strings, total over every Python `str`. No database, no terminal and no language is
-known here: the search language is in `core.search.query`, names of sessions are in `core.names`.
+Functions over strings that accept every Python `str`. They know no database, terminal or language:
+the search language is in `core.search.query`, names of sessions are in `core.names`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def encode_text(text: str) -> str:
 
 
 def decode_text(text: str) -> str:
-    """Undo `encode_text`. What it never wrote is left alone, so any string is accepted."""
+    """Undo `encode_text`. Accepts any string: what `encode_text` never wrote stays as it is."""
     if ESCAPE not in text:
         return text
     return _ESCAPED.sub(lambda match: _unescape(match[0]), text)
@@ -93,10 +93,10 @@ _MARKS: Final = re.compile(r"([^\w\s]{64})[^\w\s]+")
 
 
 def fold(text: str) -> str:
-    """Return `text` as it compares: one form for width, case and European diacritics."""
+    """Return `text` in the form used for comparing: without width, case and European diacritics."""
     if text.isascii():
         return text.lower()
-    # Normalising sorts each run of marks in quadratic time, so a run has an end.
+    # Normalising sorts each run of marks in quadratic time, so the length of a run is limited.
     text = unicodedata.normalize("NFKC", _MARKS.sub(r"\1", text)).casefold()
     text = _ACCENTS.sub("", unicodedata.normalize("NFD", text))
     return unicodedata.normalize("NFKC", text)
@@ -126,7 +126,7 @@ _UNPRINTABLE: Final = re.compile(
 
 
 def strip_controls(text: str, *, keep_newlines: bool = True) -> str:
-    """Return `text` without what could drive a terminal or deceive a reader.
+    """Return `text` without characters that could control a terminal or deceive a reader.
 
     Escape sequences go whole, then control, bidi and zero-width characters. Tabs stay; every kind
     of newline becomes a line feed, or a space without `keep_newlines`. Joiners stay between
@@ -236,9 +236,9 @@ def from_json(text: str, kind: type[T]) -> T:
 
 
 def to_wire(value: object) -> bytes:
-    """Any value as JSON that every parser takes: lone surrogates become U+FFFD.
+    """Any value as JSON that every parser accepts: lone surrogates become U+FFFD.
 
-    Spelled as escapes they would be JSON that many parsers refuse.
+    Many parsers refuse JSON in which they are written as escapes.
     """
     try:
         return msgspec.json.encode(value)

@@ -9,9 +9,9 @@ import msgspec
 
 Scope = Literal["read", "chat", "write", "admin"]
 SCOPES: Final[tuple[Scope, ...]] = ("read", "chat", "write", "admin")
-"""Each may do all that those before it may."""
+"""In rising order: each includes the rights of those before it."""
 SECRET_PREFIX: Final = "clew_"  # noqa: S105  # the beginning of every one of them
-"""So that a secret that got somewhere it should not be can be recognised."""
+"""Every secret begins with it, so that a leaked one can be recognised."""
 
 
 class Token(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -1,8 +1,9 @@
-"""Turns: one user message and all that the agent does about it.
+"""Turns: a turn is one user message and everything that the agent does to answer it.
 
 Also approvals, the two kinds of hold on a session (a lease is the right to run the next turn,
 fenced by its epoch; an attachment is a terminal's exclusive hold), turns that ended without an
-answer, and the queue modes for messages that come while a turn runs. The store judges time.
+answer, and the queue modes for messages that come while a turn runs. Expiry is checked by the
+store, with its own clock.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from clew.core.message import Message
 from clew.core.usage import Usage
 
 TurnStatus = Literal["running", "waiting", "done", "failed", "aborted", "interrupted"]
-"""`waiting` is for an approval; the last four are ends."""
+"""`waiting` means waiting for an approval; the last four are final."""
 
 TurnEnd = Literal["done", "failed", "aborted", "interrupted"]
 
@@ -51,7 +52,7 @@ QUEUED: Final[dict[QueueMode, str]] = {
 
 
 class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One turn. `partial` is what a failed one had said: for people, never for the model.
+    """One turn. `partial` is the text of a failed turn: shown to people, never to the model.
 
     `undone_at` is set while the turn is undone in the session that was asked about.
     """
@@ -78,7 +79,7 @@ MAX_REASON: Final = 2_000
 
 
 class Approval(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A question to the owner about a tool call. Unanswered at `expires_at`, it is a no.
+    """A question to the owner about a tool call. Without an answer by `expires_at` it is denied.
 
     `reason` is what the owner said to a no, for the model.
     """
@@ -121,7 +122,7 @@ class Attachment(msgspec.Struct, frozen=True):
 
 
 def find_ends(messages: Sequence[Message]) -> dict[str, int]:
-    """The turns whose last message here is no answer, and the number of that message."""
+    """The turns whose last message in `messages` is not an answer, with that message's number."""
     last = {each.turn_id: each for each in messages if each.turn_id is not None}
     return {
         turn_id: message.seq
@@ -137,5 +138,5 @@ def place_unfinished(turns: Sequence[Turn], messages: Sequence[Message]) -> dict
 
 
 def read_mode(noted: object) -> QueueMode:
-    """The queue mode in a session's metadata; anything else means the default."""
+    """The queue mode in a session's metadata; an unknown value means the default."""
     return noted if isinstance(noted, str) and noted in QUEUE_MODES else "followup"

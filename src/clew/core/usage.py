@@ -14,7 +14,7 @@ UsageBy = Literal["day", "model", "session", "platform"]
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
     """Tokens, money and calls; `cost` is in nano-dollars, None when the price is unknown.
 
-    Sums keep "unknown": a total with one unknown part is unknown, never a number that looks exact.
+    A sum with one unknown part is unknown, never a number that looks exact.
     """
 
     input_tokens: int = 0
@@ -37,7 +37,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 ESTIMATED = "estimated"
-"""In a session's metadata: some of its totals were estimated, so people see `~`."""
+"""Metadata key: some totals of the session were estimated, so they are shown with `~`."""
 
 
 class UsageRow(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ Requests are read in `endpoints`; what an operation does is in `api.handlers`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final
 
 import msgspec
@@ -111,7 +111,8 @@ def build_app(
         make_events_endpoint(feeds, guard, heartbeat=heartbeat),
         *endpoints,
     )
-    operations.document = to_wire(make_document(all_endpoints, gate.setup))
+    # Made when it is first asked for: few ask, and it takes longer than all else here.
+    operations.document = cache(lambda: to_wire(make_document(all_endpoints, gate.setup)))
     app = Starlette(
         routes=[*make_routes(gate, all_endpoints), *make_page_routes()],
         middleware=[
@@ -132,12 +133,12 @@ def build_app(
 
 
 class _Operations:
-    """Responds for the operations of the table. `document` is the OpenAPI document."""
+    """Responds for the operations of the table. `document` makes the OpenAPI document."""
 
     def __init__(
         self, calls: Calls, stream_chat: Callable[[SendChat, Credential], Response]
     ) -> None:
-        self.document = b""
+        self.document: Callable[[], bytes] = bytes
         self._calls = calls
         self._stream_chat = stream_chat
 
@@ -179,7 +180,7 @@ class _Operations:
     async def send_document(self, request: Request, _given: Credential) -> Response:
         """`GET /v1/openapi.json`."""
         await read_request(DOCUMENT, request)
-        return Response(self.document, media_type=JSON)
+        return Response(self.document(), media_type=JSON)
 
 
 def _send_file(name: str, media_type: str, content: str) -> Response:

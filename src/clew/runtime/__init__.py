@@ -1,11 +1,11 @@
 """Sessions in time: who runs a turn, what is committed when, and who sees it.
 
-    Runtime.accept ─► inbound/ (decide, keep, carry out) ─► lane/ (order, lease, turn) ─► agent
-    Runtime.watch  ◄─ watch.py (what this and other processes do)
+    Runtime.accept ─► inbound/ (decide, store, carry out) ─► lane/ (order, lease, turn) ─► agent
+    Runtime.watch  ◄─ watch.py (events of this and other processes)
     lane/ ─► outbound/ (replies, delivery) · upkeep/ (titles, compaction, usage) · hooks.py
-    recovery/ goes on with what dead processes left, through inbound/ and `Runtime.retry`
-    commands/ what each slash command does · cron.py jobs · supervisor.py what is kept going
+    recovery.py continues the work of dead processes, through inbound/ and `Runtime.retry`
+    commands/ what each slash command does · cron.py jobs · supervisor.py restarts what failed
 
-This room knows the ports and core. It builds nothing itself: `wiring` hands it a store, an agent
-and hooks; surfaces come in through `Runtime.accept` and look through `Runtime.watch`.
+This package knows the ports and core. It builds nothing itself: `wiring` gives it a store, an agent
+and hooks. Surfaces send messages with `Runtime.accept` and read events with `Runtime.watch`.
 """

@@ -22,7 +22,7 @@ async def unbroken(work: Awaitable[T]) -> T:
 
 
 async def whole(work: Awaitable[T]) -> T:
-    """Finish work that must not be left half done; a cancellation is kept for `is_cancelled`."""
+    """Finish work that must not be left half done; `is_cancelled` then tells of a cancellation."""
     task = asyncio.ensure_future(work)
     while not task.done():
         with contextlib.suppress(asyncio.CancelledError):
@@ -37,6 +37,6 @@ def is_cancelled() -> bool:
 
 
 def heed_cancel() -> None:
-    """Raise the cancellation that came while `whole` was at work, if one did."""
+    """Raise the cancellation that arrived during `whole`, if there was one."""
     if is_cancelled():
         raise asyncio.CancelledError

@@ -1,8 +1,8 @@
-"""Cron: jobs in a file of their own, and the runs that they begin.
+"""Cron: jobs in a file of their own, and the runs that they start.
 
 A run is a message like any other: it goes into the inbox under an identity made of the job and its
-due time, so that a crash between the two files never runs it twice. What was missed while no
-gateway ran runs once. When a job is due is told by `core.cron`.
+due time, so that a crash between writing the inbox and the file never runs it twice. A job that was
+missed while no gateway ran runs once. `core.cron` says when a job is due.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from clew.runtime.zones import find_zone
 
 CHANNEL: Final = "cron"
 POLL: Final = 1.0
-"""Seconds between two looks at the file and the clock."""
+"""Seconds between two checks of the file and the clock."""
 
 PATIENCE: Final = 10.0
 AGAIN: Final = 60_000
-"""Milliseconds after which a run that could not begin is tried again."""
+"""Milliseconds after which a run that could not be started is tried again."""
 
 Begin = Callable[[CronJob, str], Awaitable[object]]
-"""Begin a run of a job, which is known by this name from now on; durable when it returns."""
+"""Start a run of a job, under this name; the run is durable when it returns."""
 
 
 class _Jobs(msgspec.Struct, frozen=True):
-    """What the file says."""
+    """The content of the file."""
 
     jobs: tuple[CronJob, ...] = ()
 
@@ -56,7 +56,7 @@ class CronFile:
         self.path = path
 
     def list_jobs(self) -> tuple[CronJob, ...]:
-        """All of them, by name."""
+        """All jobs, by name."""
         data = find_bytes(self.path)
         if data is None:
             return ()
@@ -64,12 +64,12 @@ class CronFile:
             jobs = from_json(data.decode(), _Jobs).jobs
         except (ValueError, msgspec.MsgspecError) as error:
             raise InvalidConfig(
-                f"{self.path} can't be read: {error}. Mend it, or move it away."
+                f"{self.path} can't be read: {error}. Fix it, or move it away."
             ) from error
         return tuple(sorted(jobs, key=lambda each: each.name))
 
     def get_job(self, name: str) -> CronJob:
-        """One of them, or `RecordNotFound`."""
+        """Get a job, or raise `RecordNotFound`."""
         wanted = check_name(name)
         for job in self.list_jobs():
             if job.name == wanted:
@@ -77,7 +77,7 @@ class CronFile:
         raise RecordNotFound("job", wanted)
 
     def add_job(self, job: CronJob) -> None:
-        """A new one; `Conflict` if there is one of this name."""
+        """Add a job; `Conflict` if there is one of this name."""
 
         def add(jobs: dict[str, CronJob]) -> None:
             if job.name in jobs:
@@ -87,13 +87,13 @@ class CronFile:
         self._change(add)
 
     def remove_job(self, name: str) -> CronJob:
-        """Take one away, or `RecordNotFound`."""
+        """Remove a job, or raise `RecordNotFound`."""
         job = self.get_job(name)
         self._change(lambda jobs: jobs.pop(job.name, None))
         return job
 
     def note_run(self, job: CronJob, *, ran_at: int, due_at: int | None = None) -> None:
-        """It ran, and is due again; one that was taken away or put anew meanwhile stays so."""
+        """Write down that a job ran and when it is due next, unless it was removed or replaced."""
 
         def note(jobs: dict[str, CronJob]) -> None:
             known = jobs.get(job.name)
@@ -111,7 +111,7 @@ class CronFile:
             put_bytes(self.path, to_json(_Jobs(tuple(jobs.values()))).encode())
 
     def stamp(self) -> tuple[int, int] | None:
-        """Something that changes when the file does."""
+        """A value that changes when the file does."""
         with contextlib.suppress(OSError):
             status = self.path.stat()
             return (status.st_mtime_ns, status.st_ino)
@@ -119,7 +119,7 @@ class CronFile:
 
 
 class CronRunner:
-    """Begins what is due. `run` it as a task; cancel it to stop."""
+    """Starts the jobs that are due. `run` it as a task; cancel it to stop."""
 
     def __init__(
         self,
@@ -137,10 +137,10 @@ class CronRunner:
         self._poll = poll
         self._not_before: dict[str, int] = {}
         self.problems: dict[str, str] = {}
-        """What went wrong with which job, or with the file; for people to see."""
+        """The last problem of each job, or of the file, for people to read."""
 
     async def run(self) -> None:
-        """Look at the clock until cancelled."""
+        """Start jobs when they are due, until cancelled."""
         jobs: tuple[CronJob, ...] = ()
         stamp: object = UNREAD
         while True:
@@ -166,9 +166,9 @@ class CronRunner:
         return jobs
 
     async def _run_job(self, job: CronJob) -> None:
-        """Begin it, then write down that it ran: the other way round it could be lost."""
+        """Start a run, then write down that it ran: in the other order a crash would lose it."""
         now = self._clock()
-        # Whatever happens to this one, even a bug that ends the runner: others get their turn.
+        # Set first, so that other jobs still run if this one ends the runner by a bug.
         self._not_before[job.name] = now + AGAIN
         try:
             await self._begin(job, f"{job.name}@{job.due_at}")
@@ -178,7 +178,7 @@ class CronRunner:
         except Exception as error:
             self.problems[job.name] = str(error)
             if not isinstance(error, ClewError | OSError):
-                raise  # the supervisor reports it and starts this again
+                raise  # the supervisor reports it and restarts the runner
         else:
             self.problems.pop(job.name, None)
             self._not_before.pop(job.name, None)
@@ -188,12 +188,12 @@ UNREAD: Final = object()
 
 
 def zone_of(job: CronJob, timezone: str | None) -> tzinfo:
-    """The zone that its wall times are meant in: its own, the configured one, or the host's."""
+    """The time zone of a job's schedule: its own, the configured one, or the host's."""
     return find_zone(job.timezone or timezone)
 
 
 async def begin_run(runtime: Runtime, models: Models, job: CronJob, run: str) -> Ticket:
-    """Put a run into the inbox; the session is there then. A second call is the first one."""
+    """Put a run into the inbox and make its session. A second call changes nothing."""
     person = runtime.reception.find_keyholder(job.key) or OWNER
     session = await _open_session(runtime, models, job, run, person)
     to = parse_reply_to(job.deliver_to) if job.deliver_to else read_reply_to(session.last_route)
@@ -206,7 +206,7 @@ async def begin_run(runtime: Runtime, models: Models, job: CronJob, run: str) ->
 async def _open_session(
     runtime: Runtime, models: Models, job: CronJob, run: str, person: str
 ) -> Session:
-    """The session of a run; an isolated one is known by the run, so that there is one of it."""
+    """The session of a run. An isolated one gets its id from the run, so that it is made once."""
     model = models.get_model()
     new = NewSession(
         key=job.key, agent=job.agent, person=person, model=model.name, provider=model.provider,

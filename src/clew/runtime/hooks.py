@@ -1,13 +1,12 @@
-"""Hooks: programs of the owner that are told what happens, or asked whether it may.
+"""Hooks: programs of the owner that are told about an event, or asked whether it may happen.
 
 A hook is an entry point (group `clew.hooks`, named like the event, a function of one dict, sync or
-async) or an executable, which gets the same dict as JSON on stdin. When an event happens, and what
-is done with an answer, is decided by the caller; nothing here knows sessions, the screen or the
-configuration.
+async) or an executable, which gets the same dict as JSON on stdin. The caller decides when an event
+happens and what an answer means; this module knows no sessions, screen or configuration.
 
-Only a hook that was asked can stop anything. One that was asked and can't answer (it is not there,
-it crashes, it takes too long) counts as a no, for a guard that is broken must not let everybody
-pass; the reason says what is wrong with it and how to be rid of it.
+Only a hook that is asked can stop anything. If it can't answer (it is missing, crashes or takes too
+long), that counts as a no, because a broken guard must not let everything pass; the reason says
+what is wrong with it and how to remove it.
 """
 
 from __future__ import annotations
@@ -51,21 +50,21 @@ _WORDS: Final = 500
 _FIELDS: Final = ("event", "session_id", "previous_id", "reason", "cwd", "at")
 
 OUTPUT_BYTES: Final = 64 * 1024
-"""What is kept of each stream of a program; the rest is read and forgotten."""
+"""Bytes that are kept of each output stream of a program; the rest is discarded."""
 _GRACE_S: Final = 0.5
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What the hooks say to a question. `reason` is for the person."""
+    """The hooks' answer to a question. `reason` is for the person."""
 
     cancelled: bool
     reason: str | None = None
 
 
 class Hook(NamedTuple):
-    """One hook: what it is called, how it is run, and how to be rid of it.
+    """One hook: its name, how it is run, and how to remove it.
 
-    `run` returns the reason for a no, None for a yes, and raises `HookFailed` without an answer.
+    `run` returns the reason for a no, None for a yes, and raises `HookFailed` if it can't answer.
     """
 
     name: str
@@ -93,7 +92,7 @@ class Hooks:
         self._installed: asyncio.Task[tuple[EntryPoint, ...]] | None = None
 
     async def ask(self, event: HookEvent, payload: Mapping[str, Any]) -> Verdict:
-        """Ask one hook after the other; the first that says no ends it."""
+        """Ask one hook after the other; stops at the first that says no."""
         if event not in CANCELLABLE:
             raise ValueError(f"{event} can't be cancelled")
         given = self._complete(event, payload)
@@ -125,11 +124,11 @@ class Hooks:
             reason = await self._run(hook, payload)
         except HookFailed as error:
             return str(error)
-        # It was told and not asked; but an exit code is how a program says that it failed.
+        # It was not asked, but a program reports its failure by the exit code.
         return None if reason is None else f"{hook.name} ({payload['event']}): {reason}"
 
     async def _run(self, hook: Hook, payload: dict[str, Any]) -> str | None:
-        """The reason for a no, or None. Whatever a hook does, `HookFailed` is the worst."""
+        """The reason for a no, or None. Every failure of a hook becomes `HookFailed`."""
         limit = asyncio.timeout(self._time_limit_s)
         try:
             async with limit:
@@ -149,7 +148,7 @@ class Hooks:
 
     async def _hooks(self, event: HookEvent) -> tuple[Hook, ...]:
         if self._installed is None:
-            # In a thread, for it looks at every installed package; and only once.
+            # In a thread and only once: it looks at every installed package.
             self._installed = asyncio.create_task(asyncio.to_thread(_find_installed))
         installed = await asyncio.shield(self._installed)
         return (
@@ -159,13 +158,13 @@ class Hooks:
 
 
 def _clean(text: str) -> str:
-    """The words of another program, in one line that is safe to print."""
+    """The output of another program, as one line that is safe to print."""
     words = " ".join(strip_controls(text, keep_newlines=False).split())
     return words if len(words) <= _WORDS else words[: _WORDS - 1] + "…"
 
 
 def _refusal(answer: object, name: str) -> str | None:
-    """The reason that an answer gives for a no, None if it is none."""
+    """The reason that an answer gives for a no; None if the answer is not a no."""
     if answer is False:
         return f"The hook {name} said no."
     if isinstance(answer, Mapping) and answer.get("cancel") is True:
@@ -179,13 +178,13 @@ def _find_installed() -> tuple[EntryPoint, ...]:
 
     try:
         return tuple(sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)))
-    except Exception as error:  # what any package wrote down about itself
+    except Exception as error:  # any package may declare anything about itself
         raise HookFailed(f"The hooks of installed packages can't be listed: {error}.") from error
 
 
 def _installed_hook(entry: EntryPoint) -> Hook:
     package = entry.dist.name if entry.dist else "its package"
-    advice = f"Mend it, or uninstall {package}. Nothing was changed."
+    advice = f"Fix it, or uninstall {package}. Nothing was changed."
     return Hook(entry.value, partial(_call, entry), advice)
 
 
@@ -198,9 +197,9 @@ async def _call(entry: EntryPoint, payload: dict[str, Any]) -> str | None:
 
 
 async def _in_thread(work: Callable[[], Any]) -> Any:
-    """A call that may block, in a thread that does not keep the program from ending.
+    """Run a call that may block, in a thread that does not keep the program from ending.
 
-    A thread can't be stopped: one that is late goes on, and its answer is forgotten.
+    A thread can't be stopped: after a timeout it runs on, and its answer is ignored.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Any] = loop.create_future()
@@ -217,13 +216,13 @@ async def _in_thread(work: Callable[[], Any]) -> Any:
         error: BaseException | None = None
         try:
             result = work()
-        except StopIteration as odd:  # a future refuses this one
+        except StopIteration as odd:  # a future can't hold this exception
             error = HookFailed(f"failed: {odd!r}")
         except SystemExit as odd:
             error = HookFailed(f"wanted to end the program: {odd!r}")
         except BaseException as odd:  # noqa: BLE001  # passed on to the caller
             error = odd
-        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+        with contextlib.suppress(RuntimeError):  # the loop has ended in the meantime
             loop.call_soon_threadsafe(settle, result, error)
 
     threading.Thread(target=run, name="clew-hook", daemon=True).start()
@@ -232,12 +231,12 @@ async def _in_thread(work: Callable[[], Any]) -> Any:
 
 # --- executables ------------------------------------------------------------------------------
 def _program_hook(line: str) -> Hook:
-    advice = "Mend it, or take it out of [hooks] (`clew config edit`). Nothing was changed."
+    advice = "Fix it, or take it out of [hooks] (`clew config edit`). Nothing was changed."
     return Hook(line, partial(_execute, line), advice)
 
 
 async def _execute(line: str, payload: dict[str, Any]) -> str | None:
-    """The reason for a no: from its answer, else from its last words, else from its code."""
+    """The reason for a no: from its answer, else from its last output, else from its exit code."""
     cwd = payload.get("cwd")
     given = msgspec.json.encode(payload, enc_hook=str)
     code, said, complained = await execute(line, given, cwd=cwd if isinstance(cwd, str) else None)
@@ -264,9 +263,9 @@ class Ended(NamedTuple):
 
 
 async def execute(line: str, given: bytes, *, cwd: str | None) -> Ended:
-    """Run a command line to its end; killed with all it started if this is cancelled.
+    """Run a command line to its end. If cancelled, kill it with all processes it started.
 
-    `HookFailed` if it can't be started. A directory that is not there is not gone to.
+    `HookFailed` if it can't be started. A `cwd` that does not exist is ignored.
     """
     starting = asyncio.ensure_future(
         asyncio.get_running_loop().subprocess_exec(
@@ -277,7 +276,7 @@ async def execute(line: str, given: bytes, *, cwd: str | None) -> Ended:
         )
     )
     try:
-        # A start that is cancelled half-way would leave the program's own children behind.
+        # If the start were cancelled half-way, the program's own children would stay behind.
         transport, program = await asyncio.shield(starting)
     except asyncio.CancelledError:
         with contextlib.suppress(OSError, ValueError):
@@ -290,7 +289,7 @@ async def execute(line: str, given: bytes, *, cwd: str | None) -> Ended:
         program.say(given)
         await program.exited.wait()
         with contextlib.suppress(TimeoutError):
-            # What it left running in the background may hold the pipes for ever.
+            # A process that it left in the background may keep the pipes open forever.
             async with asyncio.timeout(_GRACE_S):
                 await program.silent.wait()
         return program.ended()
@@ -299,7 +298,7 @@ async def execute(line: str, given: bytes, *, cwd: str | None) -> Ended:
 
 
 async def _end(transport: asyncio.SubprocessTransport, program: _Program) -> None:
-    """Kill it with all it started, if it still runs, and let go of it."""
+    """Kill the program with all processes it started, if it still runs, and close its pipes."""
     if not program.exited.is_set():
         _kill(transport)
         with contextlib.suppress(TimeoutError):
@@ -309,7 +308,7 @@ async def _end(transport: asyncio.SubprocessTransport, program: _Program) -> Non
 
 
 def _arguments(line: str) -> list[str]:
-    """A command line in words; the path of a file is one word, blanks or not."""
+    """Split a command line into words; the path of an existing file is one word."""
     with contextlib.suppress(OSError, RuntimeError, ValueError):
         whole = Path(line).expanduser()
         if whole.is_file():
@@ -330,7 +329,7 @@ def _kill(transport: asyncio.SubprocessTransport) -> None:
 
 
 class _Program(asyncio.SubprocessProtocol):
-    """A program while it runs: its end, and the beginning of what it prints."""
+    """A running program: waits for its end and keeps the beginning of its output."""
 
     def __init__(self) -> None:
         self.exited = asyncio.Event()
@@ -355,14 +354,14 @@ class _Program(asyncio.SubprocessProtocol):
         self.exited.set()
 
     def say(self, data: bytes) -> None:
-        """Give it all of its stdin; it need not read it."""
+        """Write all of its stdin; the program need not read it."""
         assert self._transport is not None  # noqa: S101  # asyncio makes the connection first
         stdin = cast("asyncio.WriteTransport", self._transport.get_pipe_transport(0))
         stdin.write(data + b"\n")
         stdin.close()
 
     def ended(self) -> Ended:
-        """What is known of it by now."""
+        """The exit code and output so far."""
         assert self._transport is not None  # noqa: S101  # asyncio makes the connection first
         printed = (bytes(each).decode("utf-8", "replace") for each in self._printed.values())
         return Ended(self._transport.get_returncode(), *printed)

@@ -1,7 +1,7 @@
-"""The metadata of a session, changed in a way that loses no change of another process.
+"""Changes a session's metadata without losing changes of other processes.
 
-Turns, commands and links keep things in it. Each reads, decides and writes; the store refuses a
-write that was decided on something that has changed meanwhile, and then it is decided again.
+Turns, commands and links keep values there. A change is computed from what was read; if the
+metadata changed in the meantime, the store refuses the write and the change is computed again.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from clew.errors import Conflict
 from clew.ports import Store
 
 ATTEMPTS: Final = 100
-"""More than ever needed: each time that one is refused, another process has made its change."""
+"""More than ever needed: for each refused attempt another process has made its change."""
 
 Change = Callable[[dict[str, Any]], dict[str, Any]]
-"""From the metadata to the new metadata. It may be called again; the last result counts."""
+"""Computes the new metadata from the old. May be called several times; the last result counts."""
 
 
 async def note(store: Store, session_id: str, change: Change) -> Session:

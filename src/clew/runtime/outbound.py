@@ -1,6 +1,6 @@
 """Replies to channels: each committed with the answer that it carries, then delivered.
 
-Delivery goes from the outbox to the channels, in order under each key, each reply at most once.
+Delivery takes them from the outbox to the channels: in order per key, each at most once.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from clew.runtime.watch import Bus
 
 FAILED = "That did not work: {}"
 FAILED_FOR_GUESTS = "That did not work. The owner of this clew can see why; try again later."
-"""The reason may tell of keys, quotas and the configuration, which guests must not see."""
+"""What guests are told: the reason may contain keys, quotas and the configuration."""
 RECENT = 100
-"""Deliveries of a session that are looked at for a repetition."""
+"""How many deliveries of a session are searched for a repetition."""
 
 AT_ONCE: Final = 8
-"""Replies of one channel that are on their way at the same time; under one key it is one."""
+"""Replies of one channel that are sent at the same time; one at a time per key."""
 
 FIRST_PAUSE: Final = 1_000
 LONGEST_PAUSE: Final = 600_000
 GIVE_UP: Final = 86_400_000
-"""Milliseconds: between two attempts, doubling, at most; and until a reply has failed for good."""
+"""In milliseconds: the first and longest pause between attempts (it doubles), when to give up."""
 
 LAG: Final = 60_000
 """Milliseconds that the clock of a store may be behind this one."""
@@ -47,7 +47,7 @@ DOUBTFUL: Final = "A reply to {} may not have arrived: {}. Look there before you
 
 
 class _Words(NamedTuple):
-    """What is to be said of a turn. A question's delivery has an id that its answer knows."""
+    """A text to deliver for a turn. The delivery of a question has a fixed id."""
 
     text: str = ""
     turn_id: str | None = None
@@ -59,7 +59,7 @@ class _Words(NamedTuple):
 
 
 class Replies:
-    """What turns add to their commits. `bell` rings when there is something to deliver."""
+    """Adds the replies to the commits of turns. `bell` rings when there is something to deliver."""
 
     def __init__(self, store: Store, clock: Clock, rules: SendRules) -> None:
         self.bell = asyncio.Event()
@@ -76,9 +76,9 @@ class Replies:
         *,
         asks: bool = False,
     ) -> tuple[Change, ...]:
-        """The changes of a turn with what is to be delivered of them; `head` is before them.
+        """The changes of a turn, plus the replies to deliver; `head` is the head before them.
 
-        `asks`: the owner is there to answer for tools; else nothing is asked.
+        `asks`: the owner is there to approve tool calls; without it no question is sent.
         """
         added: list[Change] = []
         if reply_to.is_fetched:
@@ -111,13 +111,13 @@ class Replies:
         return (*changes, *added)
 
     def _ask(self, change: WaitForApproval) -> _Words:
-        """A question is put every time: the one that was answered is not this one."""
+        """A question is always sent: it is never a repetition of an earlier one."""
         wait_ms = change.expires_at - self._clock()
         text = question_text(change.tool_name, change.request, wait_ms=wait_ms)
         return _Words(text, change.turn_id, asked_id(change.approval_id))
 
     def ring(self, changes: tuple[Change, ...]) -> None:
-        """Tell who delivers, once the changes are committed."""
+        """Wake the deliverer, once the changes are committed."""
         if any(isinstance(each, Send) for each in changes):
             self.bell.set()
 
@@ -128,18 +128,18 @@ class Replies:
         return is_said(reply_to, text, rows, self._clock())
 
     async def _is_withheld(self, reply_to: ReplyTo, session_id: str) -> bool:
-        """As it is now: the owner may have said `/send off` while the turn ran."""
+        """Whether replies are withheld now: `/send off` may have come during the turn."""
         session = await self._store.get_session(session_id)
         return self.is_denied(reply_to, session.key, override=session.send_policy)
 
     def is_denied(self, reply_to: ReplyTo, key: str, *, override: SendPolicy | None = None) -> bool:
-        """Whether the send policy has nothing delivered there; `override` is the session's own."""
+        """Whether the send policy denies delivery; `override` is the session's own setting."""
         verdict = decide_send(self._rules, conversation_of(reply_to, key), override=override)
         return verdict.decision == "deny"
 
 
 def _words_of(change: Change, *, is_owners: bool) -> _Words:
-    """What of a change is to be delivered: an answer, or why there is none."""
+    """The text to deliver for a change: an answer, or why there is none."""
     if isinstance(change, AddMessage):
         draft = change.draft
         is_answer = draft.role == "assistant" and not draft.tool_calls
@@ -151,7 +151,7 @@ def _words_of(change: Change, *, is_owners: bool) -> _Words:
 
 
 class DeliverySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """In seconds: for one message, between two looks, for what is on its way at the end."""
+    """In seconds: the limit for one message, the pause between checks, the wait at the end."""
 
     patience: float = 60.0
     poll: float = 1.0
@@ -160,14 +160,14 @@ class DeliverySettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a row's receipt says: how much of the reply has arrived, and the channel's words."""
+    """The content of a row's receipt: how much of the reply has arrived, and the channel's data."""
 
     characters: int = 0
     parts: tuple[dict[str, Any], ...] = ()
 
 
 class Deliverer:
-    """Sends what is due. `run` it as a task, and end it with `close`."""
+    """Sends the replies that are due. `run` it as a task, and end it with `close`."""
 
     def __init__(
         self,
@@ -194,9 +194,9 @@ class Deliverer:
     # --- the loop -------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Deliver until `close`. A store that is busy is asked again.
+        """Deliver until `close`. Retries while the store is busy.
 
-        What else goes wrong with a reply is raised; another `run` goes on with the others.
+        Other errors are raised; another `run` continues with the other replies.
         """
         inspected: float | None = None
         loop = asyncio.get_running_loop()
@@ -239,7 +239,7 @@ class Deliverer:
         self._bell.set()
 
     async def _wait(self, pulse: int | None, *, until: float) -> None:
-        """Wait for the bell, for something that is due, or for another process that writes."""
+        """Wait for the bell, for a reply that becomes due, or for a write of another process."""
         loop = asyncio.get_running_loop()
         while not self._closing and loop.time() < until:
             with contextlib.suppress(TimeoutError):
@@ -247,7 +247,7 @@ class Deliverer:
                     await self._bell.wait()
                 return
             if any(at <= self._clock() for at in self._due.values()):
-                return  # the store's clock may be late: then it is asked again
+                return  # the store's clock may be behind: then look again
             with contextlib.suppress(ClewError):
                 if pulse is None or await self._store.pulse() != pulse:
                     return
@@ -259,7 +259,7 @@ class Deliverer:
         return poll if soonest is None else min(poll, (soonest - now) / 1000)
 
     async def close(self) -> None:
-        """Begin nothing more, and let what is on its way arrive; what does not is uncertain."""
+        """Start nothing more and wait for sends in progress; unfinished ones become uncertain."""
         self._closing = True
         self._bell.set()
         flying = set(self._flying)
@@ -272,7 +272,7 @@ class Deliverer:
     # --- after a crash --------------------------------------------------------------------------
 
     async def doubt_the_dead(self) -> tuple[Outbound, ...]:
-        """What a process was sending when it died may have arrived or not. Returns those."""
+        """Mark the replies that a dead process was sending as uncertain, and return them."""
         rows = await self._store.list_outbound(status="sending", limit=1_000)
         claimants = dict.fromkeys(row.claimant for row in rows if row.claimant is not None)
         doubtful: list[Outbound] = []
@@ -289,12 +289,12 @@ class Deliverer:
         try:
             await self._deliver(row)
         except Exception as error:
-            # A bug, of the channel's or of ours: without this the row would stay as it is for ever.
+            # A bug in the channel or in clew: without this the row would stay as it is forever.
             await self._settle(row, "uncertain", error=f"{type(error).__name__}: {error}")
             raise
 
     async def _deliver(self, row: Outbound) -> None:
-        """Send what is next of a reply, and write down what came of it."""
+        """Send the next part of a reply, and store the result."""
         progress = read_progress(row)
         channel = self._channels.get((row.channel, account_of(row)))
         if channel is None:
@@ -321,7 +321,7 @@ class Deliverer:
     async def _attempt(
         self, channel: Channel, parcel: Parcel, progress: Progress
     ) -> Coroutine[Any, Any, None]:
-        """Send a message; returns what is to be written down, in spite of a cancellation."""
+        """Send a message; returns the result to store, even if cancelled."""
         row = parcel.outbound
         try:
             async with asyncio.timeout(self._settings.patience):
@@ -340,11 +340,11 @@ class Deliverer:
 
     async def _send(self, channel: Channel, parcel: Parcel) -> dict[str, Any]:
         if not parcel.text.strip():
-            return {}  # no platform takes a message of blanks
+            return {}  # no platform accepts a blank message
         return await channel.send(parcel)
 
     async def _note_progress(self, parcel: Parcel, before: Progress, said: dict[str, Any]) -> None:
-        """One part more has arrived: if the process dies now, it is not sent again."""
+        """Store that one more part has arrived, so that it is not sent again after a crash."""
         now = Progress(before.characters + len(parcel.text), (*before.parts, said))
         status: Any = "sent" if parcel.is_last else "pending"
         await self._settle(parcel.outbound, status, receipt=msgspec.to_builtins(now))
@@ -371,15 +371,15 @@ class Deliverer:
             self._bus.publish(row.session_id, Notice(DOUBTFUL.format(row.channel, why)))
 
     async def _settle(self, row: Outbound, status: Any, **what: Any) -> None:
-        """Write it down, however long the store is busy: only this process knows it."""
+        """Store the result, however long the store is busy: only this process knows it."""
         while True:
             try:
                 await self._store.settle_outbound(row.id, status, **what)
             except (StoreClosed, NotFound):
-                return  # with its session, it is gone for good
+                return  # it was purged with its session
             except ClewError:
                 if self._closing:
-                    return  # the next start finds it half sent, and says so
+                    return  # the next start finds it half sent, and marks it as uncertain
                 await asyncio.sleep(self._settings.poll)
             else:
                 return

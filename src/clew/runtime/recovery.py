@@ -1,9 +1,9 @@
-"""What a crash left, and who goes on with it.
+"""Recovery: finds the work that dead processes left, and continues it.
 
-One session is recovered by the terminal that opens it; nothing of a terminal's runs without its
-person's word. A gateway takes over everything that came from channels and the API: first the
-answers that were cut off go on, then the messages that no turn has, in order. Doing it twice, or
-dying while doing it, is as doing it once.
+A terminal recovers the session that it opens; its messages run only after the person confirms. A
+gateway takes over everything that came from channels and the API: first it continues the answers
+that were cut off, then it runs the messages without a turn, in order. All of it can be repeated
+safely, also after a crash in the middle.
 """
 
 from __future__ import annotations
@@ -29,29 +29,28 @@ from clew.runtime.place.directories import walk_sessions
 from clew.runtime.runtime import Runtime
 
 RECENT_MS: Final = 24 * 3_600_000
-"""Answers that were cut off longer ago than this are not given any more."""
+"""Answers that were cut off longer ago than this are not continued."""
 EVERY: Final = 15.0
-"""Seconds between two looks for what other gateways left."""
+"""Seconds between two checks for work that other gateways left."""
 LATELY_MS: Final = 3_600_000
-"""Sessions that are looked at then; a gateway that starts looks at more of them."""
+"""How recently a session must be active to be checked then; a starting gateway checks more."""
 ATTEMPTS: Final = 10
-"""Times that an answer is cut off before it is left alone: it may be what ends the process."""
+"""How often an answer is continued: it may itself be what crashes the process."""
 GIVEN_UP: Final = (
-    f"I was cut off {ATTEMPTS} times while I was answering, and leave it at that. "
-    "/retry tries again."
+    f"I was cut off {ATTEMPTS} times while I was answering, and stopped trying. /retry tries again."
 )
 _AT_ONCE: Final = 200
 
 
 class Recovered(msgspec.Struct, frozen=True):
-    """Turns that are `interrupted` from now on, and messages that wait for their person's word."""
+    """Turns that are now `interrupted`, and messages that wait for the person to confirm."""
 
     interrupted: tuple[Turn, ...] = ()
     unanswered: tuple[Inbound, ...] = ()
 
 
 async def recover(store: Store, session_id: str, *, idle: str | None = None) -> Recovered:
-    """Mark what no process runs any more. A living lease, or claimant, is left alone.
+    """Mark turns that no process runs any more. Live leases and claimants are left alone.
 
     `idle` is the identity of a living process that is known to run nothing in the session.
     """
@@ -67,7 +66,7 @@ async def recover(store: Store, session_id: str, *, idle: str | None = None) -> 
 
 
 async def list_unfinished(store: Store, messages: Sequence[Message]) -> tuple[Turn, ...]:
-    """The turns among these messages that had begun an answer, and did not end it."""
+    """The turns among these messages that began an answer and did not finish it."""
     found = []
     for turn_id in find_ends(messages):
         with contextlib.suppress(RecordNotFound):
@@ -78,17 +77,17 @@ async def list_unfinished(store: Store, messages: Sequence[Message]) -> tuple[Tu
 
 
 class TakenUp(msgspec.Struct, frozen=True):
-    """Sessions whose answers go on, and messages that were run."""
+    """Sessions whose answers are continued, and messages that were started."""
 
     continued: tuple[str, ...] = ()
     adopted: tuple[str, ...] = ()
 
 
 async def take_up(runtime: Runtime, *, active_ms: int = RECENT_MS) -> TakenUp:
-    """Go on where another process was ended. Returns when all of it is on its way.
+    """Continue the work of dead processes. Returns when all of it is started.
 
-    From now on whatever another process leaves in a session is gone on with before anything new
-    begins there. `active_ms`: sessions that were idle for longer are not looked at.
+    From now on, work that another process leaves in a session is continued before anything new
+    begins there. `active_ms`: sessions that were idle for longer are skipped.
     """
     takeover = GatewayTakeover(runtime)
     runtime.takeover = takeover
@@ -102,10 +101,10 @@ async def take_up(runtime: Runtime, *, active_ms: int = RECENT_MS) -> TakenUp:
 
 
 async def keep_up(runtime: Runtime, *, every: float = EVERY, active_ms: int = LATELY_MS) -> None:
-    """Take up what other gateways leave, for as long as this one is there."""
+    """Take up the work that other gateways leave, until cancelled."""
     while True:
         await asyncio.sleep(every)
-        with contextlib.suppress(ClewError):  # the store is busy, or away for a moment
+        with contextlib.suppress(ClewError):  # the store is busy, or temporarily not reachable
             await take_up(runtime, active_ms=active_ms)
 
 
@@ -130,14 +129,14 @@ async def _look_at(store: Store, page: Sequence[Session]) -> list[Session]:
 
 
 class GatewayTakeover:
-    """`runtime.runtime.Takeover` of a gateway: goes on with the rights of the person who asked."""
+    """`runtime.runtime.Takeover` of a gateway: continues with the asking person's rights."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._store = runtime.store
 
     async def go_on(self, session: Session) -> bool:
-        """Answer what the thread ends with, if its answer was cut off."""
+        """Continue the last turn of the thread if its answer was cut off."""
         await self._store.interrupt_turns(session.id)
         for turn in await self._store.list_turns(session.id, limit=1):
             attempt = await self.find_attempt(turn)
@@ -163,7 +162,7 @@ class GatewayTakeover:
             after=turn.id,
             person=person,
             attended=person == OWNER and reply_to.attended,
-            # It was cut off before it said anything: its answer is not said already.
+            # It was cut off before it produced any text, so no answer can have been delivered.
             reply_to=msgspec.structs.replace(reply_to, is_retry=False),
         )
 
@@ -171,16 +170,16 @@ class GatewayTakeover:
         """See `runtime.runtime.Takeover`."""
         waiting = self._runtime.list_queued(inbound.session_id or "")
         if any(each.id == inbound.id for each in waiting):
-            return False  # it is in its lane, and only held back for a moment
+            return False  # it is already in its lane, and only held back for a moment
         try:
             return await self._runtime.reception.take_up(inbound) is not None
         except SessionNotFound:
-            return False  # it was purged meanwhile, and what was said in it too
+            return False  # the session was purged in the meantime, with its messages
 
 
 async def _give_up(runtime: Runtime, session: Session, turn: Turn, reply_to: ReplyTo) -> None:
     if reply_to.is_fetched:
-        return  # who comes for it sees that it was cut off
+        return  # whoever opens the session sees that it was cut off
     new = NewOutbound(
         id=f"{turn.id}-given-up",
         key=reply_to.key,
@@ -194,13 +193,13 @@ async def _give_up(runtime: Runtime, session: Session, turn: Turn, reply_to: Rep
 
 
 def _asker_of(session: Session, reply_to: ReplyTo) -> str:
-    """The person of a turn that names none: that of a direct conversation, else a stranger."""
+    """The person of a turn that names none: the one of a direct conversation, else a stranger."""
     return session.person if session.kind in ("main", "dm") else f"{reply_to.channel}:unknown"
 
 
 # --- messages -----------------------------------------------------------------------------------
 async def _list_left(store: Store) -> list[Inbound]:
-    """Messages that no living process has, oldest first."""
+    """Messages that no live process has claimed, oldest first."""
     rows = [row for row in await store.list_inbound(limit=MANY) if row.channel not in PERSONS]
     claimants = dict.fromkeys(row.claimant for row in rows if row.claimant is not None)
     dead = {each for each in claimants if not await store.is_living(each)}

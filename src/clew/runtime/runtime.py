@@ -1,7 +1,7 @@
-"""The façade of the runtime: one door in (`accept`), one door out (`watch`).
+"""The façade of the runtime: messages go in by `accept`, events come out by `watch`.
 
-Every surface, whatever it looks like, gives its messages to `accept` and reads from `watch`. Rules
-live behind these doors. Which session belongs to a directory is decided in `runtime.place`.
+Every surface gives its messages to `accept` and reads from `watch`; the rules are applied behind
+them. `runtime.place` decides which session belongs to a directory.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ from clew.runtime.watch import Bus, follow
 
 
 class Takeover(Protocol):
-    """What goes on with what dead processes left (`recovery.takeover`)."""
+    """Continues the work of dead processes (`recovery.GatewayTakeover`)."""
 
     async def adopt(self, inbound: Inbound) -> bool:
-        """Put a message that no living process has into its lane; False if one was quicker."""
+        """Put a message that no live process has into its lane; False if another was first."""
         ...
 
     async def find_attempt(self, turn: Turn) -> Attempt | None:
-        """What goes on with the newest turn of a session, which was cut off; None to leave it."""
+        """The attempt that continues a cut-off newest turn; None to leave it."""
         ...
 
 
 class Runtime:
-    """Sessions in time. Close it before the store."""
+    """Runs the turns of sessions. Close it before the store."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Runtime:
         self.bus = Bus()
         self.replies = Replies(store, clock, sending or SendRules())
         self.takeover: Takeover | None = None
-        """What goes on with what dead processes left; only a gateway has one."""
+        """Continues the work of dead processes; only a gateway has one."""
         ledger = UsageLedger(store)
         compactor = (
             None
@@ -144,21 +144,21 @@ class Runtime:
         model: str | None = None,
         asker: Asker | None = None,
     ) -> Ticket:
-        """Decide about a message, keep it with the decision, and carry that out.
+        """Decide how to handle a message, store it with the decision, and carry that out.
 
-        Returns once it is durable; its turn runs when the session is free. `queue` is what becomes
-        of it if a turn runs, in place of the session's mode: it may go into that one, or share the
-        next, and then has that turn. `model` is used in place of the session's own, `asker` asks
-        its questions. A second delivery has no turn; a stranger's message is not even kept.
+        Returns once it is durable; its turn runs when the session is free. `queue` overrides the
+        session's queue mode: the message may join the running turn or share the next one. `model`
+        overrides the session's model, `asker` asks the owner about tool calls. A second delivery
+        has no turn; a stranger's message is not stored.
         """
         return await self.reception.accept(message, queue=queue, model=model, asker=asker)
 
     async def take_up(
         self, inbound: Inbound, *, attended: bool = True, model: str | None = None
     ) -> Ticket:
-        """Carry out a message that waits in the inbox for its person's word.
+        """Carry out a message that waits in the inbox until the person confirms it.
 
-        `InvalidInput` if a living process has it, it is answered, or an earlier one waits.
+        `InvalidInput` if a live process has it, it is answered, or an earlier one waits.
         """
         self._lanes.refuse_if_closing()
         handling = Handling(
@@ -170,10 +170,10 @@ class Runtime:
         return ticket
 
     def retry(self, session_id: str, attempt: Attempt) -> Ticket:
-        """Another attempt at a turn of the session, when that is free. It is no message."""
+        """Make another attempt at a turn when the session is free. It is not a new message."""
         self._lanes.refuse_if_closing()
         if attempt.reply_to is not None and attempt.after is None:
-            # Its answer may have been delivered a moment ago; one that was cut off has said none.
+            # The answer may have just been delivered; a turn that was cut off has delivered none.
             reply_to = msgspec.structs.replace(attempt.reply_to, is_retry=True)
             attempt = msgspec.structs.replace(attempt, reply_to=reply_to)
         work = work_of(attempt)
@@ -182,7 +182,7 @@ class Runtime:
 
     @property
     def takes_up(self) -> bool:
-        """Whether this process goes on with what dead ones left: it is a gateway."""
+        """Whether this process continues the work of dead ones: only a gateway does."""
         return self.takeover is not None
 
     async def _adopt_left(self, inbound: Inbound) -> bool | None:
@@ -197,9 +197,9 @@ class Runtime:
 
     @contextmanager
     def watch(self, session_id: str, after: int) -> Iterator[AsyncIterator[Event]]:
-        """Every message after that number, and live hints from now on; other processes' too.
+        """Every message after that number, and live hints from now on, of all processes.
 
-        Messages come once each, in order. The events go on until the watcher stops.
+        Each message comes once, in order. The events continue until the watcher stops.
         """
         with self.bus.subscribe(session_id) as mailbox:
             yield follow(self.store, session_id, after, mailbox, self._find_own)
@@ -211,16 +211,16 @@ class Runtime:
     # --- while it runs --------------------------------------------------------------------------
 
     def is_running(self, session_id: str) -> bool:
-        """Whether this process has something to do in the session."""
+        """Whether this process is at work in the session."""
         lane = self._lanes.find(session_id)
         return lane is not None and lane.busy
 
     def list_running(self) -> tuple[str, ...]:
-        """The sessions in which this process has something to do."""
+        """The sessions in which this process is at work."""
         return self._lanes.list_running()
 
     async def settle(self, session_id: str) -> None:
-        """Wait until a turn that is over has let the session go: then it may be undone."""
+        """Wait until a turn that has ended has released the session: then it can be undone."""
         await self._lanes.settle(session_id)
 
     async def join(self, session_id: str) -> None:
@@ -244,12 +244,12 @@ class Runtime:
     async def stop(self, session_id: str, *, anywhere: bool = False) -> bool:
         """Abort the turn that this process runs in the session; False if there is none.
 
-        `anywhere`: or the one that another process runs there.
+        `anywhere`: also the turn that another process runs there.
         """
         lane = self._lanes.find(session_id)
         is_here = lane is not None and lane.turn_id is not None
         stopped = lane is not None and await lane.stop()
-        if anywhere and not is_here:  # what was stopped here has only waited for the other one
+        if anywhere and not is_here:  # the turn stopped here was only waiting for the other process
             stopped = await stop_elsewhere(self.store, session_id) or stopped
         return stopped
 
@@ -258,7 +258,7 @@ class Runtime:
     ) -> tuple[Inbound, ...]:
         """Take queued messages of this process, or those with these ids, out of lane and inbox.
 
-        `anywhere`: and those that other processes have, or none has.
+        `anywhere`: also those that other processes have, or no process has.
         """
         taken = await self._lanes.take_back(session_id, only)
         if anywhere:
@@ -276,11 +276,11 @@ class Runtime:
         await self._lanes.hold_back(session_id)
 
     def let_go_on(self, session_id: str, *, without_queue: bool = False) -> None:
-        """The end of `hold_back`; without what waited, which stays in the inbox, or with it."""
+        """End `hold_back`. `without_queue`: messages that waited stay in the inbox."""
         self._lanes.let_go_on(session_id, without_queue=without_queue)
 
     async def amend(self, session_id: str, *changes: Change) -> None:
-        """A change beside the turns, such as an undo. `LeaseHeld` while one runs."""
+        """The lease for a change between turns, such as an undo. `LeaseHeld` during a turn."""
         await self._lanes.settle(session_id)
         async with hold(self.store, session_id, "amend") as lease:
             await self.store.record(session_id, lease.epoch, *changes)
@@ -288,14 +288,14 @@ class Runtime:
     # --- compaction -----------------------------------------------------------------------------
 
     async def compact(self, session_id: str, *, instructions: str | None = None) -> Compacted:
-        """Compact the session when it is free; `InvalidInput` if there is too little, or stopped.
+        """Compact the session when it is free; `InvalidInput` if it is too short, or stopped.
 
-        Whatever goes wrong, the session is as it was.
+        If anything fails, the session stays as it was.
         """
         return await self._upkeep.compact(session_id, instructions)
 
     async def uncompact(self, session_id: str) -> Compaction:
-        """Take the latest compaction back. `LeaseHeld` while a turn runs."""
+        """Undo the latest compaction. `LeaseHeld` while a turn runs."""
         return await self._upkeep.uncompact(session_id)
 
     # --- approvals ------------------------------------------------------------------------------
@@ -313,7 +313,7 @@ class Runtime:
         return await self.questions.decide(approval_id, decision, by=by, scope=scope, reason=reason)
 
     async def close(self) -> None:
-        """Abort what runs, put back what has not begun, and finish what is being written."""
+        """Abort running turns, put back what has not begun, and finish writes in progress."""
         await self.reception.close()
         await self._lanes.close()
         await self._upkeep.close()

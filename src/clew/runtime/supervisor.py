@@ -1,8 +1,7 @@
-"""What goes on beside the turns: whatever of it fails is started again, and takes nothing down.
+"""Supervision of background tasks: one that fails is restarted, and does not stop the others.
 
-A `Keeper` keeps one thing going, and says in words for people what happened to it. A `Supervisor`
-does so for channels while they listen: what comes in goes to `receive`; what goes out is sent by
-`outbound.delivery`.
+A `Keeper` keeps one task running, and tells people what happened to it. A `Supervisor` does so for
+channels while they listen: incoming messages go to `receive`; `runtime.outbound` sends replies.
 """
 
 from __future__ import annotations
@@ -20,14 +19,16 @@ from clew.ports import Channel, Clock, Receive
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 300.0
 STEADY: Final = 60.0
-"""Seconds: between two starts, doubling, at most; and after which something counts as well."""
+"""In seconds: the first and longest pause before a restart (it doubles), and the time after which a
+task counts as healthy again.
+"""
 
 Tell = Callable[[str], object]
-"""Tell the owner something, as on the screen of `clew serve`."""
+"""Tells the owner something, for example on the screen of `clew serve`."""
 
 
 class Keeping(msgspec.Struct, frozen=True):
-    """How something is doing, for people to see. `error` is why it waits."""
+    """The state of a supervised task, for people to read. `error` is why it waits."""
 
     name: str
     state: Literal["running", "waiting", "stopped"]
@@ -37,14 +38,14 @@ class Keeping(msgspec.Struct, frozen=True):
 
 
 def describe_failure(error: BaseException) -> str:
-    """What went wrong, in a line. Several at once are told by the first."""
+    """An error in one line; of a group of errors, the first."""
     error = _first(error)
     said = " ".join(str(error).split())
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
 def describe_bug(error: BaseException) -> str:
-    """The same with where in the code it was, for who mends it."""
+    """The same with its place in the code, for developers."""
     frames = traceback.extract_tb(_first(error).__traceback__)
     where = f" ({PurePath(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
     return f"{describe_failure(error)}{where}"
@@ -57,10 +58,10 @@ def _first(error: BaseException) -> BaseException:
 
 
 class Keeper:
-    """Keeps one thing going. `run` it as a task; cancel it to stop.
+    """Keeps one background task running. `run` it as a task; cancel it to stop.
 
-    `trouble` is what it means for people that it does not. What returns has to be started again
-    like what fails, unless it `may_end`.
+    `trouble` tells people what does not work while it is down. A task that returns is restarted
+    like one that fails, unless it `may_end`.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class Keeper:
         self.now = Keeping(name, "stopped", clock())
 
     async def run(self) -> None:
-        """Start it again and again until cancelled."""
+        """Run it, and restart it whenever it ends, until cancelled."""
         failures = 0
         loop = asyncio.get_running_loop()
         try:
@@ -104,10 +105,10 @@ class Keeper:
             self._note("stopped", failures)
 
     async def _go(self) -> str | None:
-        """Why it does not go on; None if it is over."""
+        """Run it once; returns why it failed, or None if it is finished."""
         try:
             await self._start()
-        except Exception as error:  # noqa: BLE001  # a library, or a bug of ours: others go on
+        except Exception as error:  # noqa: BLE001  # a library, or a bug: other tasks go on
             return self._describe(error)
         return None if self._may_end else "it stopped by itself"
 
@@ -121,7 +122,7 @@ class Keeper:
 
 
 class ChannelState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How a channel is doing, for people to see."""
+    """The state of a channel, for people to read."""
 
     name: str
     account: str
@@ -157,7 +158,7 @@ class Supervisor:
         self._kept = [(each, keep(each)) for each in channels]
 
     def list_states(self) -> tuple[ChannelState, ...]:
-        """How each channel is doing, in their order."""
+        """The state of each channel, in order."""
         return tuple(
             ChannelState(
                 channel.name,
@@ -171,7 +172,7 @@ class Supervisor:
         )
 
     async def run(self) -> None:
-        """Listen on all of them until cancelled."""
+        """Listen on all channels until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for channel, keeper in self._kept:
                 tasks.create_task(keeper.run(), name=f"channel {channel.name}")

@@ -1,8 +1,8 @@
-"""The one way out: what happens in a session, for its watchers in this process.
+"""The live events of a session, for its watchers in this process.
 
-What this process does is published on the bus, which remembers nothing; what others have written is
-looked for in the store a few times a second. Messages come once each and in order, from whatever
-process; a watcher that is too slow loses hints, never messages.
+Events of this process are published on the bus, which remembers nothing; writes of other processes
+are read from the store a few times a second. Each message comes once and in order, whichever
+process wrote it; a watcher that is too slow loses hints, never messages.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ BACKLOG = 4096
 Mailbox = asyncio.Queue[Event]
 
 LOOK = 0.25
-"""Seconds between two looks for what other processes have written."""
+"""Seconds between two checks for writes of other processes."""
 
 FindOwn = Callable[[str], str | None]
 """The turn that this process runs in a session, if any."""
 
 
 class Bus:
-    """Who watches which session."""
+    """Passes events of this process to the watchers of each session."""
 
     def __init__(self) -> None:
         self._mailboxes: defaultdict[str, set[Mailbox]] = defaultdict(set)
@@ -53,7 +53,7 @@ class Bus:
 
     @contextmanager
     def subscribe(self, session_id: str) -> Iterator[Mailbox]:
-        """What is published about the session from now on."""
+        """A mailbox for the session's events from now on."""
         mailbox = Mailbox(BACKLOG)
         self._mailboxes[session_id].add(mailbox)
         try:
@@ -67,7 +67,7 @@ class Bus:
 async def follow(
     store: Store, session_id: str, after: int, mailbox: Mailbox, find_own: FindOwn
 ) -> AsyncIterator[Event]:
-    """Every message after that number, and what comes into the mailbox; without an end."""
+    """Every message after that number, and the events of the mailbox; never ends."""
     watch = _Watch(store, session_id, after, find_own)
     for event in await watch.begin(mailbox):
         yield event
@@ -85,14 +85,14 @@ async def follow(
 
 
 async def find_newest(store: Store, session_id: str) -> TurnStarted | TurnEnded | None:
-    """The state of the newest turn, of this or another process, as the event that tells it."""
+    """The event that describes the newest turn, of this or another process."""
     for turn in await store.list_turns(session_id, limit=1):
         return _describe(turn, await list_answers(store, turn.id))
     return None
 
 
 async def list_answers(store: Store, turn_id: str) -> tuple[str, ...]:
-    """The messages of the inbox that a turn has taken, by their ids."""
+    """The ids of the inbox messages that a turn answers."""
     return tuple(row.id for row in await store.list_taken_inbound(turn_id))
 
 
@@ -103,7 +103,7 @@ def _describe(turn: Turn, answers: tuple[str, ...]) -> TurnStarted | TurnEnded:
 
 
 class _Watch:
-    """What one watcher has seen so far."""
+    """What one watcher was already told."""
 
     def __init__(self, store: Store, session_id: str, after: int, find_own: FindOwn) -> None:
         self._store = store
@@ -113,12 +113,12 @@ class _Watch:
         self._pulse = 0
         self._turn: Turn | None = None
         self._answers: tuple[str, ...] = ()
-        """What the turn of another process is known to have taken."""
+        """The inbox ids that another process's turn answers, as far as known."""
         self._ended: str | None = None
         self._asked: dict[str, Approval] = {}
 
     async def begin(self, mailbox: Mailbox) -> list[Event]:
-        """What is there already. Questions of this process too: who comes later may answer."""
+        """The events so far, with this process's open questions: late watchers may answer."""
         self._pulse = await self._store.pulse()
         self._turn = await self._find_newest()
         if self._turn is not None and self._turn.ended_at is None:
@@ -130,23 +130,25 @@ class _Watch:
         return [*messages, *self._ask(await self._running(waiting))]
 
     def _leave(self, caught_up: list[Event], first: int | None) -> list[Event]:
-        """What was caught up, without what the mailbox has too: there it stands behind its pieces.
+        """The events read from the store, without messages that are also in the mailbox.
+
+        In the mailbox such a message comes in its place, after its deltas.
 
         `first` is the number of the first message in the mailbox.
         """
         if first is None or first > self._after:
             return caught_up
         self._after = first - 1
-        self._pulse = -1  # others may have written behind it: look once the mailbox is empty
+        self._pulse = -1  # others may have written after it: look again once the mailbox is empty
         return [e for e in caught_up if not isinstance(e, Committed) or e.message.seq < first]
 
     async def take(self, event: Event) -> list[Event]:
-        """Something that this process has published."""
+        """Handle an event that this process has published."""
         match event:
             case Committed(message):
                 return await self._place(message)
             case TurnStarted(turn_id) if turn_id == self._ended:
-                return []  # a look was faster
+                return []  # `look` already reported its end
             case TurnEnded(turn):
                 if turn.id == self._ended:
                     return []
@@ -160,7 +162,7 @@ class _Watch:
         return [event]
 
     async def look(self) -> list[Event]:
-        """What other processes have done since the last time."""
+        """The events of other processes since the last time."""
         if self._pulse == (pulse := await self._store.pulse()):
             return []
         self._pulse = pulse
@@ -174,11 +176,11 @@ class _Watch:
         return [*events, *self._ask(await self._running(others))]
 
     async def _tell(self, newest: Turn, caught_up: Sequence[Event]) -> list[Event]:
-        """How another process's turn stands, as far as that was not told yet."""
+        """The news about another process's turn."""
         known, is_open = self._turn, newest.ended_at is None
         is_same = known is not None and known.id == newest.id
         if is_same and known is not None and known.ended_at is not None:
-            return []  # an end that was told stays, even one that could not be written
+            return []  # an end that was reported stays, even if it could not be stored
         if is_same and is_open:
             return await self._join(newest) if _has_said(caught_up, newest) else []
         self._turn = newest
@@ -213,7 +215,7 @@ class _Watch:
     # --- questions ------------------------------------------------------------------------------
 
     async def _running(self, waiting: Sequence[Approval]) -> Sequence[Approval]:
-        """These, if a process runs the session: else no turn waits for an answer."""
+        """The questions, if a process runs the session; without one no turn waits for an answer."""
         alive = waiting and await self._store.find_lease(self._session_id) is not None
         return waiting if alive else ()
 
@@ -223,7 +225,7 @@ class _Watch:
         return [ApprovalAsked(each) for each in new]
 
     async def _withdraw(self, waiting: Sequence[Approval]) -> list[Event]:
-        """Those that wait no longer have been answered, or their time is over."""
+        """Report questions that no longer wait: they were answered or have expired."""
         there = {each.id for each in waiting}
         events: list[Event] = []
         for each in tuple(self._asked.values()):
@@ -231,20 +233,20 @@ class _Watch:
                 continue
             del self._asked[each.id]
             with contextlib.suppress(ClewError):
-                # The first answer stays: where there is one, this only reads it.
+                # The first answer stays: if there is one, this only reads it.
                 decided = await self._store.decide_approval(each.id, "no", by="expired")
                 events.append(ApprovalDecided(decided))
         return events
 
 
 def _has_said(events: Sequence[Event], turn: Turn) -> bool:
-    """Whether a person has said something in that turn."""
+    """Whether the events have a user message of that turn."""
     messages = [each.message for each in events if isinstance(each, Committed)]
     return any(each.role == "user" and each.turn_id == turn.id for each in messages)
 
 
 def _find_first(mailbox: Mailbox, after: int) -> int | None:
-    """The number of the first new message that waits in a mailbox, which stays as it is."""
+    """The number of the first new message in a mailbox; takes nothing out of it."""
     waiting = [mailbox.get_nowait() for _ in range(mailbox.qsize())]
     for event in waiting:
         mailbox.put_nowait(event)

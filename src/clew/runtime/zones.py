@@ -1,4 +1,4 @@
-"""Time zones: by name, by offset, or the host's own with its changes of the clocks."""
+"""Time zones: by name, by offset, or the host's own, with daylight saving time."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from clew.errors import InvalidInput
 
 
 class HostZone(tzinfo):
-    """What the operating system says about each moment."""
+    """The host's time zone, as the operating system knows it."""
 
     def utcoffset(self, dt: datetime | None) -> timedelta | None:
-        """The offset at a wall time; at one that does not exist, that of before."""
+        """The offset at a wall-clock time; for one that does not exist, the offset before."""
         return None if dt is None else dt.replace(tzinfo=None).astimezone().utcoffset()
 
     def dst(self, dt: datetime | None) -> timedelta | None:  # noqa: ARG002  # not known
@@ -20,18 +20,18 @@ class HostZone(tzinfo):
         return None
 
     def tzname(self, dt: datetime | None) -> str | None:
-        """Its short name at a wall time."""
+        """Its short name at a wall-clock time."""
         return None if dt is None else dt.replace(tzinfo=None).astimezone().tzname()
 
     def fromutc(self, dt: datetime) -> datetime:
-        """The wall time of a moment, with `fold` where it occurs for the second time."""
+        """The wall-clock time of a moment; `fold` is set if it occurs for the second time."""
         moment = dt.replace(tzinfo=UTC).astimezone()
         first = moment.replace(tzinfo=None, fold=0).astimezone()
         return moment.replace(tzinfo=self, fold=int(first.utcoffset() != moment.utcoffset()))
 
 
 def get_zone(name: str) -> tzinfo:
-    """The zone that somebody named, like Europe/Berlin or +02:00; `InvalidInput` for others."""
+    """The zone of a name like Europe/Berlin or +02:00; `InvalidInput` if it is unknown."""
     try:
         if name[:1] in ("+", "-"):
             offset = datetime.strptime(name, "%z").tzinfo
@@ -44,5 +44,5 @@ def get_zone(name: str) -> tzinfo:
 
 
 def find_zone(name: str | None) -> tzinfo:
-    """The zone of that name, the host's own without one."""
+    """The zone of that name; without a name, the host's own."""
     return HostZone() if name is None else ZoneInfo(name)

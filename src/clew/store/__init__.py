@@ -3,11 +3,11 @@
 open_store ─► sqlite.store.SqliteStore      one file, threads of its own
            └► postgres.store.PostgresStore  one database, a pool of connections
 
-work/       what both engines do, written once: a class for each port
-sqlite/     and postgres/: connections, search, hot paths, who is alive, the schema and its
+work/       the code that both engines share: a class for each port
+sqlite/     and postgres/: connections, search, hot paths, live processes, the schema and its
             migrations, doctor, repair, one side of a copy
 rows.py     rows as values and values as bindings, for both
-copy.py     from one store into another; diagnosis.py: what `clew doctor` finds
+copy.py     copies one store into another; diagnosis.py: what `clew doctor` finds
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 async def open_store(
     url: str, *, durability: Durability = "full", clock: Clock | None = None
 ) -> SqliteStore | PostgresStore:
-    """Open the store that a URL names, making it if it is not there.
+    """Open the store that a URL names; makes it if it does not exist.
 
     `sqlite:///absolute/path/sessions.db`, or a plain path; or `postgresql://user@host/database`,
     which must exist. Use it as `async with`.
@@ -41,7 +41,7 @@ async def open_store(
 async def open_sqlite(
     url: str, *, durability: Durability = "full", clock: Clock | None = None
 ) -> SqliteStore:
-    """Open a store in a SQLite file, making it if it is not there."""
+    """Open a store in a SQLite file; makes it if it does not exist."""
     from clew.store.sqlite.store import SqliteStore  # noqa: PLC0415  # only the engine that is needed
 
     return SqliteStore(sqlite_path(url), durability=durability, clock=clock)

@@ -1,9 +1,9 @@
 """Copying everything of one store into another, of either engine: in order, resumable, verified.
 
-A copy is made where no process takes it for a store, and becomes one in a single step after all of
-it was read back and compared. How far it is, and the hash of that, is committed with the rows: a
-copy that was killed goes on from there, if the source is still the same. How an engine reads and
-writes rows is in its `copy_side`.
+A copy is written where no process takes it for a store. After all of it was read back and compared,
+it becomes a store in a single step. The progress and its hash are committed with the rows: a copy
+that was killed continues from there, if the source is still the same. The `copy_side` of each
+engine reads and writes the rows.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ class _Side(Protocol):
     """Either side of a copy. Opened with `async with`, which holds the store alone."""
 
     place: str
-    """Where it is, without a password; an unfinished copy remembers its source by it."""
+    """Its address, without a password; an unfinished copy stores that of its source."""
 
     async def __aenter__(self) -> Self: ...
     async def __aexit__(self, *error: object) -> None: ...
 
     def read(self, table: Table, chunk_rows: int) -> AsyncGenerator[list[Row], None]:
-        """All rows in the table's order, as plain numbers, text and bytes; some at a time."""
+        """All rows in the table's order, as plain numbers, text and bytes, in chunks."""
 
 
 class Source(_Side, Protocol):
-    """The store that is copied. No process may write to it meanwhile."""
+    """The store that is copied. No process may write to it during the copy."""
 
     async def count(self, table: Table) -> int:
         """How many rows a table has."""
@@ -51,23 +51,23 @@ class Source(_Side, Protocol):
         """The highest id that a message ever had."""
 
     async def is_unchanged(self) -> bool:
-        """Whether the store still is as it was read. Ends the reading."""
+        """Whether the store did not change since it was read. Ends the reading."""
 
 
 class Target(_Side, Protocol):
     """The new store."""
 
     async def begin(self, source: str) -> Mapping[str, Mark]:
-        """Make it, or find an unfinished copy of `source`; returns how far each table is.
+        """Make it, or find an unfinished copy of `source`; returns the progress of each table.
 
-        A target with anything else in it is refused and left as it is.
+        A target with anything else in it is refused and not changed.
         """
 
     async def write(self, table: Table, rows: Sequence[Row], mark: Mark) -> None:
         """Add rows and the new mark of their table, in one transaction."""
 
     async def complete(self, last_id: int, tell: Tell) -> None:
-        """Build what depends on the rows, which are all there. May be repeated."""
+        """Build indexes and the like, once all rows are there. May be repeated."""
 
     async def publish(self) -> None:
         """Make it a store that processes can open."""
@@ -85,7 +85,7 @@ class CopiedTable(msgspec.Struct, frozen=True):
 
 
 class Copied(msgspec.Struct, frozen=True):
-    """What was copied. `passed_over`: rows that an earlier, unfinished copy had already written."""
+    """The result of a copy. `passed_over`: rows that an earlier, unfinished copy had written."""
 
     source: str
     target: str
@@ -99,7 +99,7 @@ class Copied(msgspec.Struct, frozen=True):
 
 
 class _Changed(Exception):
-    """The source no longer has the rows that an unfinished copy was made of."""
+    """Raised if the source no longer has the rows of an unfinished copy."""
 
 
 class StoreCopy:
@@ -164,12 +164,12 @@ class StoreCopy:
         }
 
     async def _copy_table(self, table: Table, mark: Mark) -> Mark:
-        """Copy the rows after the mark; those before it must be as they were."""
+        """Copy the rows after the mark; those before it must not have changed."""
         digest, seen, changed = hashlib.sha256(), 0, False
         async with aclosing(self._source.read(table, self._chunk_rows)) as chunks:
             async for rows in chunks:
                 if changed:
-                    continue  # to its end: a read that is broken off would end the transaction
+                    continue  # read to the end: a read that is broken off would end the transaction
                 known, new = rows[: max(0, mark.rows - seen)], rows[max(0, mark.rows - seen) :]
                 if known:
                     seen += _add(digest, known)
@@ -184,7 +184,7 @@ class StoreCopy:
         return Mark(seen, digest.hexdigest())
 
     async def _verify(self, digests: Mapping[str, Mark]) -> None:
-        """Read everything back."""
+        """Read everything back and compare it."""
         for table in TABLES:
             digest, seen = hashlib.sha256(), 0
             async with aclosing(self._target.read(table, self._chunk_rows)) as chunks:

@@ -1,4 +1,4 @@
-"""What `clew doctor` found in a store, and what it repaired: values of both engines."""
+"""The findings and repairs of `clew doctor`, as values that both engines use."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
     @property
     def sound(self) -> bool:
-        """Whether there is no problem; warnings are none."""
+        """Whether there is no problem; warnings don't count."""
         return self.usable and all(finding.level != "problem" for finding in self.findings)
 
 

@@ -1,4 +1,4 @@
-"""The numbered SQL files that make and change a schema. How they are applied is the engine's."""
+"""The numbered SQL files that make and change a schema. Each engine applies its own."""
 
 from __future__ import annotations
 

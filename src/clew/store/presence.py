@@ -1,7 +1,7 @@
 """Which processes have a SQLite store open: each holds the lock on a small file of its own.
 
-The files are in `processes/` beside the store. A reused pid or a reboot can't fool this; pid and
-command are in the file for people to read. `ProcessInfo` and identities are PostgreSQL's too.
+The files are in `processes/` next to the store. Reused pids and reboots can't confuse this; pid and
+command are in the file for people to read. PostgreSQL uses `ProcessInfo` and identities too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 from clew.files.locks import FileLock
 
 _OPEN_FILES_ARE_FIXED = sys.platform == "win32"
-"""Windows neither renames nor removes a file that is open."""
+"""Windows can neither rename nor remove an open file."""
 
 _IDENTITY = re.compile(r"(?P<process>[0-9a-f]{32})@(?P<host>.+)", re.DOTALL)
 
@@ -38,7 +38,7 @@ class ProcessInfo(msgspec.Struct, frozen=True):
 
 
 class Presence:
-    """This process among those that share a store."""
+    """Announces this process to the others that share a store, and finds those."""
 
     def __init__(self, directory: Path, *, version: str, started_at: int) -> None:
         self.info = ProcessInfo(
@@ -61,7 +61,7 @@ class Presence:
     def announce(self) -> None:
         """Count as alive for other processes until `leave` or the end of this process."""
         self._directory.mkdir(mode=0o700, exist_ok=True)
-        # Locked before it has its name: no process sees it unlocked and takes this one for dead.
+        # Locked before it gets its name, so that no process sees it unlocked, as if dead.
         unnamed = self._path if _OPEN_FILES_ARE_FIXED else self._path.with_suffix(".new")
         self._lock = FileLock(unnamed)
         self._lock.acquire()
@@ -81,7 +81,7 @@ class Presence:
     def is_living(self, holder: str) -> bool:
         """Whether the process of a holder is alive.
 
-        Of other hosts, and of holders that are no identity, nothing is known: they count as alive.
+        Processes of other hosts, and holders that are not identities, count as alive.
         """
         identity = _IDENTITY.fullmatch(holder.partition("#")[0])
         if identity is None or identity["host"] != self.info.host:
@@ -96,7 +96,7 @@ class Presence:
         if not path.exists():
             return False
         probe = FileLock(path)
-        # Shared: two processes that check a dead one at once must not find each other's lock.
+        # A shared lock: two processes that check a dead one at once must not block each other.
         if not probe.acquire(shared=True):
             return True
         path.unlink(missing_ok=True)
@@ -116,7 +116,7 @@ class Presence:
         return tuple(sorted(found, key=lambda info: info.started_at))
 
     def dead(self) -> tuple[str, ...]:
-        """Names of the files that dead processes have left. Removes none; `is_alive` does."""
+        """Names of the files that dead processes have left. Removes none, unlike `is_alive`."""
         left = []
         for path in self._directory.glob("*.json"):
             probe = FileLock(path)
@@ -127,7 +127,7 @@ class Presence:
 
 
 def process_of(holder: str) -> str | None:
-    """The process of an identity, with `#` and more behind it or not; None if it is no identity."""
+    """The process of an identity, which may end with `#` and more; None if it is not one."""
     identity = _IDENTITY.fullmatch(holder.partition("#")[0])
     return None if identity is None else identity["process"]
 

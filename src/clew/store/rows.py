@@ -1,7 +1,7 @@
 """Rows as values, and values as bindings: the one module that knows the order of columns.
 
-Tables and columns have the same names in both databases. It runs no SQL. Also here: the limits of
-pages, and the cursors between them, which are opaque to callers.
+Tables and columns have the same names in both databases. It runs no SQL. The limits of pages and
+their cursors, which are opaque to callers, are here too.
 """
 
 from __future__ import annotations
@@ -103,14 +103,14 @@ def optional(value: str | None) -> str | None:
 
 
 def whole(value: int | None) -> int | None:
-    """A whole number or NULL: PostgreSQL itself would round a fraction and read a text."""
+    """A whole number or NULL; PostgreSQL would silently round a fraction and accept text."""
     if value is not None and type(value) is not int:
         raise InvalidInput(f"A whole number was expected, not {value!r}. Nothing was changed.")
     return value
 
 
 def check_types(value: msgspec.Struct) -> None:
-    """Refuse a value whose fields are not of their types: a struct itself checks none."""
+    """Refuse a value whose fields have wrong types: a struct does not check them itself."""
     given = {name: getattr(value, name) for name in value.__struct_fields__}
     try:
         msgspec.convert({n: v for n, v in given.items() if v is not msgspec.UNSET}, type(value))
@@ -119,7 +119,7 @@ def check_types(value: msgspec.Struct) -> None:
 
 
 def plain(value: str | None) -> str | None:
-    """The text of a TEXT column as it was given."""
+    """The original text of a TEXT column."""
     return value if value is None or ESCAPE not in value else decode_text(value)
 
 
@@ -179,7 +179,7 @@ def names_from(rows: Sequence[Row]) -> tuple[SessionName, ...]:
 
 
 def name_place(row: Row, *, trashed: bool) -> tuple[int, int, str]:
-    """Where a row of NAME_COLUMNS stands in its list."""
+    """The position of a row of NAME_COLUMNS in its list."""
     return (0, row[13], row[0]) if trashed else (int(row[10]), row[9], row[0])
 
 
@@ -315,12 +315,12 @@ def check_limit(limit: int) -> int:
 
 
 def make_cursor(place: object) -> str:
-    """A place in a list as a cursor."""
+    """A position in a list as a cursor."""
     return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
 
 
 def read_cursor(cursor: str, kind: type[T]) -> T:
-    """The place that a cursor stands for; `InvalidCursor` if it can't be read."""
+    """The position that a cursor stands for; `InvalidCursor` if it can't be read."""
     try:
         raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
         return msgspec.json.decode(raw, type=kind)

@@ -1,4 +1,4 @@
-"""The tables that a copy brings into another store: names, columns and order of rows.
+"""The tables that are copied to another store: names, columns and order of rows.
 
 Leases, attachments and processes are left out, because they belong to running processes; indexes,
 because each database builds its own. It runs no SQL.
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 class Table(NamedTuple):
     """One table. `key` is its primary key.
 
-    `ordered`: rows are listed in the order in which they were made, so a copy keeps it.
+    `ordered`: the order in which rows were made matters, so a copy keeps it.
     """
 
     name: str
@@ -27,7 +27,7 @@ def _table(name: str, columns: str, key: str, *, ordered: bool = False) -> Table
 
 _USAGE = "input_tokens output_tokens cache_read_tokens cache_creation_tokens cost api_calls"
 
-# A row comes after those that it refers to (a fork may come before its parent all the same).
+# A row comes after the rows that it refers to (except that a fork may precede its parent).
 TABLES: Final = (
     _table(
         "sessions",
@@ -103,7 +103,7 @@ TABLES: Final = (
 
 
 class Mark(NamedTuple):
-    """How far a table is copied: so many rows, and the SHA-256 of them."""
+    """The progress of a table: how many rows are copied, and their SHA-256."""
 
     rows: int
     digest: str

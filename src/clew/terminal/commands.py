@@ -5,7 +5,7 @@ A column of `core.commands` says which; all others run where the session is.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -90,11 +90,7 @@ async def _export(chat: Conversation, rest: str) -> Reply:
     session = _get_session(chat)
     path = expand(rest or f"session-{session.id}.md")
     exported = await chat.seat.client.sessions.export(session.id, format=guess_format(path.name))
-
-    async def pieces() -> AsyncIterator[str]:
-        yield exported.content
-
-    await write_file(chat.seat.place.cwd / path, pieces(), force=False)
+    write_file(chat.seat.place.cwd / path, exported.content)
     return Reply(text=f"The session is now in {path}.")
 
 

@@ -18,7 +18,7 @@ import msgspec
 
 from clew.api.chat import Upload
 from clew.api.commands import CommandReply
-from clew.api.seats import Crumb, Located, Reason, Seated, Wanted
+from clew.api.seats import Located, Reason, Seated, TerminalBreadcrumb, Wanted
 from clew.api.sessions import SessionView
 from clew.client.chat import Sending
 from clew.client.client import Client
@@ -329,7 +329,7 @@ class Seat:
         """What `--continue` goes on with here."""
         crumb = None
         if breadcrumb is not None:
-            crumb = Crumb(
+            crumb = TerminalBreadcrumb(
                 cwd=breadcrumb.cwd,
                 session=breadcrumb.session_id,
                 fresh=breadcrumb.fresh,

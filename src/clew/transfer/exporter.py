@@ -1,20 +1,20 @@
 """Exports of a session: Markdown, one HTML page, or JSON lines; redacted where asked.
 
-A file is written whole and private, or not at all. In Markdown, what was said stays Markdown and
-tools fold away in `<details>`; text that could break out of its place (an open fence, raw HTML, a
-heading like ours) is shown in a fence of its own. The HTML page has no scripts, loads nothing, and
-escapes everything. JSON lines are written by `jsonl`, without loss.
+A file is written in one step, for its owner only. In Markdown, messages stay Markdown and tools are
+in `<details>`; a text that could change what follows it (an open fence, raw HTML, a heading like
+ours) is put in a fence. The HTML page has no scripts, loads nothing, and escapes everything. JSON
+lines lose nothing; `jsonl` writes them.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from html import escape
 from pathlib import Path
-from typing import BinaryIO, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias
 
 from clew.core.message import Message
 from clew.core.redaction import redact
@@ -25,7 +25,6 @@ from clew.transfer.jsonl import write_jsonl
 from clew.transfer.thread import Block, Clean, blocks, header, pages, speaker, title_of
 
 Format: TypeAlias = Literal["md", "html", "jsonl"]
-FORMATS: tuple[Format, ...] = get_args(Format)
 
 _ENDINGS: dict[str, Format] = {
     ".md": "md",
@@ -87,12 +86,12 @@ _TAIL = "</main>\n</body>\n</html>\n"
 
 
 def guess_format(name: str) -> Format:
-    """The format that a file's ending asks for; Markdown if it has none."""
+    """The format for a file's ending; Markdown if it has none. `InvalidInput` for others."""
     ending = Path(name).suffix.lower()
     if ending and ending not in _ENDINGS:
         raise InvalidInput(
-            f'The ending "{ending}" is not one that clew writes. Use .md, .html or .jsonl, '
-            "or say --format."
+            f'clew writes no files with the ending "{ending}". Use .md, .html or .jsonl, '
+            "or give --format."
         )
     return _ENDINGS.get(ending, "md")
 
@@ -104,46 +103,33 @@ def export_session(
     *,
     masked: bool | None = None,
     thinking: bool = False,
-    advance: Callable[[int], None] = lambda _: None,
 ) -> AsyncIterator[str]:
     """The session as a file of that format, piece by piece.
 
-    Secrets are masked (`masked`) in formats for people and kept in JSON lines, unless told
-    otherwise. Undone turns are left out of the former and kept in the latter.
+    By default secrets are masked in Markdown and HTML, and not in JSON lines; `masked` decides
+    otherwise. Undone turns are only in JSON lines.
     """
     if kind == "jsonl":
-        return write_jsonl(store, session, masked=bool(masked), advance=advance)
+        return write_jsonl(store, session, masked=bool(masked))
     write = write_html if kind == "html" else write_markdown
     clean = str if masked is False else redact
-    return write(session, _counted(store, session, advance), clean, thinking=thinking)
+    return write(session, pages(store, session), clean, thinking=thinking)
 
 
-async def _counted(
-    store: Store, session: Session, advance: Callable[[int], None]
-) -> AsyncIterator[tuple[Message, ...]]:
-    async for page in pages(store, session):
-        yield page
-        advance(len(page))
+def write_file(path: Path, content: str, *, force: bool = False) -> None:
+    """Write a whole file in one step, readable by its owner only.
 
-
-async def write_file(path: Path, pieces: AsyncIterator[str], *, force: bool = False) -> None:
-    """Write a file whole or not at all, readable by its owner only."""
-    with _new_file(path, force=force) as file:
-        async for piece in pieces:
-            file.write(piece.encode())
-
-
-@contextmanager
-def _new_file(path: Path, *, force: bool) -> Iterator[BinaryIO]:
+    `Conflict` if it exists, unless `force` is set.
+    """
     if path.exists() and not force:
         raise Conflict(
-            f"{path} already exists. Use --force to write over it, or -o to give another name."
+            f"{path} already exists. Use --force to overwrite it, or -o to give another name."
         )
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "wb") as file:
-            yield file
+            file.write(content.encode())
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(path)
@@ -192,7 +178,7 @@ def _markdown_block(block: Block) -> str:
 
 
 def _keeps_its_place(text: str) -> bool:
-    """Whether Markdown stays in its place: every fence closed, no raw HTML, no heading of ours."""
+    """Whether Markdown can't change what follows: fences closed, no raw HTML, no such heading."""
     lines = iter(text.split("\n"))
     for line in lines:
         opening = _FENCE.match(line)
@@ -205,7 +191,7 @@ def _keeps_its_place(text: str) -> bool:
 
 
 def _closes(opening: re.Match[str], lines: Iterator[str]) -> bool:
-    """Read on to the end of a fence. Lines that leave its indentation could end it too early."""
+    """Read lines to the end of a fence. False if a line that is less indented could end it."""
     indent, mark = opening["indent"], opening["mark"]
     if mark[0] == "`" and "`" in opening["info"]:
         return False
@@ -215,7 +201,7 @@ def _closes(opening: re.Match[str], lines: Iterator[str]) -> bool:
         rest = line.removeprefix(indent).rstrip()
         bare = rest.lstrip()
         if len(bare) >= len(mark) and not bare.strip(mark[0]):
-            return bare == rest  # further in, it may or may not end it
+            return bare == rest  # a mark that is more indented may or may not end it
     return False
 
 
@@ -254,5 +240,5 @@ def _html_block(block: Block) -> str:
         return f'<div class="text">{body}</div>\n'
     if block.kind == "note":
         return f'<p class="note">{body}</p>\n'
-    # A line feed right after <pre> is dropped by browsers: one that is part of the text stays.
+    # Browsers drop the first newline after <pre>, so one is added: that of the text stays.
     return f"<details><summary>{escape(block.title)}</summary>\n<pre>\n{body}</pre>\n</details>\n"

@@ -1,8 +1,8 @@
-"""Import a transcript into a store: through the ports, in chunks, never past what differs.
+"""Import a transcript into a store, through the ports.
 
 A session that is already there must be the beginning of the one in the file; then only the rest
-is added. So a second import changes nothing, and one that was killed goes on where it stopped.
-Changes are recorded some hundred at a time, under one lease.
+is added. So a second import changes nothing, and an import that was killed can be repeated. Some
+hundred changes are recorded at a time, under one lease.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ CHUNK = 500
 CHUNK_BYTES = 8_000_000
 
 HOLDER = "clew import"
-"""Who holds the lease: always the same, so that an import can follow a killed one."""
+"""The holder of the lease: always the same, so that an import can follow a killed one."""
 
 
 async def import_transcript(
@@ -69,9 +69,9 @@ async def import_transcript(
 ) -> Imported:
     """Import the session of a transcript into the store; `lines` are those of the file, as bytes.
 
-    Without `extends` a session that is there is never added to: `Conflict` if the file has more.
-    Raises `NotATranscript` if it is none, `Diverged` if the store has other messages under that id,
-    `Conflict` if the session is in the trash: nothing is changed by any of them.
+    Without `extends` nothing is added to a session that is there: `Conflict` if the file has more.
+    Raises `NotATranscript` for another file, `Diverged` if the store has other messages under that
+    id, `Conflict` if the session is in the trash. An error changes nothing.
     """
     reading = iter(lines)
     raw = next(reading, b"")
@@ -129,9 +129,9 @@ class _Import:
         self._dry_run = dry_run
         self._id = new_id() if as_new else first.session.id
         self._stored = _thread(store, target)
-        self._left = 0 if target is None else target.head
-        self._compactions: dict[str, Compaction] = {}
         head = 0 if target is None else target.head
+        self._left = head
+        self._compactions: dict[str, Compaction] = {}
         self._chunks = Chunks(store, self._id, head=head, dry_run=dry_run)
         self._messages = 0
         self._names: dict[str, str] = {}
@@ -154,15 +154,15 @@ class _Import:
             await self._take_free_routes()
 
     async def _take_free_routes(self) -> None:
-        """Let the keys that led to the session lead to it here too, where they are free."""
+        """Set the routes of the session, for keys that have no route yet."""
         for key in () if self._renamed else self._first.routes:
             if await self._store.find_route(key) is None:
                 await self._store.set_route(key, self._id)
 
     async def take(self, line: Line | None, number: int, size: int) -> None:
         """Take the next line; None is one that could not be read."""
-        # Flush before messages only: so the last one, and all that comes after the thread, go
-        # into one record, and a complete thread has its notes.
+        # Flush before messages only: so the last message and everything after the thread are in
+        # one record, and a complete thread always has its notes.
         if isinstance(line, MessageLine):
             await self._chunks.make_room(size)
         match line:
@@ -184,7 +184,7 @@ class _Import:
                 self._skipped.append(number)
 
     async def finish(self) -> Imported:
-        """Write what is left, and what can only be written at the end."""
+        """Record the rest, and what can only be recorded at the end."""
         created = self._target is None
         if self._end is None:
             # The last message of a cut file is left out, so that the whole file can still add it.
@@ -233,13 +233,13 @@ class _Import:
             if theirs.draft != draft:
                 raise Diverged(self._id, theirs.seq)
             return
-        # The reset clock stood at one message; the others leave it alone.
+        # Only the message of the last interaction sets the time that resets count from.
         moved_clock = draft.role == "user" and draft.at == self._source.last_interaction_at
         name = None if turn_id is None else self._name(turn_id)
         self._chunks.add(AddMessage(draft, name, from_person=moved_clock))
 
     async def _without_lost_blobs(self, draft: Draft) -> Draft:
-        """The message without the blobs that neither file nor store has; their names stay."""
+        """The message with blobs that neither file nor store has marked as lost."""
         lost = {each for each in blob_hashes(draft.parts) if not await self._has_blob(each)}
         if not lost:
             return draft
@@ -276,7 +276,7 @@ class _Import:
         usage = turn.usage if turn.session_id == self._source.id else Usage()
         if stored is None:
             if self._left:
-                return  # a turn of the stored part that this store knows nothing of
+                return  # the turn is in the stored part, but not in this store
             start = StartTurn(
                 turn_id=name, model=turn.model, reply_to=turn.reply_to, at=turn.started_at
             )
@@ -308,7 +308,7 @@ class _Import:
 
     def _end_turn(self, name: str, turn: Turn) -> None:
         if turn.status in ("running", "waiting"):
-            return  # no process runs it here: it is found interrupted when the session is opened
+            return  # no process runs it here: opening the session marks it as interrupted
         self._chunks.add(
             EndTurn(
                 turn_id=name,
@@ -350,11 +350,11 @@ class _Import:
             self._chunks.add(WriteTodos(todos))
 
     def _name(self, turn_id: str) -> str:
-        """What a turn of the file is called in the store."""
+        """The id in the store of a turn of the file."""
         return self._names.get(turn_id) or (self._new_name(turn_id) if self._renamed else turn_id)
 
     def _new_name(self, old: str) -> str:
-        """A name that only this session has for it, the same in every import."""
+        """An id that is unique to this session, and the same in every import."""
         return str(uuid.uuid5(uuid.UUID(self._id), encode_text(old)))
 
 
@@ -366,18 +366,16 @@ async def _thread(store: Store, session: Session | None) -> AsyncIterator[Messag
 
 
 def _rest(total: Usage, part: Usage) -> Usage:
-    """What is missing from a part to the total; nothing where the part has more."""
+    """The total minus the part, never below zero."""
     cost = None if total.cost is None else max(0, total.cost - (part.cost or 0))
     if part.cost is None:
         cost = 0  # unknown stays unknown
-    return Usage(
-        input_tokens=max(0, total.input_tokens - part.input_tokens),
-        output_tokens=max(0, total.output_tokens - part.output_tokens),
-        cache_read_tokens=max(0, total.cache_read_tokens - part.cache_read_tokens),
-        cache_creation_tokens=max(0, total.cache_creation_tokens - part.cache_creation_tokens),
-        cost=cost,
-        api_calls=max(0, total.api_calls - part.api_calls),
-    )
+    counts = {
+        name: max(0, getattr(total, name) - getattr(part, name))
+        for name in Usage.__struct_fields__
+        if name != "cost"
+    }
+    return Usage(**counts, cost=cost)
 
 
 class Chunks:
@@ -399,7 +397,7 @@ class Chunks:
         self.messages += sum(isinstance(change, AddMessage) for change in changes)
 
     async def make_room(self, size: int) -> None:
-        """Record what is pending, if this many bytes more would be too much."""
+        """Record what is pending if it is a full chunk, then count `size` bytes more."""
         if len(self._pending) >= CHUNK or self._bytes >= CHUNK_BYTES:
             await self.flush()
         self._bytes += size

@@ -2,15 +2,16 @@
 
 The first line is the session. Then comes the thread in its order: a turn before its first
 message, a blob before the message that needs it, a compaction after the message it was made at.
-Scratchpad and todo list follow, and a last line with counts tells a whole file from one that was
-cut off. Reading a transcript into a store is `importing`.
+Scratchpad and todo list follow. The counts in the last line show whether the file is complete.
+`importer` reads a transcript into a store.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Any, Final, TypeAlias
+from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
+from typing import Any, Final, TypeAlias, get_args
 
 import msgspec
 
@@ -27,7 +28,6 @@ from clew.transfer.thread import pages
 
 FORMAT: Final = "clew"
 VERSION: Final = 1
-
 
 _ALL = 1_000_000_000
 """More turns than a session has."""
@@ -99,16 +99,7 @@ Line: TypeAlias = (
     | TodosLine
     | EndLine
 )
-_LINES: dict[object, type[Line]] = {
-    "session": SessionLine,
-    "turn": TurnLine,
-    "blob": BlobLine,
-    "message": MessageLine,
-    "compaction": CompactionLine,
-    "scratch": ScratchLine,
-    "todos": TodosLine,
-    "end": EndLine,
-}
+_LINES: dict[object, type[Line]] = {kind.__struct_config__.tag: kind for kind in get_args(Line)}
 
 
 def parse_line(raw: bytes) -> Line | None:
@@ -122,7 +113,7 @@ def parse_line(raw: bytes) -> Line | None:
 
 
 def parse_first_line(raw: bytes) -> SessionLine:
-    """The session in the first line of a file, or `NotATranscript`."""
+    """The session in the first line of a file; `NotATranscript` if there is none."""
     if not raw.strip():
         raise NotATranscript(
             "The file is empty: there is no transcript in it. Nothing was changed."
@@ -148,19 +139,13 @@ def parse_first_line(raw: bytes) -> SessionLine:
 
 
 async def write_jsonl(
-    store: Store,
-    session: Session,
-    *,
-    masked: bool = False,
-    advance: Callable[[int], None] = lambda _: None,
+    store: Store, session: Session, *, masked: bool = False
 ) -> AsyncIterator[str]:
     """The file, line by line."""
     lines = messages = 0
     async for line in _lines(store, session):
         lines += 1
-        if isinstance(line, MessageLine):
-            messages += 1
-            advance(1)
+        messages += isinstance(line, MessageLine)
         yield f"{to_json(_mask(line) if masked else line)}\n"
     yield f"{to_json(EndLine(lines, messages))}\n"
 
@@ -185,8 +170,9 @@ async def _lines(store: Store, session: Session) -> AsyncIterator[Line]:
             for blob_hash in blob_hashes(message.parts):
                 if blob_hash not in written:
                     written.add(blob_hash)
-                    async for blob in _blob(store, blob_hash):
-                        yield blob
+                    with suppress(BlobNotFound):
+                        blob = await store.get_blob(blob_hash)
+                        yield BlobLine(blob.hash, blob.media_type, blob.data)
             yield MessageLine(message.seq, message.turn_id, message.draft)
             for line in made_by(message.seq):
                 yield line
@@ -200,16 +186,8 @@ async def _lines(store: Store, session: Session) -> AsyncIterator[Line]:
         yield TodosLine(todos)
 
 
-async def _blob(store: Store, blob_hash: str) -> AsyncIterator[BlobLine]:
-    try:
-        blob = await store.get_blob(blob_hash)
-    except BlobNotFound:
-        return
-    yield BlobLine(blob.hash, blob.media_type, blob.data)
-
-
 async def _hidden(store: Store, session: Session, page: tuple[Message, ...]) -> frozenset[int]:
-    """The messages of a page that a fork leaves out; turns of other sessions say so themselves."""
+    """The numbers of inherited messages that a fork hides; its own turns say it themselves."""
     if session.parent_id is None or session.message_count == session.head or not page:
         return frozenset()
     shown = await store.get_messages(session.id, after=page[0].seq - 1, before=page[-1].seq + 1)
@@ -217,7 +195,7 @@ async def _hidden(store: Store, session: Session, page: tuple[Message, ...]) -> 
 
 
 class _Turns:
-    """The turns of a thread, each once, in the order they began."""
+    """The turns of a thread, each once, in the order in which they began."""
 
     def __init__(self, store: Store, session: Session, own: tuple[Turn, ...]) -> None:
         self._store = store
@@ -241,11 +219,11 @@ class _Turns:
         return turns
 
     def rest(self) -> Iterable[Turn]:
-        """Turns that have said nothing yet."""
+        """Turns that have no messages."""
         return self._waiting
 
     async def _inherited(self, turn_id: str, message: Message, *, hidden: bool) -> list[Turn]:
-        """A turn of an older session, with what this one thinks of it."""
+        """A turn of a parent session; undone if this session hides it."""
         try:
             turn = await self._store.get_turn(turn_id)
         except RecordNotFound:
@@ -268,7 +246,7 @@ class _Turns:
 
 
 def _mask(line: Line) -> object:
-    """The line without what looks like secrets. Blobs are not masked."""
+    """The line with what looks like a secret masked. Blobs are not masked."""
     return line if isinstance(line, BlobLine) else _mask_value(msgspec.to_builtins(line))
 
 

@@ -1,9 +1,9 @@
 """Markdown as safe HTML: no scripts, no styles, nothing that loads, links to the web only.
 
-HTML in the text is text, code is coloured by classes, and what comes out has passed an allow-list.
-Time grows with the length of the text, except for colours: five hundred hostile characters kept
-the lexer for Scala busy for more than 25 seconds. So `message_html` runs it in a process that
-can be killed. Messages are not known here.
+HTML in the text is shown as text, code is coloured by CSS classes, and the result passes an
+allow-list. Rendering takes time in proportion to the length, except for colours: five hundred
+hostile characters kept the lexer for Scala busy for more than 25 seconds. So `message_html` runs
+this in a process that can be killed. Messages are not known here.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from clew.core.text import strip_controls
 from clew.transfer.plain_html import REL, link_up, to_link, to_preformatted
 
 NESTING: Final = 20
-"""How deep lists and quotes may nest. Deeper ones are shown as they were written."""
+"""How deep lists and quotes may nest. Deeper ones are shown as plain text."""
 LONGEST_CODE: Final = 20_000
-"""Characters of code beyond which it has no colours."""
+"""Longer code has no colours; in characters."""
 
 NAMES: Final = {
     "bash": "bash sh zsh shell",
@@ -84,7 +84,7 @@ NAMES: Final = {
     "zig": "zig",
 }
 LANGUAGES: Final = {alias: name for name, aliases in NAMES.items() for alias in aliases.split()}
-"""The languages that have colours, by what people write behind a fence."""
+"""The languages that have colours, by the names that people write after a fence."""
 
 TAGS: Final = frozenset(
     {
@@ -102,7 +102,7 @@ CLASSES: Final = {
 }
 CLEANER: Final = nh3.Cleaner(
     tags=TAGS,
-    # The content of no tag is dropped: what looked like a tag was escaped and is none.
+    # Keep the content of all tags: what looked like a tag in the text was escaped already.
     clean_content_tags=frozenset(),
     attributes={"a": frozenset({"href", "title"}), "ol": frozenset({"start"})},
     tag_attribute_values={"td": {"align": ALIGNS}, "th": {"align": ALIGNS}},
@@ -119,7 +119,7 @@ _COLOURS: Final = HtmlFormatter(nowrap=True)
 
 
 def render(text: str, *, colours: bool = True) -> str:
-    """`text` as HTML. Lists and quotes that nest too deeply are shown as they were written."""
+    """`text` as HTML. A text that nests too deeply is shown as plain text."""
     text = strip_controls(text)
     parser = _parser(_has_room_for_tables(text), colours)
     tokens = parser.parse(text)
@@ -131,7 +131,7 @@ def render(text: str, *, colours: bool = True) -> str:
         elif token.children:
             token.children = list(_without_images(token.children))
     drawn: str = parser.renderer.render(tokens, parser.options, {})
-    # Once more: `&#x202e;` has become a character only now.
+    # Again: `&#x202e;` became a character only now.
     return CLEANER.clean(strip_controls(drawn))
 
 
@@ -143,7 +143,7 @@ def get_style(name: str = "default") -> str:
 
 class _Parser(MarkdownIt):
     def validateLink(self, url: str) -> bool:  # noqa: N802  # its name there
-        """Whether it leads to the web or to mail. Else it is no link, but the text it was."""
+        """Whether it is a web or mail address. Other links are shown as text."""
         return _WEB.match(url) is not None
 
 
@@ -166,7 +166,7 @@ def _has_room_for_tables(text: str) -> bool:
 
 
 def _is_too_deep(tokens: Sequence[Token]) -> bool:
-    """Whether the parser reached its limit, after which it drops what follows."""
+    """Whether the parser reached its limit, after which it drops text."""
     return any(
         token.level + 1 >= NESTING and token.type in ("blockquote_open", "list_item_open")
         for token in tokens

@@ -1,8 +1,8 @@
-"""The HTML of messages for a page: what each role's text becomes, and how much work a page may be.
+"""The HTML of messages for a web page, within limits on the work for one page.
 
-Markdown is rendered by a child process, started for the first page that asks: colouring code has no
-bound on time where a text is hostile, and would stop every turn of a gateway meanwhile. A text that
-takes too long ends that process and is shown without colours, or as it was written.
+Markdown is rendered by a child process, started with the first page: colouring hostile text can
+take any time, and would block every turn of a gateway. If a text takes too long, that process is
+killed and the text is shown without colours, or as plain text.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from clew.transfer.plain_html import to_paragraph, to_preformatted
 from clew.transfer.thread import thoughts
 
 LONGEST: Final = 50_000
-"""Characters of a text; a longer one is shown as it was written."""
+"""Characters of a text; a longer one is shown as plain text."""
 PAGE: Final = 500_000
-"""Characters of Markdown in a page, the newest messages first; more is shown as it was written."""
+"""Characters of Markdown in a page, newest messages first; the rest is shown as plain text."""
 COLOUR_S: Final = 10.0
-"""Time of a page in which code is coloured."""
+"""Seconds for colouring code in a page."""
 LOSSES: Final = 6
-"""Processes that a page may cost; then the rest of it is shown as it was written."""
+"""Killed processes in a page; after that its rest is shown as plain text."""
 CPU_S: Final = 2.0
-"""Time of the processor for a text."""
+"""Seconds of processor time for a text."""
 HANG_S: Final = 60.0
-"""When a process that says nothing is taken for lost: far more than it ever needs."""
+"""Seconds without an answer after which a process is killed: far more than it needs."""
 SHORT: Final = 2_000
-"""Characters that are escaped at once, without another thread."""
+"""A longer text is escaped in another thread; in characters."""
 
 _HEADER: Final = struct.Struct(">?I")
 """Before each text and each answer: whether code is coloured, and how many bytes follow."""
@@ -45,8 +45,8 @@ _HEADER: Final = struct.Struct(">?I")
 log = logging.getLogger(__name__)
 
 
-class Typesetter:
-    """Renders the messages of a page, one text at a time, so that pages take turns; `close` it."""
+class MessageRenderer:
+    """Renders messages in a child process, one text at a time. `close` ends the process."""
 
     def __init__(self) -> None:
         self._process: Process | None = None
@@ -65,14 +65,14 @@ class Typesetter:
 
     async def _render(self, message: Message, allowance: _Allowance) -> MessageHtml:
         if message.role == "assistant":
-            html = await self._set(message.content, allowance)
+            html = await self._render_text(message.content, allowance)
         else:
             draw = to_paragraph if message.role == "user" else to_preformatted
             html = await _escape(draw, message.content)
-        thinking = await self._set("\n\n".join(thoughts(message.parts)), allowance)
+        thinking = await self._render_text("\n\n".join(thoughts(message.parts)), allowance)
         return MessageHtml(message.seq, html, thinking or None)
 
-    async def _set(self, text: str, allowance: _Allowance) -> str:
+    async def _render_text(self, text: str, allowance: _Allowance) -> str:
         if not text.strip():
             return ""
         if len(text) > min(LONGEST, allowance.characters) or allowance.losses >= LOSSES:
@@ -104,7 +104,7 @@ class Typesetter:
                 return None
             finally:
                 allowance.seconds -= monotonic() - began
-                if not answered:  # the rest of this answer would be taken for the next one
+                if not answered:  # else the rest of this answer would be read as the next one
                     allowance.losses += 1
                     await self._end()
 
@@ -112,8 +112,8 @@ class Typesetter:
         if self._process is not None:
             if self._process.returncode is None:
                 return self._process
-            await self._end()  # it was ended already
-        # Without our environment: it reads text of strangers and needs no secrets.
+            await self._end()  # it has exited
+        # Without our environment: it reads text of strangers and must see no secrets.
         self._process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-I", "-m", __name__),
             env={}, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True,
@@ -130,7 +130,7 @@ class Typesetter:
 
 
 class _Allowance:
-    """The work that a page has left."""
+    """The work that is still allowed for a page."""
 
     def __init__(self) -> None:
         self.characters = PAGE
@@ -154,9 +154,9 @@ async def _escape(draw: Callable[[str], str], text: str) -> str:
 
 # --- the process ------------------------------------------------------------------------------
 def serve(asked: BinaryIO, answers: BinaryIO) -> None:
-    """Render what is asked for until the input ends; first say that all is ready.
+    """Render texts until the input ends; the first, empty answer says that it is ready.
 
-    The signal of the timer is not caught, so it ends the process even within a regular expression,
+    The signal of the timer is not caught, so it kills the process even inside a regular expression,
     and also when the parent is gone.
     """
     from clew.transfer.markdown_html import render  # noqa: PLC0415  # only the child process needs it

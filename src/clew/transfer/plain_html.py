@@ -1,7 +1,6 @@
-"""Plain text as HTML: every character stands for itself, line breaks stay, web addresses are links.
+"""Plain text as HTML: everything is escaped, line breaks stay, web addresses become links.
 
-What comes out is safe because nothing but these few tags is ever written. Markdown is
-rendered by `markdown_html`.
+The result is safe because only these few tags are ever written. `markdown_html` renders Markdown.
 """
 
 from __future__ import annotations
@@ -11,10 +10,10 @@ from html import escape
 from typing import Final
 
 REL: Final = "noopener noreferrer nofollow"
-"""On every link: the page behind it gets no referrer and no endorsement."""
+"""On every link: the linked page gets no referrer and no endorsement."""
 
-# Possessive, so that no text takes more than one look at each of its characters. A name before
-# the host (`https://bank.example@other.example`) is there to deceive.
+# Possessive, so that each character is looked at only once. A name before the host
+# (`https://bank.example@other.example`) would deceive, so it makes no link.
 _ADDRESS: Final = re.compile(
     r"""
     \b https?:// [^\W_] [\w.-]*+ (?: : [0-9]{1,5} )?+ (?! [\w@] | :[\w@] )
@@ -51,7 +50,7 @@ def link_up(text: str) -> str:
 
 
 def to_link(address: str, text: str) -> str:
-    """A link to an address that is known to be one of the web."""
+    """A link to a web address."""
     shown = escape(text, quote=False)
     return f'<a href="{escape(address)}" target="_blank" rel="{REL}">{shown}</a>'
 

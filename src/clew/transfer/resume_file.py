@@ -1,14 +1,13 @@
 """`--resume FILE`: begin a chat with a transcript, or write a new chat to one.
 
-A file that has a transcript is imported and never written to. A missing or empty file gets the new
-session when the chat ends. Everything else is refused and left as it is.
+A file with a transcript is imported, and never changed. A missing or empty file gets the new
+session when the chat ends. All other files are refused and not changed.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
@@ -20,7 +19,7 @@ from clew.core.session import Session
 from clew.core.text import strip_controls
 from clew.errors import ClewError, Conflict, NotATranscript, NotFound
 from clew.ports import Store
-from clew.transfer.exporter import export_session, write_file
+from clew.transfer.exporter import write_file
 from clew.transfer.importer import import_transcript
 from clew.transfer.jsonl import parse_first_line
 
@@ -29,7 +28,7 @@ class TranscriptOpening(msgspec.Struct, frozen=True):
     """How a chat begins with a file.
 
     With a session: it was imported from the file, and `notes` say what could not be read. Without:
-    a new session is made with `transcript_path=path`, and `export_back` writes it there.
+    a new session is made with `transcript_path=path`, and `write_back` writes it there.
     """
 
     path: str
@@ -46,8 +45,7 @@ class TranscriptOpening(msgspec.Struct, frozen=True):
 async def open_transcript(store: Store, path: Path) -> TranscriptOpening:
     """Import the transcript, or say that a new one begins. The file is not changed.
 
-    Raises `NotATranscript` for a file that is none, and the system's error for one that can't be
-    read.
+    Raises `NotATranscript` for any other file, `ClewError` for one that can't be read.
     """
     new = find_new(path)
     if new is not None:
@@ -65,7 +63,7 @@ async def open_transcript(store: Store, path: Path) -> TranscriptOpening:
 
 
 def find_new(path: Path) -> TranscriptOpening | None:
-    """A new session, if that is what the file is for: it has the name of one, and nothing in it."""
+    """A new session, if the file is named like a transcript and is missing or empty."""
     may_begin = is_transcript_name(path.name)
     path = _resolved(path)
     if _size(path, missing_ok=may_begin) or not may_begin:
@@ -74,24 +72,19 @@ def find_new(path: Path) -> TranscriptOpening | None:
     return TranscriptOpening(str(path))
 
 
-async def export_back(store: Store, session: Session, path: Path | str) -> None:
-    """Write a session that began with a missing or empty file to that file."""
-    await write_back(session.id, path, export_session(store, session, "jsonl"))
+def write_back(session_id: str, path: Path | str, transcript: str) -> None:
+    """Write a session that began with a missing or empty file to that file, in one step.
 
-
-async def write_back(session_id: str, path: Path | str, pieces: AsyncIterator[str]) -> None:
-    """The same with a transcript that is made already; in one step.
-
-    `Conflict` if another program has written the file meanwhile: it is left alone, and the session
-    is in the store anyway.
+    `Conflict` if another program has written the file meanwhile: it is not changed, and the
+    session is still in the store.
     """
     target = _resolved(Path(path))
     if _size(target, missing_ok=True) and _session_in(target) != session_id:
         raise Conflict(
-            f"{_shown(target)} was written by another program meanwhile and is left as it is. "
-            f"The session is kept: `clew export {session_id} --format jsonl` writes it again."
+            f"{_shown(target)} was written by another program meanwhile, and was not changed. "
+            f"The session is stored: `clew export {session_id} --format jsonl` writes it again."
         )
-    await write_file(target, pieces, force=True)
+    write_file(target, transcript, force=True)
 
 
 def _resolved(path: Path) -> Path:
@@ -150,7 +143,7 @@ def _notes(path: Path, imported: Imported) -> tuple[str, ...]:
             f"(number {some}{more})."
         )
     if not imported.whole:
-        notes.append(f"{_shown(path)} is not whole: messages are missing.")
+        notes.append(f"{_shown(path)} is incomplete: messages are missing.")
     return tuple(notes)
 
 

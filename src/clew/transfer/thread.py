@@ -1,6 +1,6 @@
 """A thread as people read it: pages of messages, and the blocks that a message is shown as.
 
-Markdown and HTML are two ways to draw these blocks; this module knows neither.
+`exporter` writes these blocks as Markdown or HTML; this module knows neither.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from clew.core.usage import Usage
 from clew.ports import Log
 
 PAGE = 100
-"""Messages that are in memory at once."""
+"""Messages in one page."""
 
 Clean = Callable[[str], str]
-"""What is done to every text before it is shown: masking secrets, or nothing."""
+"""Masks the secrets in a text, or returns it as it is."""
 
 
 class Block(msgspec.Struct, frozen=True):
-    """A piece of a message. `text` is what was said; `details` folds under its title."""
+    """A part of a message. `text` is the message itself; `details` can be folded away."""
 
     kind: Literal["text", "details", "note"]
     body: str
@@ -92,7 +92,7 @@ def blocks(message: Message, clean: Clean, *, thinking: bool = False) -> Iterato
 
 
 def thoughts(parts: tuple[dict[str, Any], ...]) -> Iterator[str]:
-    """A model's thinking, as far as its provider tells."""
+    """A model's thinking, as far as its provider returns it."""
     for part in parts:
         if "thinking" in (part.get("type"), part.get("kind"), part.get("part_kind")):
             texts = (part.get(name) for name in ("thinking", "content", "text"))
@@ -111,7 +111,7 @@ def _time(at: int) -> str:
     try:
         return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
     except (OverflowError, OSError, ValueError):
-        return f"{at} ms"  # an import may bring any number
+        return f"{at} ms"  # an imported time may be any number
 
 
 def _spent(usage: Usage) -> str:

@@ -1,73 +1,43 @@
-"""A gateway: a house with reception, channels, jobs, deliveries, and the calls of the SDK."""
+"""A gateway: the API over HTTP, and what it does beside the turns.
+
+Channels are listened to, jobs run, replies are delivered. Each of these errands is restarted on its
+own if it fails; the failure is reported, and `status` shows it.
+"""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from clew.config import (
-    Config,
-    load,
-    reveal,
-)
+from clew.config import Config, reveal
 from clew.errors import InvalidConfig
-from clew.wiring.errands import Errands, run_errands
-from clew.wiring.house import House
-from clew.wiring.stores import open_configured_store
+from clew.wiring.house import House, open_house
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from clew.api.local import Calls
+    from clew.api.status import ChannelView, ErrandView
     from clew.channels.webhook import Hook
-    from clew.client.client import Client
     from clew.gateway.auth import Gate, Setup
     from clew.ports import Channel, Clock
-    from clew.runtime.supervisor import Tell
+    from clew.runtime.cron import CronRunner
+    from clew.runtime.supervisor import Keeper, Supervisor, Tell
 
-
-@asynccontextmanager
-async def local(
-    home: str | None = None, *, config: Config | None = None, clock: Clock | None = None
-) -> AsyncIterator[Client]:
-    """A client of this machine's clew, in this process: the same calls, and no server.
-
-    `home` is the directory that `--home` names; left out, the usual one. The store may be open in
-    other processes at the same time.
-    """
-    from clew.api.handlers.parts import Caller  # noqa: PLC0415  # only callers of `local` need it
-    from clew.api.local import Calls, LocalTransport  # noqa: PLC0415  # only callers of `local` need it
-    from clew.client.client import Client  # noqa: PLC0415  # only callers of `local` need it
-
-    config = config or load(home=home)
-    async with AsyncExitStack() as open_things:
-        store = await open_configured_store(config, clock)
-        open_things.push_async_callback(store.close)
-        house = House(config, store, clock=clock)
-        open_things.push_async_callback(house.close)
-        yield Client(transport=LocalTransport(Calls(house), Caller()))
-
-
-@asynccontextmanager
-async def local_files(config: Config) -> AsyncIterator[Client]:
-    """The same for calls that need no store: memory, personalities, the list of jobs.
-
-    No store is opened, and none is made.
-    """
-    from clew.api.handlers.parts import Caller  # noqa: PLC0415  # only who calls pays for it
-    from clew.api.local import Calls, LocalTransport  # noqa: PLC0415  # only who calls pays for it
-    from clew.client.client import Client  # noqa: PLC0415  # only who calls pays for it
-
-    house = House(config, None)
-    try:
-        yield Client(transport=LocalTransport(Calls(house), Caller()))
-    finally:
-        await house.close()
+SHOWN: Final[dict[str, Literal["up", "down", "off"]]] = {
+    "listening": "up",
+    "running": "up",
+    "waiting": "down",
+    "stopped": "off",
+}
+"""The state of a channel or an errand, as people see it."""
 
 
 class Gateway(NamedTuple):
-    """What a gateway is made of, built."""
+    """The parts of an open gateway."""
 
     house: House
     calls: Calls
@@ -80,51 +50,42 @@ class Gateway(NamedTuple):
 async def open_gateway(
     config: Config, setup: Setup, *, clock: Clock | None = None, tell: Tell = lambda _words: None
 ) -> AsyncIterator[Gateway]:
-    """The one owner of all sessions: store, agent, runtime, operations and their application.
+    """Build a gateway: store, agent, runtime, operations and their application.
 
-    Nobody can reach it yet; `gateway.server` does that. It `tell`s of what fails beside the turns,
-    and starts it again. What runs at the end is cut off, and the next gateway goes on with it.
+    It does not listen yet; `gateway.server` does that. `tell` is called when an errand fails. Turns
+    that run at the end are stopped, and the next gateway goes on with them.
     """
-    # Only a process that serves pays for these.
-    from clew.api.local import Calls  # noqa: PLC0415
-    from clew.gateway.app import build_app  # noqa: PLC0415
-    from clew.gateway.auth import Gate  # noqa: PLC0415
-    from clew.gateway.webhook_endpoint import make_webhook_endpoint  # noqa: PLC0415
+    from clew.api.local import Calls
+    from clew.channels.webhook import WebhookChannel
+    from clew.gateway.app import build_app
+    from clew.gateway.auth import Gate
+    from clew.gateway.webhook_endpoint import make_webhook_endpoint
 
-    async with AsyncExitStack() as open_things:
-        store = await open_configured_store(config, clock)
-        open_things.push_async_callback(store.close)
-        house = House(config, store, clock=clock)
-        open_things.push_async_callback(house.close)
-        hooks, clock = list_hooks(config), house.clock
+    async with open_house(config, clock) as house:
+        hooks, clock = _list_hooks(config), house.clock
         house.started_at = clock()
-        channels = open_channels(hooks, clock)
-        errands = await open_things.enter_async_context(run_errands(house, channels, tell))
-        calls = Calls(house)
-        gate = Gate(store, clock, setup)
-        webhooks = make_webhook_endpoint(
-            hooks, house.reception.receive, clock=clock, behind_proxy=setup.behind_proxy
-        )
-        app = build_app(calls, gate, endpoints=(webhooks,))
-        yield Gateway(house, calls, gate, app, errands)
+        channels = tuple(WebhookChannel(hook, clock=clock) for hook in hooks)
+        async with run_errands(house, channels, tell) as errands:
+            calls = Calls(house)
+            gate = Gate(house.store, clock, setup)
+            webhooks = make_webhook_endpoint(
+                hooks, house.reception.receive, clock=clock, behind_proxy=setup.behind_proxy
+            )
+            app = build_app(calls, gate, endpoints=(webhooks,))
+            yield Gateway(house, calls, gate, app, errands)
 
 
-def open_channels(hooks: Sequence[Hook], clock: Clock) -> tuple[Channel, ...]:
-    """The ways to people of this configuration."""
-    from clew.channels.webhook import WebhookChannel  # noqa: PLC0415  # only who serves pays for it
-
-    return tuple(WebhookChannel(hook, clock=clock) for hook in hooks)
-
-
-def list_hooks(config: Config) -> tuple[Hook, ...]:
-    """The webhooks, with their secrets; `InvalidConfig` for one that could not work."""
-    from clew.channels.webhook import Hook  # noqa: PLC0415  # only who serves pays for it
-    from clew.core.channels.routing import normalise_agent  # noqa: PLC0415  # only who serves pays for it
+def _list_hooks(config: Config) -> tuple[Hook, ...]:
+    """The webhooks with their secrets; `InvalidConfig` for one that can't work."""
+    from clew.channels.webhook import Hook
+    from clew.core.channels.routing import normalise_agent
 
     hooks = []
     for name, each in config.webhooks.items():
         if each.secret is None:
-            raise InvalidConfig(f"webhooks.{name}.secret is missing: nobody could call it.")
+            raise InvalidConfig(
+                f"webhooks.{name}.secret is missing: without it no caller is accepted."
+            )
         callback_secret = each.callback_secret
         hook = Hook(
             name=name.lower(),
@@ -140,3 +101,92 @@ def list_hooks(config: Config) -> tuple[Hook, ...]:
         hook.check()
         hooks.append(hook)
     return tuple(hooks)
+
+
+# --- errands ------------------------------------------------------------------------------------
+
+
+class Errands(NamedTuple):
+    """What a gateway does beside the turns, and the state of each errand."""
+
+    supervisor: Supervisor
+    jobs: CronRunner
+    kept: tuple[Keeper, ...]
+    listening: frozenset[asyncio.Task[None]]
+
+    def list_errands(self) -> tuple[ErrandView, ...]:
+        """The errands, as `status` shows them."""
+        from clew.api.status import ErrandView
+
+        now = [each.now for each in self.kept]
+        return tuple(ErrandView(each.name, SHOWN[each.state], each.error) for each in now)
+
+    def list_channels(self) -> tuple[ChannelView, ...]:
+        """The channels, as `status` shows them."""
+        from clew.api.status import ChannelView
+
+        return tuple(
+            ChannelView(each.name, each.account, SHOWN[each.state], each.error)
+            for each in self.supervisor.list_states()
+        )
+
+    def list_problems(self) -> dict[str, str]:
+        """The last error of each job that failed, by its name."""
+        return dict(self.jobs.problems)
+
+    async def stop_listening(self) -> None:
+        """Stop channels and jobs. Replies are still delivered."""
+        for task in self.listening:
+            task.cancel()
+        await asyncio.wait(self.listening)
+
+
+@asynccontextmanager
+async def run_errands(
+    house: House,
+    channels: Sequence[Channel],
+    tell: Tell = lambda _words: None,
+) -> AsyncIterator[Errands]:
+    """Take up what a dead gateway left; then run the errands for as long as the block lasts.
+
+    An errand that fails is reported and restarted; the others go on.
+    """
+    from clew.runtime.cron import CronRunner, begin_run
+    from clew.runtime.outbound import Deliverer
+    from clew.runtime.recovery import keep_up, take_up
+    from clew.runtime.supervisor import Keeper, Supervisor
+
+    runtime, reception = house.runtime, house.reception
+    keep = partial(Keeper, clock=runtime.clock, tell=tell)
+    deliverer = Deliverer(
+        runtime.store, channels, clock=runtime.clock, bell=runtime.replies.bell, bus=runtime.bus
+    )
+    jobs = CronRunner(
+        house.jobs,
+        partial(begin_run, runtime, house.models),
+        clock=runtime.clock,
+        timezone=house.timezone,
+    )
+    supervisor = Supervisor(channels, reception.receive, clock=runtime.clock, tell=tell)
+    kept = (
+        keep("replies", deliverer.run, trouble="Replies are not delivered", may_end=True),
+        keep("jobs", jobs.run, trouble="Jobs are not run"),
+        # Without channels it ends at once.
+        keep("channels", supervisor.run, trouble="Channels are not listened to", may_end=True),
+        keep(
+            "others",
+            partial(keep_up, runtime),
+            trouble="What another gateway leaves is not taken up",
+        ),
+    )
+    await take_up(runtime)
+    delivering, *listening = (asyncio.create_task(each.run(), name=each.now.name) for each in kept)
+    errands = house.errands = Errands(supervisor, jobs, kept, frozenset(listening))
+    try:
+        yield errands
+    finally:
+        await errands.stop_listening()
+        await deliverer.close()
+        if kept[0].now.state == "waiting":
+            delivering.cancel()
+        await asyncio.wait({delivering})

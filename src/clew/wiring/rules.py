@@ -1,12 +1,10 @@
-"""What the configuration says about messages of channels, as values that core decides by."""
+"""The rules of the configuration for messages on channels, as values for the core."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clew.config import (
-    Config,
-)
+from clew.config import Config
 from clew.core.channels.resets import ResetRules
 from clew.core.channels.routing import RoutingRules
 from clew.core.channels.triggers import ModelNames
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def routing_rules(config: Config) -> RoutingRules:
-    """What the configuration says about whose session a message is for."""
+    """The rules that decide which session a message is for."""
     session = config.session
     return RoutingRules(
         agents=config.agents,
@@ -31,7 +29,7 @@ def routing_rules(config: Config) -> RoutingRules:
 
 
 def reset_rules(config: Config) -> ResetRules:
-    """What it says about when a conversation begins afresh."""
+    """The rules that decide when a conversation begins anew."""
     session = config.session
     return ResetRules(
         reset=session.reset,
@@ -42,12 +40,12 @@ def reset_rules(config: Config) -> ResetRules:
 
 
 def terminal_judge(config: Config) -> Judge | None:
-    """Whether a terminal's session goes on; None where nothing is said, and so all of them do."""
+    """Decides whether a terminal's session goes on; None without rules, then all of them do."""
     rules = reset_rules(config)
     if not any(normalise_word(each) == "cli" for each in rules.by_channel):
         return None
-    from clew.core.channels.session_choice import judge_terminal  # noqa: PLC0415  # hardly anybody wants it
-    from clew.runtime.zones import find_zone  # noqa: PLC0415  # hardly anybody wants it
+    from clew.core.channels.session_choice import judge_terminal
+    from clew.runtime.zones import find_zone
 
     zone = find_zone(config.session.timezone)
     return lambda session, now: judge_terminal(rules, session, now, zone)

@@ -554,7 +554,7 @@ async def test_a_word_that_only_begins_like_stop_is_a_message(front: Front) -> N
         ("/context", "tokens"), ("/queue", "collect"), ("/title", "title"),
         ("/help", "/resume"), ("/nonsense", "There is no command"), ("/export", "terminal"),
         ("/exit", "terminal"), ("/memory", "MEMORY.md"), ("/usage", "session"),
-        ("/personality", "coach"), ("/compact", "Nobody here can write summaries"),
+        ("/personality", "coach"), ("/compact", "can't be written here"),
     ],
 )  # fmt: skip
 async def test_a_command_is_answered_where_it_came_from(front: Front, line: str, told: str) -> None:

@@ -110,7 +110,7 @@ async def test_a_turn_that_was_taken_over_is_stopped_and_writes_nothing(
         seen = await collect(events, is_end)
     assert held.stopped
     assert [each.text for each in seen if isinstance(each, Notice)] == [
-        "Another process has taken this session over; what this one was at is not kept."
+        "Another process has taken this session over; the work of this one is not stored."
     ]
     turn = await ended(ticket)
     assert (turn.status, turn.partial) == ("interrupted", None)

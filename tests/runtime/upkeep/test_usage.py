@@ -24,6 +24,7 @@ from clew.runtime.watch import Bus
 from tests.runtime.conftest import Actor, Held, ended, soon, typed, until
 from tests.runtime.rooms import Room, room
 from tests.runtime.upkeep.test_compaction import COST, Clerk, everything, talk
+from tests.sizes import pick
 
 ANSWER = "So it is, and not otherwise. " * 60
 REMEMBER = {"name": "memory_write", "arguments": {"action": "add", "text": "a fact"}}
@@ -63,7 +64,7 @@ async def live(folder: Path, steps: list[str], config: str = SMALL) -> None:
         await again.check_sums()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=pick(8, 20), deadline=None)
 @given(st.lists(st.sampled_from(STEPS), min_size=4, max_size=12))
 def test_usage_adds_up_whatever_a_person_does(steps: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:

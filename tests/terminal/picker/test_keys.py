@@ -282,7 +282,7 @@ async def test_a_session_that_somebody_else_trashed_is_not_opened(store: Store, 
         assert gamma is not None
         await store.delete_sessions([gamma.id])
         await hands.press("enter")
-        await hands.see("is not there any more")
+        await hands.see("was deleted")
         await hands.list("Beta", "Alpha")
 
 

@@ -23,6 +23,7 @@ from clew.terminal.picker.name_match import (
     read_typed,
 )
 from clew.terminal.picker.rows import Row, make_row
+from tests.sizes import pick
 
 
 def name(title: str | None, number: int = 0, **fields: object) -> SessionName:
@@ -126,7 +127,7 @@ def test_a_title_is_found_by_itself(title: str) -> None:
     st.text(st.sampled_from("abcdefghijklmnopqrstuvwxyz"), min_size=6, max_size=14),
     st.data(),
 )
-@settings(max_examples=200)
+@settings(max_examples=pick(60, 200))
 def test_one_slip_is_forgiven(word: str, data: st.DataObject) -> None:
     """A letter left out, or two that changed places."""
     at = data.draw(st.integers(1, len(word) - 2))

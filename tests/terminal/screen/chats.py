@@ -17,7 +17,7 @@ from clew import config as configuration
 from clew.api.handlers.parts import Caller
 from clew.api.local import Calls, LocalTransport
 from clew.api.sessions import SessionView
-from clew.cli.connection import LocalTranscripts
+from clew.cli.conversation import LocalTranscripts
 from clew.client.client import Client
 from clew.client.place import locate
 from clew.ports import Store

@@ -20,6 +20,7 @@ from clew.terminal.screen.find import find_spans
 from clew.terminal.screen.markdown import MarkdownText, Piece, Stream, chunk, split
 from clew.terminal.screen.styles import Palette, get_styles
 from clew.terminal.screen.tool_blocks import ToolBlock, compare, find_difference
+from tests.sizes import pick
 from tests.terminal.screen.stage import say
 
 PALETTE = Palette(get_styles(Style.parse("white on black"), lambda _: Style.parse("red on blue")))
@@ -50,13 +51,13 @@ def check(strips: list[Strip], width: int) -> None:
         assert not any(segment.style and segment.style.link for segment in strip)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=pick(60, 300), deadline=None)
 @given(TEXTS, st.integers(1, 60))
 def test_any_answer_keeps_to_the_width_and_drives_no_terminal(text: str, width: int) -> None:
     check(MarkdownText(text).draw(PALETTE, width), width)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=pick(40, 200), deadline=None)
 @given(TEXTS, TEXTS, st.booleans(), st.integers(1, 60))
 def test_any_message_keeps_to_the_width_and_drives_no_terminal(
     text: str, other: str, verbose: bool, width: int
@@ -79,7 +80,7 @@ def test_any_message_keeps_to_the_width_and_drives_no_terminal(
         check(block.lines(PALETTE, width, verbose=verbose), width)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=pick(40, 200), deadline=None)
 @given(MARKDOWN, st.data())
 def test_a_streamed_answer_ends_as_the_picture_of_the_whole_one(
     text: str, data: st.DataObject
@@ -96,7 +97,7 @@ def test_a_streamed_answer_ends_as_the_picture_of_the_whole_one(
     assert streamed.draw(PALETTE, 30) == MarkdownText(text).draw(PALETTE, 30)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=pick(60, 300), deadline=None)
 @given(MARKDOWN.map(strip_controls))
 def test_pieces_that_were_final_stay_as_they_are(text: str) -> None:
     stream = Stream()
@@ -264,7 +265,7 @@ def test_hits_are_found_as_the_search_compares(
 # --- the blocks -----------------------------------------------------------------------------------
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=pick(30, 150), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 50)), max_size=30))
 def test_every_line_of_the_pile_belongs_to_what_was_laid_out_there(
     steps: list[tuple[int, int]],

@@ -1,4 +1,4 @@
 """What each operation does: functions over the store and the runtime, one module per noun.
 
-Who calls is always at hand (`parts.Caller`): what a person may see or change is decided here.
+Every handler gets the caller (`parts.Caller`) and checks what that person may see or change.
 """

@@ -1,4 +1,4 @@
-"""What the operations about approvals do."""
+"""Handlers of the operations about approvals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clew.core.turn import Approval
 
 @handles(LIST)
 async def list_approvals(parts: Parts, params: ListApprovals, caller: Caller) -> ApprovalList:
-    """What waits for the owner's word; a guest sees what their own sessions wait for."""
+    """List the approvals that wait; a guest sees those of their own sessions."""
     if params.session is not None:
         await get_visible(parts, params.session, caller)
     waiting = await parts.store.list_approvals(params.session)
@@ -19,8 +19,8 @@ async def list_approvals(parts: Parts, params: ListApprovals, caller: Caller) ->
 
 @handles(DECIDE)
 async def decide_approval(parts: Parts, params: DecideApproval, caller: Caller) -> Approval:
-    """The owner's word."""
-    caller.need_owner("answer for tools")
+    """Approve or deny a tool call; only the owner may."""
+    caller.need_owner("approve tool calls")
     by = f"{caller.person}:{caller.token_id}" if caller.token_id else caller.person
     return await parts.runtime.decide(
         params.id, params.decision, by=by, scope=params.scope, reason=params.reason

@@ -1,7 +1,7 @@
-"""Saying something: `chat.send`, and to which session it goes.
+"""`chat.send`: sends a message to a session, and streams its answer.
 
-Under a key it is taken in like a message on a channel, with all the rules for those; in a session
-that is named it is said as it is. What comes of it is told in `answers`.
+A message under a key is accepted like one on a channel, with all its rules; a message to a given
+session goes there as it is.
 """
 
 from __future__ import annotations
@@ -44,28 +44,28 @@ PLATFORM: Final = "sdk"
 TERMINAL: Final = "cli"
 
 LOOK: Final = 1.0
-"""Seconds without an event, after which one looks for oneself."""
+"""Seconds without an event after which the store is checked."""
 
 
 TAIL: Final = 1_000
-"""Newest messages among which those of a turn are looked for."""
+"""How many of the newest messages are searched for those of a turn."""
 
 
 # --- saying it --------------------------------------------------------------------------------
 @handles(SEND)
 async def send(parts: Parts, params: SendChat, caller: Caller) -> Accepted:
-    """Keep a message; its turn comes."""
+    """Store a message; its turn follows."""
     return describe_accepted(await _say(parts, params, caller))
 
 
 async def stream(parts: Parts, params: SendChat, caller: Caller) -> AsyncGenerator[StreamFrame]:
-    """Keep a message, and tell of its turn to the end: accepted, then events, then done.
+    """Store a message and stream its turn to the end: accepted, then events, then done.
 
-    What goes wrong before it is kept comes before the first frame.
+    Errors before it is stored are raised before the first frame.
     """
     sent = await _say(parts, params, caller)
     session = sent.session or await parts.store.get_session(sent.row.session_id or "")
-    # Nothing was awaited since the turn was put in its lane: nothing of it has happened yet.
+    # No await since the turn was put in its lane: none of its events can be missed.
     with parts.runtime.watch(session.id, session.head) as events:
         yield AcceptedFrame(describe_accepted(sent))
         async with contextlib.aclosing(answer(parts, sent, events)) as frames:
@@ -82,20 +82,20 @@ async def _say(parts: Parts, params: SendChat, caller: Caller) -> Ticket:
         return await _say_to_session(parts, params, caller)
     if params.session is not None:
         raise InvalidInput("Name a session or a key, not both. Nothing was sent.")
-    # To wherever the key leads, by the rules of all that comes in.
+    # To the session that the key leads to, by the rules for incoming messages.
     key = complete_key(check_key(params.key))
     if parts.reception is None:
-        raise InvalidInput("Keys lead nowhere here: name a session. Nothing was sent.")
+        raise InvalidInput("Keys can't be used here: name a session. Nothing was sent.")
     return await parts.reception.accept(_message(params, caller, key=key))
 
 
 async def _say_to_session(parts: Parts, params: SendChat, caller: Caller) -> Ticket:
-    """Into that session as it is, or into a new one."""
+    """Send a message to the given session, or to a new one."""
     session = await _open_session(parts, params, caller)
     message = _message(params, caller, key=session.key, session=session.id)
     if params.platform == TERMINAL and parts.is_terminal:
         message = _as_typed_here(message, params)
-    # A second delivery that names another session is the first one all the same.
+    # A second delivery counts as the first one, even if it names another session.
     model = find_replacement(parts, session, params.model)
     return await parts.runtime.accept(message, model=model)
 
@@ -118,7 +118,7 @@ def _message(params: SendChat, caller: Caller, *, key: str, session: str | None 
 
 
 def _as_typed_here(message: Incoming, params: SendChat) -> Incoming:
-    """A line of a terminal in this process: if that dies, the line waits for its person's word."""
+    """Mark a line typed in this process: after a crash it waits until the person confirms it."""
     return msgspec.structs.replace(
         message,
         arrival=Arrival(channel=TERMINAL),
@@ -134,10 +134,10 @@ def _list_files(params: SendChat) -> tuple[Attached, ...]:
 
 # --- where to ---------------------------------------------------------------------------------
 async def _open_session(parts: Parts, params: SendChat, caller: Caller) -> Session:
-    """The session that is meant, or a new one."""
+    """The session of the message, or a new one."""
     if params.session is not None:
         return await get_visible(parts, params.session, caller)
-    # A second delivery has to come to the same new session.
+    # A second delivery has to find the same new session.
     name = secrets.token_hex(8)
     if params.idempotency_key is not None:
         named = f"{caller.person}\0{params.idempotency_key}".encode("utf-8", "surrogatepass")
@@ -153,7 +153,7 @@ async def _open_session(parts: Parts, params: SendChat, caller: Caller) -> Sessi
     )
     session, _ = await parts.store.open_session(new)
     if not may_see(caller.person, session.person):
-        raise SessionNotFound(new.key)  # somebody else has begun one under that name
+        raise SessionNotFound(new.key)  # another person has begun a session with that id
     return session
 
 
@@ -161,7 +161,7 @@ handles(ABORT)(stop_session)
 
 
 def describe_accepted(sent: Ticket) -> Accepted:
-    """What the caller is told about a message that was kept."""
+    """Describe a message that was stored, for the caller."""
     row = sent.row
     return Accepted(row.session_id or "", row.id, sent.is_new, row.turn_id)
 
@@ -169,7 +169,7 @@ def describe_accepted(sent: Ticket) -> Accepted:
 async def answer(
     parts: Parts, sent: Ticket, events: AsyncIterator[Event]
 ) -> AsyncGenerator[EventFrame | DoneFrame]:
-    """The events of the turn that answers it, and its end. `events` are all of the session's."""
+    """The events of the turn that answers a message, taken from the session's `events`."""
     watch = _Watch(parts, sent)
     for text in await _list_told(parts, sent.row):
         yield watch.frame(Notice(text))
@@ -201,7 +201,7 @@ async def answer(
 
 
 async def _list_told(parts: Parts, row: Inbound) -> list[str]:
-    """What was said without a turn: that a reset came before it, or what a command answers."""
+    """Notices without a turn: that a reset came first, or the answer of a command."""
     decision = read_decision(row)
     if decision.command is None and decision.opens is None:
         return []
@@ -214,12 +214,12 @@ async def _list_told(parts: Parts, row: Inbound) -> list[str]:
 
 
 async def find_turn(parts: Parts, row: Inbound) -> Turn | None:
-    """The turn that answers a message, running or over; None if none does yet, or ever."""
+    """The turn that answers a message, running or ended; None if there is none."""
     return await _Watch(parts, ticket_of(row)).find_turn()
 
 
 class _Watch:
-    """What is known of the turn that answers one message."""
+    """Follows the turn that answers one message."""
 
     def __init__(self, parts: Parts, sent: Ticket) -> None:
         self._store = parts.store
@@ -228,14 +228,14 @@ class _Watch:
         self._session_id = sent.row.session_id or ""
         self._turn_id = sent.row.turn_id
         self._before: tuple[str, ...] = ()
-        """Turns that were cut off; it goes on with the one that answers it."""
+        """Turns that were cut off; the answering turn may continue one of them."""
         self._is_cut_off = False
         self._seen = 0
         self._is_on = False
-        """Whether its turn is the one that runs: then every hint is about it."""
+        """Whether the running turn is the one that answers: then every hint is about it."""
 
     def frame(self, event: Event) -> EventFrame:
-        """An event, with the message that it answers."""
+        """The frame of an event, with the message that it answers."""
         return event_frame(self._session_id, event, inbound=self._sent.row.id)
 
     async def is_about(self, event: Event) -> bool:
@@ -256,16 +256,16 @@ class _Watch:
             case TurnEnded(turn):
                 return turn.id == self._turn_id
             case ApprovalAsked(approval) | ApprovalDecided(approval):
-                await self._learn()  # a question that waits already may come before its message
+                await self._learn()  # a waiting question may come before its message
                 return approval.turn_id == self._turn_id
             case Notice():
-                return self._is_on or self._turn_id is None  # also why it has to wait
+                return self._is_on or self._turn_id is None  # for example why it has to wait
             case _:
                 pass
         return self._is_on
 
     async def catch_up(self) -> list[EventFrame]:
-        """The turn's messages that have not been shown."""
+        """Frames for the turn's messages that were not sent yet."""
         if self._turn_id is None:
             return []
         messages = await self._store.get_messages(
@@ -277,9 +277,9 @@ class _Watch:
         return [self.frame(Committed(each)) for each in missed]
 
     async def find_turn(self) -> Turn | None:
-        """The turn that answers it, or goes on with that; None if there is none yet.
+        """The turn that answers the message, or continues that turn; None if there is none yet.
 
-        One that was cut off and may still be gone on with is not over.
+        A turn that was cut off and may still be continued has not ended.
         """
         if self._turn_id is None:
             return None
@@ -287,7 +287,7 @@ class _Watch:
         return msgspec.structs.replace(turn, ended_at=None) if self._is_cut_off else turn
 
     async def look(self) -> TurnEnded | None:
-        """The end of the turn, if it is over; `Conflict` if there will be none."""
+        """The turn, if it has ended; `Conflict` if there will be none."""
         await self._learn()
         turn = await self.find_turn()
         if turn is not None and turn.ended_at is None:
@@ -303,7 +303,7 @@ class _Watch:
         return None
 
     async def _find_last(self, turn: Turn) -> Turn:
-        """The turn, or the one that goes on with it if a restart has cut it off."""
+        """The turn, or the one that continues it if a restart cut it off."""
         self._is_cut_off = False
         if not _is_cut_off(turn):
             return turn
@@ -312,7 +312,7 @@ class _Watch:
         later = list(turns[ids.index(turn.id) + 1 :]) if turn.id in ids else []
         messages = await self._store.get_messages(self._session_id, TAIL, undone=True)
         first = {each.turn_id: each.role for each in reversed(messages)}
-        # What goes on begins with nobody saying anything.
+        # A turn that continues another begins without a user message.
         while later and _is_cut_off(turn) and first.get(later[0].id) != "user":
             self._before, turn = (*self._before, turn.id), later.pop(0)
         self._turn_id = turn.id
@@ -321,7 +321,7 @@ class _Watch:
         return turn
 
     async def _learn(self) -> None:
-        """Which turn answers the message, from its row in the inbox."""
+        """Read from the inbox row which turn answers the message."""
         if self._turn_id is None:
             row = await self._store.get_inbound(self._sent.row.id)
             self._turn_id = row.turn_id
@@ -330,7 +330,7 @@ class _Watch:
 
 
 def _own_turn(sent: Ticket) -> asyncio.Future[Turn] | None:
-    """The turn of a message that this call has put in its lane."""
+    """The future turn of a message that this call has put in its lane."""
     return sent.turn if sent.is_new else None
 
 
@@ -341,7 +341,7 @@ def _is_cut_off(turn: Turn) -> bool:
 async def _with_pauses(
     events: AsyncIterator[Event], turn: asyncio.Future[Turn] | None
 ) -> AsyncGenerator[Event | None]:
-    """The events; None after a while without one, and when the turn can't come."""
+    """The events; None after a pause without one, and if there will be no turn."""
     loop = asyncio.get_running_loop()
     hopeless: asyncio.Future[None] = loop.create_future()
 

@@ -1,7 +1,7 @@
-"""`commands.run`: a slash command, at a session of the gateway.
+"""`commands.run`: runs a slash command in a session.
 
-The commands are those of every surface; who may use one is what channels decide by, too. What a
-command asks of a surface (a picker, another session) is left to the caller.
+The commands, and who may use them, are the same as on every surface. What a command asks of a
+surface (a picker, another session) is left to the caller.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from clew.runtime.commands.desk import Desk
 
 @handles(RUN)
 async def run_order(parts: Parts, params: RunCommand, caller: Caller) -> CommandReply:
-    """Run a command. What it refuses is an answer too; nothing was changed then."""
+    """Run a command. A refusal is a reply too; then nothing was changed."""
     parsed = parse(params.line, is_path=os.path.exists)
     if parsed is None:
         raise InvalidInput("A command begins with a slash, like /status. Nothing was done.")
@@ -59,7 +59,7 @@ async def run_order(parts: Parts, params: RunCommand, caller: Caller) -> Command
 def _refuse(name: str, caller: Caller) -> None:
     command, issuer = find_command(name), _issuer(caller)
     if command is None and caller.is_owner:
-        return  # they are told which commands there are
+        return  # the reply says which commands there are
     if command is None or not may_command(issuer.role, name, is_direct=issuer.is_direct):
         raise Forbidden(f"Only the owner of this clew may use /{name[:40]}. Nothing was changed.")
     if not covers(caller.scope, command.scope):
@@ -96,7 +96,7 @@ def _desk(parts: Parts, params: RunCommand, session: Session | None, caller: Cal
 
 
 def _get_key(params: RunCommand, session: Session | None, caller: Caller) -> str:
-    """The key that leads to what the command begins. A guest has that of their session only."""
+    """The key of sessions that the command begins. A guest may only use their session's key."""
     own = None if session is None else session.key
     if caller.is_owner:
         if params.key is not None:
@@ -115,12 +115,12 @@ def _get_key(params: RunCommand, session: Session | None, caller: Caller) -> str
 
 def _context(parts: Parts) -> Context:
     if parts.context is None:
-        raise InvalidInput("Nobody here can run commands.")
+        raise InvalidInput("Commands can't be run here.")
     return parts.context
 
 
 def _look_at(turn: asyncio.Future[Turn]) -> None:
-    """Whoever watches the session sees how it ends; here nobody waits for it."""
+    """Ignore the turn's result: watchers of the session see how it ends."""
     if not turn.cancelled():
         turn.exception()
 

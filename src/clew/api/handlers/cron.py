@@ -1,4 +1,4 @@
-"""What the operations about jobs do. Jobs are the owner's; the gateway runs them."""
+"""Handlers of the operations about jobs. Jobs belong to the owner; the gateway runs them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def list_jobs(parts: Parts, _params: NoParams, caller: Caller) -> JobList:
 
 @handles(ADD)
 async def add_job(parts: Parts, params: AddJob, caller: Caller) -> CronJob:
-    """A new job."""
+    """Add a job."""
     file = _open(parts, caller)
     job = make_job(params, parts.clock(), parts.timezone)
     await asyncio.to_thread(file.add_job, job)
@@ -38,14 +38,14 @@ async def add_job(parts: Parts, params: AddJob, caller: Caller) -> CronJob:
 
 @handles(REMOVE)
 async def remove_job(parts: Parts, params: OneJob, caller: Caller) -> CronJob:
-    """Take a job away; its sessions stay."""
+    """Remove a job; its sessions stay."""
     file = _open(parts, caller)
     return await asyncio.to_thread(file.remove_job, params.name)
 
 
 @handles(RUN)
 async def run_job(parts: Parts, params: OneJob, caller: Caller) -> Accepted:
-    """Begin a run now; when it is due next stays as it is."""
+    """Start a run now; the next due time does not change."""
     file = _open(parts, caller)
     job = await asyncio.to_thread(file.get_job, params.name)
     now = parts.clock()
@@ -57,7 +57,7 @@ async def run_job(parts: Parts, params: OneJob, caller: Caller) -> Accepted:
 
 
 def make_job(params: AddJob, now: int, timezone: str | None) -> CronJob:
-    """A job as it is kept; `InvalidInput` says what is wrong with it."""
+    """Make a job from the parameters; `InvalidInput` says what is wrong with them."""
     if not params.text.strip():
         raise InvalidInput("Say what the agent is asked. Nothing was changed.")
     session = params.session.strip()

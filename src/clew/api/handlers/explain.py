@@ -1,6 +1,6 @@
-"""What the explanations are made of: the functions that decide, over the rules that hold here.
+"""Handlers of the explanations: they call the deciding functions with the rules of this process.
 
-Nothing is opened, moved or written. Only the owner may ask: the answers tell what is configured.
+They open, move and write nothing. Only the owner may ask: the answers reveal the configuration.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from clew.runtime.zones import get_zone
 
 WHAT: Final = "see why clew decides as it does"
 SHOWN: Final = 100
-"""Matches that an explanation names."""
+"""How many matches an explanation lists."""
 
 
 @handles(ROUTE)
@@ -67,7 +67,7 @@ async def explain_route(parts: Parts, params: ExplainRoute, caller: Caller) -> R
 
 @handles(RESET)
 async def explain_reset(parts: Parts, params: ExplainReset, caller: Caller) -> ResetExplained:
-    """Whether a conversation would go on or begin afresh."""
+    """Whether a conversation would continue or be reset."""
     caller.need_owner(WHAT)
     zone = parts.rules.zone if params.timezone is None else get_zone(params.timezone)
     last = _read_time(params.updated_at, zone, "updated_at")
@@ -119,7 +119,7 @@ async def explain_send(parts: Parts, params: ExplainSend, caller: Caller) -> Sen
 
 @handles(TRIGGER)
 async def explain_trigger(parts: Parts, params: ExplainTrigger, caller: Caller) -> Triggered:
-    """Whether a message begins a new conversation, with which model and first words."""
+    """Whether a message begins a new conversation, with which model and first message."""
     caller.need_owner(WHAT)
     return read_trigger(
         params.message,
@@ -132,7 +132,7 @@ async def explain_trigger(parts: Parts, params: ExplainTrigger, caller: Caller) 
 
 @handles(RESUME)
 async def explain_resume(parts: Parts, params: ExplainResume, caller: Caller) -> ResumeExplained:
-    """Which session `--resume VALUE` would find, at which step, and which not."""
+    """Which session `--resume VALUE` would find, at which step, and which were rejected."""
     caller.need_owner(WHAT)
     place = Place(params.cwd, params.project, "", Identity(-1, -1), params.scope)
     found = await look_up(parts.store, params.value, place)
@@ -155,7 +155,7 @@ async def explain_resume(parts: Parts, params: ExplainResume, caller: Caller) ->
 async def explain_continue(
     parts: Parts, params: ExplainContinue, caller: Caller
 ) -> ContinueExplained:
-    """Which session `--continue` would go on with."""
+    """Which session `--continue` would open."""
     caller.need_owner(WHAT)
     crumb = None
     if params.crumb_cwd is not None:
@@ -172,7 +172,7 @@ def _place(params: ExplainPlace) -> Place:
 
 @handles(KEY)
 async def explain_key(parts: Parts, params: ExplainKey, caller: Caller) -> KeyExplained:
-    """Which key a directory has; sessions of one that was moved do not follow it yet."""
+    """Which key a directory has; sessions of a directory that moved are not updated."""
     caller.need_owner(WHAT)
     found = await find_cli_key(parts.store, _place(params), params.key, follow=False)
     session = None if found.session is None else await view(parts, found.session)

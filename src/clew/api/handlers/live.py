@@ -1,7 +1,7 @@
-"""Following the list of sessions: hints about what has no number, from any process.
+"""Follows the list of sessions: sends hints about changes by any process.
 
-It looks a few times a second whether anything was written at all, and then at the newest sessions
-only: what changes far down in a long list is not told, and nobody has it on the screen.
+It checks a few times a second whether anything was written, and then compares the newest sessions
+only: changes far down in a long list, which no screen shows, are not reported.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ NEWEST: Final = 50
 
 
 LOOK: Final = 0.25
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 
 async def make_state(parts: Parts, caller: Caller) -> StateFrame:
-    """What live events begin with."""
+    """Make the first frame of live events."""
     sessions = await list_newest(parts, caller)
     waiting = await list_approvals(parts, ListApprovals(), caller)
     return StateFrame(
@@ -40,14 +40,14 @@ async def make_state(parts: Parts, caller: Caller) -> StateFrame:
 
 
 async def list_newest(parts: Parts, caller: Caller) -> tuple[ListedSession, ...]:
-    """The sessions that a list begins with."""
+    """The newest sessions of the caller's list."""
     return (await list_sessions(parts, ListSessions(limit=NEWEST), caller)).sessions
 
 
 async def follow_list(
     parts: Parts, caller: Caller, shown: tuple[ListedSession, ...]
 ) -> AsyncIterator[HintFrame]:
-    """What becomes different from what was shown, at the beginning of the list; without an end."""
+    """Hints about changes at the beginning of the list, compared to `shown`; never ends."""
     pulse: int | None = None
     while True:
         if pulse != (now := await parts.store.pulse()):
@@ -59,10 +59,10 @@ async def follow_list(
 
 
 def compare(before: Iterable[ListedSession], after: Iterable[ListedSession]) -> list[HintFrame]:
-    """What is different between two looks at the list.
+    """Hints about the differences between two states of the list.
 
-    One that fell off the end of it is not gone: of a full list only what is newer than its last
-    can be told missing.
+    A session that only fell off the end of the list is not gone. So in a full list, only sessions
+    newer than its last one are reported as gone.
     """
     known, present = {each.id: each for each in before}, {each.id: each for each in after}
     hints = [

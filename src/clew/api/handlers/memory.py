@@ -1,4 +1,4 @@
-"""What the operations about the memory files do. The memory is the owner's."""
+"""Handlers of the operations about the memory files. The memory belongs to the owner."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from clew.errors import NotFound, RecordNotFound
 
 @handles(GET)
 async def get_memory(parts: Parts, params: GetMemory, caller: Caller) -> MemoryView:
-    """A memory file."""
+    """Read a memory file."""
     caller.need_owner("read the memory")
     personality = _get_personality(parts, params)
     return _view(await parts.memory.read(params.store, personality), params, personality)
@@ -33,7 +33,7 @@ async def get_memory(parts: Parts, params: GetMemory, caller: Caller) -> MemoryV
 
 @handles(WRITE)
 async def write_memory(parts: Parts, params: WriteMemory, caller: Caller) -> MemoryView:
-    """A memory file, whole."""
+    """Replace the whole text of a memory file."""
     caller.need_owner("write the memory")
     personality = _get_personality(parts, params)
     await parts.memory.write(
@@ -44,7 +44,7 @@ async def write_memory(parts: Parts, params: WriteMemory, caller: Caller) -> Mem
 
 @handles(HISTORY)
 async def get_history(parts: Parts, params: GetMemory, caller: Caller) -> MemoryHistory:
-    """What was written before."""
+    """List the versions of a memory file."""
     caller.need_owner("read the memory")
     personality = _get_personality(parts, params)
     versions = await parts.memory.list_versions(params.store, personality)
@@ -54,7 +54,7 @@ async def get_history(parts: Parts, params: GetMemory, caller: Caller) -> Memory
 
 @handles(VERSION)
 async def get_version(parts: Parts, params: GetMemoryVersion, caller: Caller) -> MemoryText:
-    """What a version says."""
+    """Read a version."""
     caller.need_owner("read the memory")
     content = await _get_version(parts, params, _get_personality(parts, params))
     return MemoryText(params.store, params.number, content)
@@ -62,7 +62,7 @@ async def get_version(parts: Parts, params: GetMemoryVersion, caller: Caller) ->
 
 @handles(RESTORE)
 async def restore_version(parts: Parts, params: RestoreMemory, caller: Caller) -> MemoryRestored:
-    """A version as a new one; what the file said until now stays in the history."""
+    """Restore a version as a new one; the current text stays in the history."""
     caller.need_owner("write the memory")
     personality = _get_personality(parts, params)
     before = await parts.memory.read(params.store, personality)

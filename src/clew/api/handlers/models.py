@@ -1,4 +1,4 @@
-"""What the operation about models does."""
+"""Handlers of the operations about models."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clew.core.models import ModelInfo
 async def list_models(parts: Parts, _params: NoParams, caller: Caller) -> ModelList:
     """The models of this configuration."""
     caller.need_owner("see the models")
-    # What is known of them may have to be looked up in a library that takes a second to load.
+    # In a thread: details of models may come from a library that takes a second to load.
     listed = await asyncio.to_thread(parts.models.list_models)
     return ModelList(listed, parts.models.get_model())
 

@@ -1,4 +1,4 @@
-"""What the operations about replies to channels do."""
+"""Handlers of the operations about replies to channels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clew.errors import Conflict
 
 @handles(LIST)
 async def list_outbox(parts: Parts, params: ListOutbox, caller: Caller) -> OutboxList:
-    """Deliveries."""
+    """List deliveries."""
     if params.session is not None:
         await get_visible(parts, params.session, caller)
     rows = await parts.store.list_outbound(
@@ -22,7 +22,7 @@ async def list_outbox(parts: Parts, params: ListOutbox, caller: Caller) -> Outbo
 
 @handles(RETRY)
 async def retry_outbound(parts: Parts, params: RetryOutbound, caller: Caller) -> Outbound:
-    """Send again what did not arrive, or may not have. What has arrived is not sent twice."""
+    """Send a reply again that did not arrive, or may not have. Refuses one that has arrived."""
     caller.need_owner("send replies again")
     row = await parts.store.get_outbound(params.id)
     if row.status not in ("failed", "uncertain"):

@@ -1,4 +1,4 @@
-"""What the operations about guests do."""
+"""Handlers of the operations about guests."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from clew.runtime.inbound.pairing import approve_pairing, refuse_pairing
 
 @handles(LIST)
 async def list_pairings(parts: Parts, _params: NoParams, caller: Caller) -> PairingList:
-    """All guests, and those who ask to be."""
+    """All guests, and strangers who ask to be paired."""
     caller.need_owner("see who asks to be let in")
     return PairingList(await parts.store.list_pairings())
 
 
 @handles(DECIDE)
 async def decide_pairing(parts: Parts, params: DecidePairing, caller: Caller) -> Pairing:
-    """The owner's word. Whoever is let in is told so."""
+    """Approve or refuse a guest; only the owner may. An approved guest is told."""
     caller.need_owner("let people in")
     by = f"{caller.person}:{caller.token_id}" if caller.token_id else caller.person
     if params.decision == "refuse":

@@ -1,4 +1,4 @@
-"""Who calls, and what the handlers work with. Nothing is built here."""
+"""The caller, and the parts that the handlers work with. `wiring` builds them."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ Format: TypeAlias = Literal["md", "html", "jsonl"]
 
 
 Exporter: TypeAlias = Callable[[Session, Format, bool | None, bool], AsyncIterator[str]]
-"""A session as a file, piece by piece: its kind, whether masked (None: as usual), with thinking."""
+"""Exports a session in pieces; arguments: kind, masked (None: the default), thinking."""
 
 
 Renderer: TypeAlias = Callable[[Sequence[Message]], Awaitable[tuple[MessageHtml, ...]]]
-"""The HTML of messages, one for each."""
+"""Renders messages as HTML, one text for each."""
 
 
 class Importer(Protocol):
-    """Makes a session of the lines of a transcript; one that is there already is left alone."""
+    """Makes a session from the lines of a transcript; never changes an existing session."""
 
     async def __call__(
         self, lines: Iterable[bytes], *, as_new: bool, dry_run: bool
@@ -64,7 +64,7 @@ class Importer(Protocol):
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Somebody who calls: a person, and what their credential may. In process, the owner."""
+    """The caller: a person, and the scope of their token. In process it is the owner."""
 
     person: str = OWNER
     scope: Scope = "admin"
@@ -72,16 +72,16 @@ class Caller(msgspec.Struct, frozen=True):
 
     @property
     def is_owner(self) -> bool:
-        """Whether everything here is theirs."""
+        """Whether the caller is the owner."""
         return self.person == OWNER
 
     @property
     def signature(self) -> str:
-        """How what they have written is signed: the person, or the token that it came with."""
+        """The author of the caller's changes: the person, or the token that was used."""
         return self.person if self.token_id is None else f"api:{self.token_id}"
 
     def check(self, operation: Operation[Any, Any]) -> None:
-        """`Forbidden`, if the credential does not reach that far."""
+        """Raise `Forbidden` if the token's scope is not enough."""
         if not covers(self.scope, operation.scope):
             raise Forbidden(
                 f"{operation.name} needs a token with the scope {operation.scope}; "
@@ -89,16 +89,16 @@ class Caller(msgspec.Struct, frozen=True):
             )
 
     def need_owner(self, what: str) -> None:
-        """`Forbidden`, for what only the owner may."""
+        """Raise `Forbidden` unless the caller is the owner."""
         if not self.is_owner:
             raise Forbidden(f"Only the owner of this clew may {what}. Nothing was changed.")
 
 
 class Parts(Protocol):
-    """What the handlers work with. A part may be built when it is first asked for.
+    """The parts that handlers work with. A part may be built when it is first used.
 
-    So a handler asks for no more than it needs: a list needs the store, and no runtime. What is
-    None is not there in this process.
+    So a handler uses no more than it needs: a list needs the store, but no runtime. A part that
+    this process does not have is None.
     """
 
     @property
@@ -148,16 +148,16 @@ class Parts(Protocol):
 
     @property
     def attachments(self) -> Attachments | None:
-        """What the terminal of this process holds; None at a gateway."""
+        """The sessions that the terminal of this process holds; None at a gateway."""
         ...
 
     @property
     def is_terminal(self) -> bool:
-        """Whether this process is a terminal, whose messages are its person's own affair."""
+        """Whether this process is a terminal: no other process takes over its messages."""
         ...
 
     def is_running(self, session_id: str) -> bool:
-        """Whether this process has something to do in the session."""
+        """Whether this process is at work in the session."""
         ...
 
     def list_channels(self) -> tuple[ChannelView, ...]:
@@ -165,18 +165,18 @@ class Parts(Protocol):
         ...
 
     def list_errands(self) -> tuple[ErrandView, ...]:
-        """What a gateway does beside the turns, as it is shown."""
+        """The background tasks of a gateway, as they are shown."""
         ...
 
     def list_job_problems(self) -> dict[str, str]:
-        """What went wrong with which job."""
+        """The last problem of each job."""
         ...
 
 
 async def get_visible(
     parts: Parts, session_id: str, caller: Caller, *, trashed: bool = False
 ) -> Session:
-    """The session, if the caller may see it; what they may not see is not there."""
+    """The session; `SessionNotFound` also if the caller may not see it."""
     session = await parts.store.get_session(session_id)
     if not may_see(caller.person, session.person):
         raise SessionNotFound(session_id)
@@ -189,7 +189,7 @@ async def get_visible(
 async def find_each(
     parts: Parts, ids: Sequence[str], caller: Caller, *, trashed: bool = False
 ) -> tuple[list[Session], tuple[Failed, ...]]:
-    """Each of the sessions that the caller may see, once, and what is wrong with the others."""
+    """Each session that the caller may see, once, and the errors of the others."""
     found: list[Session] = []
     failed: list[Failed] = []
     for each in dict.fromkeys(ids):
@@ -201,7 +201,7 @@ async def find_each(
 
 
 async def view_all(parts: Parts, sessions: Sequence[Session]) -> tuple[SessionView, ...]:
-    """Sessions as they are shown; those that were removed meanwhile are left out."""
+    """Sessions as they are shown; those that were removed in the meantime are left out."""
     ids = [each.id for each in sessions]
     short_ids = await parts.store.shorten_ids(ids)
     states = await parts.store.list_states(ids)
@@ -213,7 +213,7 @@ async def view_all(parts: Parts, sessions: Sequence[Session]) -> tuple[SessionVi
 
 
 def find_replacement(parts: Parts, session: Session, wanted: str | None = None) -> str | None:
-    """What answers in the place of a model that is no longer configured."""
+    """The model that replaces one that is no longer configured."""
     try:
         parts.models.get_model(session.model)
     except ModelNotFound:
@@ -227,7 +227,7 @@ async def view(parts: Parts, session: Session) -> SessionView:
 
 
 async def view_with_state(parts: Parts, session: Session) -> tuple[SessionView, StateView]:
-    """One session as it is shown, and what goes on in it."""
+    """One session as it is shown, with its state."""
     short_ids = await parts.store.shorten_ids([session.id])
     state = (await parts.store.list_states([session.id]))[session.id]
     shown = view_session(session, short_ids[session.id], state)
@@ -235,7 +235,7 @@ async def view_with_state(parts: Parts, session: Session) -> tuple[SessionView, 
 
 
 def describe_state(parts: Parts, session_id: str, state: SessionState) -> StateView:
-    """What goes on in a session, seen from this process."""
+    """The state of a session, as seen from this process."""
     return view_state(state, parts.store.identity, runs_here=parts.is_running(session_id))
 
 
@@ -254,7 +254,7 @@ async def _may_see(parts: Parts, session_id: str | None, caller: Caller) -> bool
 def view_state(state: SessionState, process: str, *, runs_here: bool) -> StateView:
     """A state as it is shown to a caller whose calls run in this process (`Store.identity`).
 
-    `runs_here`: this process has something to do in the session.
+    `runs_here`: this process is at work in the session.
     """
     holder = state.attachment
     return StateView(
@@ -296,7 +296,7 @@ _HANDLERS: Final[dict[str, Callable[[Parts, Any, Caller], Awaitable[Any]]]] = {}
 
 
 def handles(*operations: Operation[P, R]) -> Callable[[Handler[P, R]], Handler[P, R]]:
-    """Make a function the handler of operations; it takes and gives what their rows say."""
+    """Register a function as the handler of operations, with the types of their rows."""
 
     def register(handler: Handler[P, R]) -> Handler[P, R]:
         for each in operations:
@@ -318,7 +318,7 @@ def check_handlers(operations: Iterable[Operation[Any, Any]]) -> None:
 
 
 def find_handler(operation: Operation[P, R]) -> Handler[P, R]:
-    """What does an operation. Its module is imported with the first call."""
+    """The handler of an operation. Its module is imported at the first call."""
     if operation.name not in _HANDLERS:
         import_module(f"clew.api.handlers.{operation.noun}")
     if operation.name not in _HANDLERS:

@@ -1,4 +1,4 @@
-"""What the operations about personalities do."""
+"""Handlers of the operations about personalities."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from clew.core.models import Personality
 
 @handles(LIST)
 async def list_personalities(parts: Parts, _params: NoParams, _caller: Caller) -> PersonalityList:
-    """All of them."""
+    """List all personalities."""
     return PersonalityList(parts.personalities.list_personalities())
 
 
 @handles(GET)
 async def get_personality(parts: Parts, params: OnePersonality, _caller: Caller) -> Personality:
-    """One of them; an unknown one is an error that names those there are."""
+    """Get a personality; the error for an unknown id lists the known ones."""
     return parts.personalities.get_personality(params.id)

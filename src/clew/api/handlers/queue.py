@@ -1,4 +1,4 @@
-"""What the operations about waiting messages do."""
+"""Handlers of the operations about queued messages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from clew.errors import RecordNotFound
 
 @handles(LIST)
 async def list_queue(parts: Parts, params: ListQueue, caller: Caller) -> QueueList:
-    """Messages that no turn has yet; a guest sees their own."""
+    """List messages without a turn; a guest sees their own."""
     if params.session is not None:
         await get_visible(parts, params.session, caller)
     rows = await parts.store.list_inbound(params.session, limit=params.limit)
@@ -42,7 +42,7 @@ async def list_queue(parts: Parts, params: ListQueue, caller: Caller) -> QueueLi
 
 @handles(DROP)
 async def drop_queue(parts: Parts, params: DropQueue, caller: Caller) -> Dropped:
-    """Take back what waits in a session, here or in the inbox."""
+    """Take back queued messages of a session, of this or any process."""
     session = await get_visible(parts, params.session, caller)
     only = None if params.id is None else (params.id,)
     return Dropped(await take_back(parts, session.id, only))
@@ -50,8 +50,8 @@ async def drop_queue(parts: Parts, params: DropQueue, caller: Caller) -> Dropped
 
 @handles(WAIT)
 async def wait_for_answer(parts: Parts, params: WaitForAnswer, caller: Caller) -> Waited:
-    """What came of a message, when its turn is over or the time is."""
-    # Loaded when it is called: lists of sessions need nothing of it.
+    """Wait until a message is answered or the time is over."""
+    # Imported late: these load the runtime, which lists of sessions don't need.
     from clew.api.frames import EventFrame  # noqa: PLC0415
     from clew.api.handlers.chat import answer  # noqa: PLC0415
     from clew.core.live_events import Committed, TurnEnded  # noqa: PLC0415
@@ -79,7 +79,7 @@ async def wait_for_answer(parts: Parts, params: WaitForAnswer, caller: Caller) -
 async def take_back(
     parts: Parts, session_id: str, only: Collection[str] | None = None
 ) -> tuple[str, ...]:
-    """Take waiting messages out of a session's queue, or only these; their ids."""
+    """Take queued messages, or only these, out of a session's queue; returns their ids."""
     taken = await parts.runtime.take_back(session_id, only, anywhere=True)
     return tuple(each.id for each in taken)
 
@@ -95,7 +95,7 @@ async def get_queued(parts: Parts, params: GetQueued, caller: Caller) -> Outcome
 
 @handles(RUN)
 async def run_queued(parts: Parts, params: RunQueued, caller: Caller) -> Accepted:
-    """Run a message that waits for its person's word: its process has died."""
+    """Run a message of a dead process, which waits until the person confirms it."""
     from clew.api.handlers.chat import describe_accepted  # noqa: PLC0415  # it loads the runtime
 
     caller.need_owner("run messages that wait")

@@ -1,7 +1,7 @@
-"""What the operations of a terminal do: where it belongs, going to another session, leaving.
+"""Handlers of a terminal's operations: finding its session, switching, leaving.
 
-Only the owner has terminals. A terminal of this process holds the session that it is at
-(`Parts.attachments`); at a gateway any number of terminals may be at one.
+Only the owner has terminals. A terminal of this process holds its session exclusively
+(`Parts.attachments`); at a gateway several terminals may use one session.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from clew.api.seats import (
     LOCATE,
     SWITCH,
     BeginSession,
-    Crumb,
     LeaveSeat,
     Left,
     Located,
     LocateSeat,
     Seated,
-    Standing,
     SwitchSeat,
+    TerminalBreadcrumb,
+    TerminalPlace,
     Wanted,
 )
 from clew.api.sessions import FORK, UPDATE, SessionView
@@ -43,7 +43,7 @@ WHAT = "open a terminal at this gateway"
 
 
 def make_surface(parts: Parts, place: Place, key: str, caller: Caller) -> Surface:
-    """The terminal that calls."""
+    """The calling terminal, as a `Surface`."""
     return Surface(
         runtime=parts.runtime,
         models=parts.models,
@@ -56,14 +56,14 @@ def make_surface(parts: Parts, place: Place, key: str, caller: Caller) -> Surfac
 
 
 def check_key_of(key: str, caller: Caller) -> None:
-    """`Forbidden` where others read what a key leads to, and the credential changes nothing."""
+    """Raise `Forbidden` if other people read under the key and the token may not write."""
     if not covers(caller.scope, UPDATE.scope) and is_platforms(key):
         caller.check(UPDATE)
 
 
 @handles(LOCATE)
 async def locate_seat(parts: Parts, params: LocateSeat, caller: Caller) -> Located:
-    """Which key a place has, and which sessions that leads to."""
+    """Find the key of a place, and the session that it leads to."""
     caller.need_owner(WHAT)
     place = read_place(params.where)
     found = await find_cli_key(parts.store, place, params.key)
@@ -82,13 +82,13 @@ async def locate_seat(parts: Parts, params: LocateSeat, caller: Caller) -> Locat
     )
 
 
-def _crumb(told: Crumb | None) -> Breadcrumb | None:
+def _crumb(told: TerminalBreadcrumb | None) -> Breadcrumb | None:
     return None if told is None else Breadcrumb(told.cwd, told.session, told.fresh, told.at)
 
 
 @handles(BEGIN)
 async def begin_session(parts: Parts, params: BeginSession, caller: Caller) -> SessionView:
-    """A new session of a place; its key leads there from now on."""
+    """Begin a session at a place; its key leads there from now on."""
     caller.need_owner(WHAT)
     check_key_of(params.key, caller)
     at = make_surface(parts, read_place(params.where), params.key, caller)
@@ -108,10 +108,10 @@ async def begin_session(parts: Parts, params: BeginSession, caller: Caller) -> S
 
 @handles(SWITCH)
 async def switch_seat(parts: Parts, params: SwitchSeat, caller: Caller) -> Seated:
-    """Go from one session to another. Where that fails, everything is as it was."""
+    """Switch from one session to another. If that fails, everything is restored."""
     caller.need_owner(WHAT)
     check_key_of(params.key, caller)
-    # What a terminal does on the way needs what it needs on its own.
+    # Forking and moving need the scopes of the operations that do the same.
     for is_done, operation in ((params.forks, FORK), (params.moves, UPDATE)):
         if is_done:
             caller.check(operation)
@@ -139,7 +139,7 @@ async def switch_seat(parts: Parts, params: SwitchSeat, caller: Caller) -> Seate
 
 
 async def _find_previous(parts: Parts, session_id: str | None, caller: Caller) -> Session | None:
-    """Where the terminal was; it may have been put in the trash meanwhile."""
+    """The terminal's previous session, which may be in the trash by now."""
     if session_id is None:
         return None
     with contextlib.suppress(SessionNotFound):
@@ -163,7 +163,7 @@ async def _seated(parts: Parts, switched: Switched) -> Seated:
 
 @handles(LEAVE)
 async def leave_seat(parts: Parts, params: LeaveSeat, caller: Caller) -> Left:
-    """Get up: abort the caller's turn, let the session go, and tell the hooks."""
+    """Leave: abort the caller's turn, detach the session, and tell the hooks."""
     caller.need_owner(WHAT)
     session = await get_visible(parts, params.session, caller)
     at = make_surface(parts, read_place(params.where), session.key, caller)
@@ -174,14 +174,14 @@ async def _view(parts: Parts, session: Session | None) -> SessionView | None:
     return None if session is None else await view(parts, session)
 
 
-def read_place(at: Standing) -> Place:
+def read_place(at: TerminalPlace) -> Place:
     """The place that a terminal described."""
     identity = Identity(at.device, at.inode, at.born)
     return Place(at.cwd, at.project, at.basename, identity, at.scope)
 
 
 def edit_of(wanted: Wanted | BeginSession) -> SessionEdit:
-    """The chosen settings, as an edit of the session to come."""
+    """The chosen settings, as an edit of the future session."""
     given = {name: getattr(wanted, name) for name in Wanted.__struct_fields__}
     return SessionEdit(**{name: value for name, value in given.items() if value})
 

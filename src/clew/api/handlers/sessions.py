@@ -1,6 +1,6 @@
-"""What the operations about sessions do.
+"""Handlers of the operations about sessions.
 
-Listing and reading need the store only: what needs a module of the runtime imports it when it is
+Listing and reading need the store only. Handlers that need the runtime import it when they are
 called, so that `clew list` starts fast.
 """
 
@@ -111,12 +111,12 @@ MEDIA_TYPES: Final = {
 
 
 ROUNDS: Final = 10
-"""Pages that a narrowed search looks through for one of its own."""
+"""How many pages of hits a filtered search reads for one page of results."""
 
 
 @handles(LIST)
 async def list_sessions(parts: Parts, params: ListSessions, caller: Caller) -> SessionList:
-    """Newest first; with words to look for, best first."""
+    """List sessions, newest first; with a search, best first."""
     if params.q is not None and params.q.strip():
         return await _search(parts, params, caller)
     where = SessionFilter(
@@ -139,20 +139,20 @@ async def list_sessions(parts: Parts, params: ListSessions, caller: Caller) -> S
 async def list_page(
     parts: Parts, where: SessionFilter, limit: int, cursor: str | None
 ) -> SessionList:
-    """A page of the sessions that fit."""
+    """A page of the sessions that match the filter."""
     page = await parts.store.list_sessions(where, limit=limit, cursor=cursor)
     return SessionList(await _listed(parts, [(each, None) for each in page.sessions]), page.cursor)
 
 
 async def _count_archived(parts: Parts, where: SessionFilter) -> int:
-    """How many more a list would have with the archived ones."""
+    """How many archived sessions the list leaves out."""
     if where.archived is not False:
         return 0
     return await parts.store.count_sessions(msgspec.structs.replace(where, archived=True))
 
 
 async def _search(parts: Parts, params: ListSessions, caller: Caller) -> SessionList:
-    """The best message of each session. What the index can't narrow is narrowed here."""
+    """The best hit of each session. Filters that the index does not know are applied here."""
     if params.trashed:
         raise InvalidInput("The trash can't be searched. Leave out `q` or `trashed`.")
     where = SearchFilter(
@@ -223,7 +223,7 @@ async def get_session(parts: Parts, params: GetSession, caller: Caller) -> Sessi
 async def _list_newest(
     parts: Parts, session: Session, limit: int
 ) -> tuple[tuple[Message, ...], bool]:
-    """So many of the newest messages, and whether there are others."""
+    """The newest messages, and whether there are more."""
     if not limit:
         return (), session.message_count > 0
     found = await parts.store.get_messages(session.id, limit + 1)
@@ -255,7 +255,7 @@ async def get_messages(parts: Parts, params: GetMessages, caller: Caller) -> Mes
 async def _list_undone(
     parts: Parts, session: Session, messages: Sequence[Message]
 ) -> tuple[int, ...]:
-    """The numbers of those messages that were taken back."""
+    """The numbers of the messages whose turns were undone."""
     first, last = messages[0].seq, messages[-1].seq
     kept = await parts.store.get_messages(session.id, after=first - 1, before=last + 1)
     return tuple(sorted({each.seq for each in messages} - {each.seq for each in kept}))
@@ -267,13 +267,13 @@ async def _render(
     if form is None:
         return None
     if parts.render is None:
-        raise InvalidInput("Nobody here can make HTML of messages. Leave out `render`.")
+        raise InvalidInput("Messages can't be rendered as HTML here. Leave out `render`.")
     return await parts.render(messages)
 
 
 @handles(UPDATE)
 async def update_session(parts: Parts, params: UpdateSession, caller: Caller) -> SessionView:
-    """A person's change. Names of models and personalities have to be known ones."""
+    """Apply a person's change. Models and personalities must be known."""
     session = await get_visible(parts, params.id, caller)
     edit = SessionEdit(
         title=params.title,
@@ -299,7 +299,7 @@ async def update_session(parts: Parts, params: UpdateSession, caller: Caller) ->
 
 @handles(DELETE)
 async def delete_session(parts: Parts, params: OneSession, caller: Caller) -> SessionView:
-    """Into the trash. One that is there already is not found."""
+    """Put a session in the trash. `SessionNotFound` if it is already there."""
     session = await get_visible(parts, params.id, caller)
     await parts.store.delete_sessions([session.id])
     return await view(parts, await parts.store.get_session(session.id))
@@ -307,7 +307,7 @@ async def delete_session(parts: Parts, params: OneSession, caller: Caller) -> Se
 
 @handles(RESTORE)
 async def restore_session(parts: Parts, params: OneSession, caller: Caller) -> SessionView:
-    """Out of the trash."""
+    """Restore a session from the trash."""
     session = await get_visible(parts, params.id, caller, trashed=True)
     await parts.store.restore_sessions([session.id])
     return await view(parts, await parts.store.get_session(session.id))
@@ -315,7 +315,7 @@ async def restore_session(parts: Parts, params: OneSession, caller: Caller) -> S
 
 @handles(MARK)
 async def mark_sessions(parts: Parts, params: MarkSessions, caller: Caller) -> Changed:
-    """The same change to each of them; one that is not there does not stop the others."""
+    """Apply the same change to several sessions; a missing one does not stop the others."""
     found, failed = await find_each(parts, params.ids, caller)
     edit = SessionEdit(pinned=params.pinned, archived=params.archived)
     edited = [await parts.store.edit_session(each.id, edit) for each in found]
@@ -324,7 +324,7 @@ async def mark_sessions(parts: Parts, params: MarkSessions, caller: Caller) -> C
 
 @handles(PRUNE)
 async def prune_sessions(parts: Parts, params: PruneSessions, caller: Caller) -> Pruned:
-    """By the age that is told, else by the retention policy of this side."""
+    """Prune by the given age, else by the retention policy of this process."""
     caller.need_owner("put old sessions away")
     store, policy = parts.store, parts.retention
     action = params.action or policy.action
@@ -340,7 +340,7 @@ async def prune_sessions(parts: Parts, params: PruneSessions, caller: Caller) ->
 
 @handles(LINK)
 async def link_key(parts: Parts, params: LinkKey, caller: Caller) -> Linked:
-    """Where a key leads from now on; with no session it leads nowhere."""
+    """Set the session that a key leads to; without a session it leads nowhere."""
     from clew.runtime.inbound.links import link  # noqa: PLC0415  # see above
 
     caller.need_owner("let a key lead to another session")
@@ -359,7 +359,7 @@ async def link_key(parts: Parts, params: LinkKey, caller: Caller) -> Linked:
 
 @handles(IMPORT)
 async def import_session(parts: Parts, params: ImportSession, caller: Caller) -> Imported:
-    """A new session from a transcript."""
+    """Make a new session from a transcript."""
     caller.need_owner("import sessions")
     if parts.import_transcript is None:
         raise InvalidInput("Transcripts can't be imported here.")
@@ -369,24 +369,24 @@ async def import_session(parts: Parts, params: ImportSession, caller: Caller) ->
 
 @handles(FORK)
 async def fork_session(parts: Parts, params: ForkSession, caller: Caller) -> SessionView:
-    """A new session that shares the beginning of this one."""
+    """Make a new session that shares the beginning of this one."""
     session = await get_visible(parts, params.id, caller)
     return await view(parts, await parts.store.fork_session(session.id, at=params.at))
 
 
 @handles(COMPACT)
 async def compact_session(parts: Parts, params: CompactSession, caller: Caller) -> Compacted:
-    """A summary in the place of the older messages, when the session is free."""
+    """Replace the older messages by a summary, when the session is free."""
     session = await get_visible(parts, params.id, caller)
     return await parts.runtime.compact(session.id, instructions=params.instructions)
 
 
 @handles(EXPORT)
 async def export_session(parts: Parts, params: ExportSession, caller: Caller) -> Exported:
-    """The session as a file."""
+    """Export the session as a file."""
     session = await get_visible(parts, params.id, caller)
     if parts.export is None:
-        raise InvalidInput("Nobody here can write files of sessions.")
+        raise InvalidInput("Sessions can't be exported here.")
     made = parts.export(session, params.format, params.masked, params.thinking)
     pieces = [each async for each in made]
     name = f"session-{session.id}.{params.format}"
@@ -395,7 +395,7 @@ async def export_session(parts: Parts, params: ExportSession, caller: Caller) ->
 
 @handles(RESOLVE)
 async def resolve_session(parts: Parts, params: ResolveSession, caller: Caller) -> SessionView:
-    """What a person typed; a file is never meant."""
+    """Find the session that a person means; never looks for files."""
     from clew.runtime.place.resume import get_meant, get_trashed  # noqa: PLC0415  # see above
 
     viewer = caller.person
@@ -425,7 +425,7 @@ async def preview_session(parts: Parts, params: PreviewSession, caller: Caller) 
 
 @handles(STOP)
 async def stop_session(parts: Parts, params: StopSession, caller: Caller) -> Stopped:
-    """The turn, its sub-agents with it, and what waits behind it."""
+    """Stop the turn with its sub-agents, and drop queued messages if asked to."""
     from clew.api.handlers.queue import take_back  # noqa: PLC0415  # see above
 
     session = await get_visible(parts, params.id, caller)
@@ -438,7 +438,7 @@ async def stop_session(parts: Parts, params: StopSession, caller: Caller) -> Sto
 
 
 async def _stop_message(parts: Parts, session: Session, message: str) -> Stopped:
-    """Take one message back, or abort the turn that answers it; no other turn."""
+    """Take one message back, or abort the turn that answers it, but no other turn."""
     from clew.api.handlers.queue import take_back  # noqa: PLC0415  # see above
 
     runtime = parts.runtime
@@ -449,7 +449,7 @@ async def _stop_message(parts: Parts, session: Session, message: str) -> Stopped
     agents = runtime.count_spawned(session.id)
     newest = await parts.store.list_turns(session.id, limit=1)
     is_open = bool(newest) and newest[0].ended_at is None
-    # One that has no turn yet has left the queue of this process, and waits for the session.
+    # Without a turn it has left this process's queue and waits for the session to be free.
     is_mine = row.turn_id is None or (is_open and newest[0].id == row.turn_id)
     stopped = is_mine and await runtime.stop(session.id, anywhere=row.turn_id is not None)
     return Stopped(session.id, stopped, (), agents)
@@ -457,7 +457,7 @@ async def _stop_message(parts: Parts, session: Session, message: str) -> Stopped
 
 @handles(NAMES)
 async def list_names(parts: Parts, params: ListNames, caller: Caller) -> NamePage:
-    """Names, in the order of the list of sessions; or those of given sessions."""
+    """Names in the order of the list of sessions, or the names of given sessions."""
     if params.ids is not None:
         if msgspec.structs.replace(params, ids=None) != ListNames():
             raise InvalidInput("`ids` says which sessions: leave out the other parameters.")
@@ -469,7 +469,7 @@ async def list_names(parts: Parts, params: ListNames, caller: Caller) -> NamePag
 
 
 async def _name_these(parts: Parts, ids: Sequence[str], caller: Caller) -> tuple[SessionName, ...]:
-    """The names of sessions; those in the trash and those of others are left out."""
+    """The names of sessions; leaves out those in the trash and those of other people."""
     found = await asyncio.gather(*(_find_visible(parts, each, caller) for each in ids))
     return tuple(name_of(session) for session in found if session is not None)
 
@@ -483,7 +483,7 @@ async def _find_visible(parts: Parts, session_id: str, caller: Caller) -> Sessio
 
 @handles(SEARCH)
 async def search_messages(parts: Parts, params: SearchMessages, caller: Caller) -> FoundMessages:
-    """Messages in which it was said, best first."""
+    """Search messages, best hits first."""
     if params.session is not None:
         await get_visible(parts, params.session, caller)
     where = SearchFilter(
@@ -510,7 +510,7 @@ async def search_messages(parts: Parts, params: SearchMessages, caller: Caller) 
 
 @handles(STATES)
 async def list_states(parts: Parts, params: ListStates, caller: Caller) -> StateList:
-    """What goes on in sessions; those that the caller may not see are left out."""
+    """The states of sessions; those that the caller may not see are left out."""
     ids = _split(params.ids)
     if not caller.is_owner:
         ids = [each for each in ids if await _is_visible(parts, each, caller)]
@@ -539,7 +539,7 @@ async def get_todos(parts: Parts, params: OneSession, caller: Caller) -> TodoLis
 
 @handles(FIND)
 async def find_sessions(parts: Parts, params: FindSessions, caller: Caller) -> Found:
-    """Those that a person may mean; none is an error that says where it may be."""
+    """The sessions that a person may mean; if there are none, the error gives advice."""
     from clew.runtime.place.resume import get_resumed, look_up  # noqa: PLC0415  # see above
 
     viewer = caller.person
@@ -554,7 +554,7 @@ async def find_sessions(parts: Parts, params: FindSessions, caller: Caller) -> F
 
 
 def _place(params: FindSessions) -> Place | None:
-    """As much of a place as it takes to know its sessions."""
+    """The place of the request, with the fields that are needed to find its sessions."""
     if params.cwd is None or params.project is None:
         return None
     return Place(params.cwd, params.project, "", Identity(-1, -1), params.scope)

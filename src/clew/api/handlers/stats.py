@@ -1,4 +1,4 @@
-"""What the operation about the store's numbers does."""
+"""Handler of the operation about the store's statistics."""
 
 from __future__ import annotations
 

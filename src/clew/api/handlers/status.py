@@ -1,4 +1,4 @@
-"""What the status report is made of."""
+"""Handler of the status report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from clew.errors import ClewError
 from clew.version import __version__
 
 RECENT: Final = 100
-"""Sessions among which one looks for those that somebody is at."""
+"""How many of the newest sessions are checked for leases."""
 
 
 MOST: Final = 1_000
@@ -32,7 +32,7 @@ DAY: Final = 24 * 60 * 60 * 1000
 
 @handles(STATUS)
 async def get_status(parts: Parts, _params: NoParams, caller: Caller) -> StatusReport:
-    """How this clew is doing."""
+    """Make the status report of this clew."""
     now = parts.clock()
     if not caller.is_owner:
         return StatusReport(__version__, now)
@@ -61,7 +61,7 @@ def _describe_config(parts: Parts) -> ConfigView | None:
 
 
 async def _describe_jobs(parts: Parts) -> CronView | None:
-    """The jobs. A file that can't be read is a problem of theirs, not of who asks."""
+    """Describe the jobs. A file that can't be read is reported, not raised."""
     if parts.jobs is None:
         return None
     problems = parts.list_job_problems()
@@ -73,8 +73,8 @@ async def _describe_jobs(parts: Parts) -> CronView | None:
 
 
 async def _list_leases(parts: Parts) -> tuple[LeaseView, ...]:
-    """Who is at work, among the newest sessions: a turn that runs makes its session one."""
-    # Pinned sessions come first in a list: without a limit in time they could fill all of it.
+    """The leases of the newest sessions: a session with a running turn is among them."""
+    # Limited by time, because pinned sessions come first and could fill the whole list.
     since = parts.clock() - DAY
     newest = await parts.store.list_sessions(
         SessionFilter(viewer=OWNER, archived=None, active_since=since), limit=RECENT

@@ -1,4 +1,4 @@
-"""What the operations about credentials do. Only digests of secrets are stored."""
+"""Handlers of the operations about tokens. Only digests of secrets are stored."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clew.errors import InvalidInput
 def make_token(
     name: str, scope: Scope, now: int, *, person: str = OWNER, expires_at: int | None = None
 ) -> tuple[Token, str]:
-    """A credential, and its secret; not kept anywhere yet."""
+    """Make a token and its secret; stores nothing."""
     token = Token(
         id=secrets.token_hex(8),
         name=name,
@@ -29,18 +29,18 @@ def make_token(
 
 @handles(LIST)
 async def list_tokens(parts: Parts, _params: NoParams, caller: Caller) -> TokenList:
-    """All credentials."""
+    """List all tokens."""
     caller.need_owner("see the tokens")
     return TokenList(await parts.store.list_tokens())
 
 
 @handles(CREATE)
 async def create_token(parts: Parts, params: CreateToken, caller: Caller) -> NewToken:
-    """A new credential; its secret is in the answer and nowhere else."""
+    """Create a token; its secret is in the answer and nowhere else."""
     caller.need_owner("make tokens")
     now = parts.clock()
     if params.person != params.person.strip():
-        raise InvalidInput(f'"{params.person}" has blanks around it: no person is called so.')
+        raise InvalidInput(f'"{params.person}" has spaces around it: write the name without them.')
     if params.scope == "admin" and params.person != OWNER:
         raise InvalidInput("Only the owner has tokens with the scope admin.")
     if params.expires_at is not None and params.expires_at <= now:
@@ -54,6 +54,6 @@ async def create_token(parts: Parts, params: CreateToken, caller: Caller) -> New
 
 @handles(REVOKE)
 async def revoke_token(parts: Parts, params: OneToken, caller: Caller) -> Token:
-    """The end of a credential."""
+    """Revoke a token."""
     caller.need_owner("revoke tokens")
     return await parts.store.revoke_token(params.id)

@@ -1,6 +1,6 @@
-"""What the operations about the trash do.
+"""Handlers of the operations about the trash.
 
-A guest puts away and brings back what is theirs; only the owner removes sessions for good.
+A guest deletes and restores their own sessions; only the owner removes sessions for good.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from clew.errors import InvalidInput
 from clew.runtime.place.directories import walk_sessions
 
 EVER: Final = 2**62
-"""Later than anything was deleted, whatever the clock said then."""
+"""A time after every deletion, even if a clock was wrong."""
 
 
 @handles(LIST)
 async def list_trash(parts: Parts, params: ListTrash, caller: Caller) -> SessionList:
-    """What the caller may see of the trash."""
+    """List the sessions in the trash that the caller may see."""
     return await list_page(parts, _trash_of(caller), params.limit, params.cursor)
 
 
 @handles(PUT)
 async def put_in_trash(parts: Parts, params: PutInTrash, caller: Caller) -> Deleted:
-    """Delete them in one go, so that one undo brings all of them back."""
+    """Delete sessions in one commit, so that one undo restores all of them."""
     if params.everything == bool(params.ids):
         raise InvalidInput("Name the sessions to delete, or say `everything`, and not both.")
     if params.for_good:
@@ -65,7 +65,7 @@ async def put_in_trash(parts: Parts, params: PutInTrash, caller: Caller) -> Dele
 
 @handles(RESTORE)
 async def restore_from_trash(parts: Parts, params: TrashedSessions, caller: Caller) -> Restored:
-    """Bring back those that are there."""
+    """Restore sessions from the trash."""
     found, failed = await find_each(parts, params.ids, caller, trashed=True)
     restored = await parts.store.restore_sessions([each.id for each in found])
     return Restored(restored, await parts.store.count_sessions(_trash_of(caller)), failed)
@@ -73,7 +73,7 @@ async def restore_from_trash(parts: Parts, params: TrashedSessions, caller: Call
 
 @handles(UNDO)
 async def undo_delete(parts: Parts, _params: NoParams, caller: Caller) -> Restored:
-    """What the caller may see of the latest delete: for the owner all of it."""
+    """Restore the sessions of the latest delete, as far as the caller may see them."""
     if caller.is_owner:
         restored = await parts.store.restore_last()
     else:
@@ -82,7 +82,7 @@ async def undo_delete(parts: Parts, _params: NoParams, caller: Caller) -> Restor
 
 
 async def _list_latest(parts: Parts, caller: Caller) -> Sequence[str]:
-    """The sessions of the caller that were deleted last: together, so with the same time."""
+    """The caller's sessions that were deleted last: those of one delete have the same time."""
     latest: list[Session] = []
     async for each in walk_sessions(parts.store, {"trashed": True}, viewer=caller.person):
         if latest and each.deleted_at != latest[0].deleted_at:
@@ -93,7 +93,7 @@ async def _list_latest(parts: Parts, caller: Caller) -> Sequence[str]:
 
 @handles(PURGE)
 async def purge_sessions(parts: Parts, params: TrashedSessions, caller: Caller) -> Purged:
-    """Remove those that are in the trash; `Locked` while one of them is in use."""
+    """Remove sessions in the trash for good; `Locked` while one of them is in use."""
     caller.need_owner("remove sessions for good")
     found, failed = await find_each(parts, params.ids, caller, trashed=True)
     return Purged(await parts.store.purge_sessions([each.id for each in found]), failed)
@@ -101,7 +101,7 @@ async def purge_sessions(parts: Parts, params: TrashedSessions, caller: Caller) 
 
 @handles(EMPTY)
 async def empty_trash(parts: Parts, params: EmptyTrash, caller: Caller) -> Purged:
-    """Remove what is in the trash, or what has been there for so long."""
+    """Empty the trash, or remove what has been there longer than `older_than`."""
     caller.need_owner("remove sessions for good")
     before = EVER if params.older_than is None else parts.clock() - params.older_than
     return Purged(await parts.store.purge_trash(before))

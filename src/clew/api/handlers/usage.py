@@ -1,4 +1,4 @@
-"""What the operation about usage does."""
+"""Handler of the operation about usage."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from clew.errors import SessionNotFound
 
 @handles(USAGE)
 async def get_usage(parts: Parts, params: GetUsage, caller: Caller) -> UsageReport:
-    """What was spent, of all sessions."""
+    """Sum up the usage of all sessions."""
     caller.need_owner("see what was spent")
     by, since = params.by, params.since
     rows = await parts.store.list_usage(by, since=since)
     if by == "day":
-        from clew.runtime.zones import get_zone  # noqa: PLC0415  # only where days are cut
+        from clew.runtime.zones import get_zone  # noqa: PLC0415  # only needed for days
 
         zone = parts.zone if params.timezone is None else get_zone(params.timezone)
         rows = by_days(rows, lambda _at: zone)
@@ -38,4 +38,4 @@ async def _find_name(parts: Parts, session_id: str) -> str:
     try:
         return (await parts.store.get_session(session_id)).name
     except SessionNotFound:
-        return ""  # it is gone for good; what it cost is not
+        return ""  # it was purged; its usage stays

@@ -1,8 +1,8 @@
 """Questions to the owner on a channel: how they are worded, and which message answers one.
 
-Pure. A question goes to where its turn came from. Only one of a few words answers it, from the
-owner, where the question was put. The runtime keeps which questions wait and goes on with the turn;
-a terminal asks in its own way.
+Pure. A question is sent to the conversation that its turn came from. The owner answers it there,
+with one of a few words. The runtime keeps track of waiting questions and continues the turn; a
+terminal asks in its own way.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from clew.core.turn import MAX_REASON, ApprovalScope, Decision
 SCOPES: Final[tuple[ApprovalScope, ...]] = ("once", "session", "always")
 
 NOTHING: Final = "none"
-"""In place of a question's id: no question waited when the message came, so it answers none."""
+"""Used as a question's id if no question was waiting when the message came."""
 
 SUMMARY: Final = 300
-"""Columns of what a question is about."""
+"""Columns of the subject of a question."""
 RULE: Final = 100
 DETAIL: Final = 1_500
-"""Characters of what exactly would be done: less than the shortest message of any platform."""
+"""Characters of the details of a question: fits the shortest message limit of any platform."""
 LINES: Final = 30
 
 _CUT: Final = "[… It goes on: this is cut. Look at all of it in a terminal before you say yes.]"
@@ -52,7 +52,7 @@ ANSWERS: Final[dict[str, Answer]] = {
     "session": Answer("yes", "session"),
     "always": Answer("yes", "always"),
 }
-"""The whole message, in any case, with a dot or an exclamation mark behind it or not."""
+"""Messages that answer a question; case and a final dot or exclamation mark don't matter."""
 
 
 # --- asking -------------------------------------------------------------------------------------
@@ -77,10 +77,10 @@ def summarise(tool_name: str, request: Mapping[str, Any]) -> str:
 
 
 def _detail(summary: str, request: Mapping[str, Any]) -> Iterator[str]:
-    """What exactly would be done, unless the summary says it already; cut, and then it says so."""
+    """The details of the tool call, unless the summary has them all; says so if they are cut."""
     detail = strip_controls(str(request.get("detail") or "")).strip("\n")
     if not detail.strip() or detail in summary:
-        return  # one of several lines is never in there: where a line ends may matter
+        return  # the summary is one line, so it never contains a text of several lines
     shown = "\n".join(detail[:DETAIL].split("\n")[:LINES])
     yield shown if shown == detail else f"{shown}\n{_CUT}"
 
@@ -93,7 +93,7 @@ def _how_to_answer(request: Mapping[str, Any]) -> str:
 
 
 def find_rule(request: Mapping[str, Any]) -> str | None:
-    """The rule that a longer permission would add, in one line; None if it can't be remembered."""
+    """The rule that "always" would add, in one line; None if it can't be remembered."""
     rule = request.get("rule")
     return cut(_one_line(str(rule)), RULE) if rule else None
 
@@ -104,7 +104,7 @@ def _one_line(text: str) -> str:
 
 # --- answering ----------------------------------------------------------------------------------
 def read_answer(incoming: Incoming, person: str) -> Answer | None:
-    """The answer in a message: one of the words, from the owner; None if it is none."""
+    """The answer in a message of the owner; None if the message is not an answer."""
     if person != OWNER or not incoming.from_person or incoming.attachments:
         return None
     said = without_mention(incoming.text.strip(), incoming.mention).strip().lower()
@@ -123,7 +123,7 @@ _SEEN: Final[tuple[OutboundStatus, ...]] = ("sending", "sent", "uncertain")
 
 
 def find_question(incoming: Incoming, waiting: Sequence[Asked]) -> str | None:
-    """The question that an answer is for: the oldest that was put where the message comes from."""
+    """The question that an answer is for: the oldest one asked in the same conversation."""
     if incoming.reply_to is None:
         return None
     for each in waiting:
@@ -136,14 +136,14 @@ def find_question(incoming: Incoming, waiting: Sequence[Asked]) -> str | None:
 
 
 def order_of(answer: Answer, approval_id: str) -> str:
-    """The command line that answers one question, and no other."""
+    """The command line that answers exactly this question."""
     if answer.decision == "no":
         return f"/deny {approval_id} {answer.reason or ''}".rstrip()
     return f"/approve {answer.scope} {approval_id}"
 
 
 def read_wish(rest: str) -> tuple[ApprovalScope, str | None] | None:
-    """The arguments of `/approve`: for how long, and the question, if it is named."""
+    """Read the arguments of `/approve`: for how long, and the id of the question, if given."""
     words = rest.split()
     scope: ApprovalScope = "once"
     for known in SCOPES:

@@ -1,8 +1,8 @@
-"""A message as a channel brings it in, what the channel is told, and what its session keeps of it.
+"""An incoming message of a channel, its receipt, and what the session records about its origin.
 
-Values, and functions over them: the label and origin of a conversation. Which session it is for is
-decided in `session_choice`. That the message is durable before the platform gets its
-acknowledgement is promised by `runtime`'s reception.
+Values, and functions over them: the label and origin of a conversation. `session_choice` decides
+which session a message is for. `runtime.inbound.reception` makes sure that the message is durable
+before the platform gets its acknowledgement.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from clew.core.tokens import Scope
 
 
 class Sender(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who wrote it, as the platform knows them. Whether it is the owner is in the `Arrival`."""
+    """The sender as the platform knows them. `Arrival` says whether it is the owner."""
 
     id: str
     name: str | None = None
@@ -46,15 +46,15 @@ class Attached(msgspec.Struct, frozen=True, omit_defaults=True):
 class Incoming(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A message that came in. (channel, account, `external_id`) is its identity.
 
-    `session` is for a message to a session that is named: a terminal's line, a job's run, a
-    sub-agent's task. Without one, rules choose it: by where the message came from, or by its
-    `key`, for what has a key of its own (a hook, a node) instead of a conversation on a
-    platform. A message over the API names one of the two; there the token says which `person`
-    writes, and what they may do (`scope`). `reply_to` is where an answer goes; without one,
-    where the session spoke last, if rules have chosen it. A message that is not `from_person`
-    does not move the reset clock; where it is not `attended`, no person is there to approve
-    tool calls. `mention` is the bot's name there, for messages that begin with it. `platform`
-    is what the message is shown as.
+    `session` is set if the sender names the session: a terminal's line, a job's run, a
+    sub-agent's task. Otherwise rules choose it, by the conversation that the message came from,
+    or by its `key` if it has no conversation on a platform (a webhook, a node). A message over
+    the API names one of the two; there the token says which `person` writes, and what they may
+    do (`scope`). `reply_to` is where the answer goes; without it, an answer in a session that
+    rules chose goes to where the session last replied. A message that is not `from_person` does
+    not move the reset clock; if it is not `attended`, no person is there to approve tool calls.
+    `mention` is the bot's name there, for messages that begin with it. `platform` is shown as
+    the origin of the message.
     """
 
     arrival: Arrival
@@ -78,7 +78,7 @@ class Incoming(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 def message_for(
     session: Session, text: str, *, channel: str, person: str = OWNER, **more: Any
 ) -> Incoming:
-    """A message to a session that is named; `more` are other fields of it."""
+    """Make a message to a given session; `more` sets other fields."""
     return Incoming(
         arrival=Arrival(channel=channel),
         sender=Sender(person),
@@ -91,10 +91,10 @@ def message_for(
 
 
 class Receipt(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What was done with a message. In every case it is dealt with: acknowledge it.
+    """The result of accepting a message. The platform can always be given its acknowledgement.
 
-    Without an `inbound_id` there will be no answer: `note` says why. A second delivery is not
-    `is_new`.
+    Without an `inbound_id` there will be no answer: `note` says why. `is_new` is False for a second
+    delivery of the same message.
     """
 
     inbound_id: str | None = None
@@ -111,7 +111,7 @@ def label_of(incoming: Incoming) -> str | None:
 
 
 def _name_of(incoming: Incoming) -> str | None:
-    """A name that people gave it; not an id."""
+    """The name that people gave the conversation; never an id."""
     labels = incoming.labels
     if _is_direct(incoming):
         return _first(labels.conversation, labels.thread, incoming.sender.name)
@@ -149,10 +149,10 @@ def places_of(incoming: Incoming) -> dict[str, str]:
 
 
 def find_news(incoming: Incoming, session: Session) -> SessionFacts | None:
-    """What the session does not know yet; None if it knows all of it."""
+    """The facts that the session does not have yet; None if it has them all."""
     places, origin = places_of(incoming), origin_of(incoming)
     if session.origin.get("label") and _name_of(incoming) is None:
-        # An id says less than what is known.
+        # An id must not replace a name.
         places.pop("display_name", None)
         origin.pop("label", None)
     changed: dict[str, Any] = {
@@ -179,7 +179,7 @@ def kind_of(incoming: Incoming, key: str) -> Kind:
 
 
 def facts_of_key(key: str) -> dict[str, Any]:
-    """What a key alone says about the session that begins under it."""
+    """The facts about a new session that its key alone gives."""
     parsed = parse_key(key)
     if parsed is not None:
         is_thread = parsed.topic is not None or parsed.thread is not None

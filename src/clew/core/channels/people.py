@@ -22,21 +22,21 @@ Role = Literal["owner", "guest", "stranger"]
 PairingStatus = Literal["waiting", "paired", "refused"]
 Decided = Literal["paired", "refused"]
 Admission = Literal["known", "open", "asks", "ignored"]
-"""`known`: named in the configuration or paired; `open`: anyone, where anyone may talk."""
+"""`known`: named in the configuration or paired; `open`: the configuration admits anyone."""
 
 CODE_MS: Final = 3_600_000
 TOLD_MS: Final = 24 * CODE_MS
-"""How long it is remembered what strangers were told. Anyone can write, so it must not pile up."""
+"""How long messages to strangers are kept. Anyone can write, so they must not accumulate."""
 CODE_LENGTH: Final = 8
 LETTERS: Final = "ABCDEFGHJKLMNPQRSTUVWXYZ"
-"""Of a code. Without I and O, which people take for digits."""
+"""The letters of a code: without I and O, which look like digits."""
 
 LONGEST_NAME: Final = 100
-"""Characters that are kept of what strangers call themselves."""
+"""Characters that are kept of a stranger's name."""
 MOST_WAITING: Final = 50
-"""Strangers of one channel whose codes count at the same time."""
+"""How many strangers of one channel can have a valid code at the same time."""
 MOST_TOLD: Final = 3
-"""How often a stranger is told one code, however often they write."""
+"""How often a stranger is told the same code at most."""
 
 _CODE: Final = re.compile(rf"[{LETTERS}]{{{CODE_LENGTH}}}")
 _EVERYBODY: Final = "*"
@@ -78,7 +78,7 @@ class NewPairing(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Pairing(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A guest, or a stranger who asks to be one. A code is valid until it expires, and once."""
+    """A guest, or a stranger who asks to be one. A code can be used once, until it expires."""
 
     person: str
     channel: str
@@ -97,12 +97,12 @@ class Pairing(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.status == "waiting" and self.expires_at is not None and now < self.expires_at
 
     def is_late(self, now: int) -> bool:
-        """Whether it expired without a decision."""
+        """Whether the code expired without a decision."""
         return self.status == "waiting" and not self.is_open(now)
 
 
 def read_code(typed: str) -> str | None:
-    """A code as a person types it, in any case, with dashes or blanks; None if it is none."""
+    """Read a typed code; ignores case, dashes and spaces. None if it is not a code."""
     code = re.sub(r"[\s-]", "", typed).upper()
     return code if _CODE.fullmatch(code) else None
 
@@ -113,14 +113,14 @@ def spell_code(code: str) -> str:
 
 
 def describe_person(pairing: Pairing) -> str:
-    """A person as people read it: the name is what they call themselves, and may be anything."""
+    """A person as people read it. The name is chosen by that person and can't be trusted."""
     name = cut(strip_controls(pairing.name or "", keep_newlines=False).strip(), 40)
     person = strip_controls(pairing.person, keep_newlines=False)
     return f"{name} ({person})" if name else person
 
 
 def read_person(typed: str) -> str | None:
-    """A person as `channel:id`, spelled as the channel spells it; None if it is none."""
+    """Read a person as `channel:id`, in the channel's spelling; None if it is not one."""
     channel, colon, who = typed.strip().partition(":")
     name = normalise_word(channel)
     spelled = normalise_id(who, name)
@@ -131,8 +131,8 @@ def admit(guests: Iterable[str], incoming: Incoming, pairing: Pairing | None) ->
     """Whether a sender who is not the owner may talk.
 
     `guests` of the configuration names people (`telegram:456`), groups (`telegram:-100123`) and all
-    senders (`telegram:*`, `*`). A refusal holds even if the configuration names them. A code is
-    offered in direct messages only: in a group everyone would read it.
+    senders (`telegram:*`, `*`). A refused person stays refused, even if the configuration names
+    them. A code is offered in direct messages only: in a group everyone would read it.
     """
     if pairing is not None and pairing.status == "refused":
         return "ignored"

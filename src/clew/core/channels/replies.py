@@ -1,7 +1,6 @@
-"""Replies: where they go, which were given already, and how a long one is cut into messages.
+"""Replies: where they go, which were already sent, and how a long one is cut into messages.
 
-Values and rules only. Sending, and what a receipt says, is done by the runtime's delivery and the
-channels.
+Values and rules only. `runtime.outbound` and the channels send them and handle receipts.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from clew.core.keys import normalise_word, parse_key
 from clew.errors import InvalidInput
 
 REPEAT_MS: Final = 30_000
-"""How long the same text under the same key counts as a repetition, if a retry says it."""
+"""How long the same text under the same key counts as a repetition, in a retry."""
 
 ACCOUNT: Final = "default"
 
@@ -31,10 +30,10 @@ _NO_CHANNELS: Final = ("cron", "hook", "subagent", "agent", API)
 _SAID: Final[tuple[OutboundStatus, ...]] = ("pending", "sending", "sent", "uncertain")
 
 SHARE: Final = 3
-"""A cut is good enough if at least this fraction (one in so many) of the message is filled."""
+"""A cut is good enough if at least 1/SHARE of the message is filled."""
 
 CLOSEST: Final = 32
-"""How far to step back so that no letter is parted from its accents."""
+"""How far to step back so that no letter is separated from its accents."""
 
 _FENCE: Final = re.compile(r"^ {0,3}(`{3,}|~{3,})(.*)$")
 _PARAGRAPH: Final = re.compile(r"\n[ \t\r]*\n\s*")
@@ -48,8 +47,8 @@ class ReplyTo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     `key` is the conversation there: under one key, replies arrive in order. `address` is in the
     channel's own format; where it has a `peer` with `kind` and `id`, and a `thread`, they are those
-    of the message that came in. `is_retry`: the same may have been said a moment ago. `person`
-    asked, and an interrupted answer goes on with their rights; `attended`: they are there to
+    of the incoming message. `is_retry`: the same text may have been sent a moment ago. `person`
+    asked, and an interrupted answer continues with their rights; `attended`: they are there to
     approve tool calls.
     """
 
@@ -63,7 +62,7 @@ class ReplyTo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def place(self) -> tuple[str, str, str]:
-        """The same for two messages of one conversation."""
+        """Identifies the conversation: equal for two messages of the same one."""
         return (self.channel, self.account, self.key)
 
     @property
@@ -73,15 +72,15 @@ class ReplyTo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 def reply_over_api(person: str) -> ReplyTo:
-    """Where the answer goes to a person who asked over the API: only into the thread.
+    """The reply address of a caller over the API: the answer goes only into the thread.
 
-    A gateway that starts has to know that a caller waits for it.
+    It is stored so that a gateway that restarts knows that a caller waits for the answer.
     """
     return ReplyTo(channel=API, key=API, account=person, person=person)
 
 
 class Parcel(msgspec.Struct, frozen=True, kw_only=True):
-    """What a channel sends at once: a reply, or a part of a long one."""
+    """A single message that a channel sends: a reply, or a part of a long one."""
 
     outbound: Outbound
     text: str
@@ -95,12 +94,12 @@ class Parcel(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """The same whenever this part is sent, so that the peer can recognise a repetition."""
+        """The same each time this part is sent, so that the receiver can recognise a repetition."""
         return f"{self.outbound.id}-{self.part}"
 
 
 def account_of(outbound: Outbound) -> str:
-    """The account of its channel that a reply goes through."""
+    """The account of the channel that sends a reply."""
     return str(outbound.address.get("account", ACCOUNT))
 
 
@@ -110,7 +109,7 @@ _TYPES: Final[dict[object, ChatType]] = {
 
 
 def conversation_of(reply_to: ReplyTo, session_key: str) -> Conversation:
-    """The conversation that the send policy looks at, as its key or its address says."""
+    """The conversation that the send policy is applied to, from its key or its address."""
     key = reply_to.key if parse_key(reply_to.key) is not None else session_key
     peer = reply_to.address.get("peer")
     kind = peer.get("kind") if isinstance(peer, Mapping) else None
@@ -118,7 +117,7 @@ def conversation_of(reply_to: ReplyTo, session_key: str) -> Conversation:
 
 
 def read_reply_to(value: object) -> ReplyTo | None:
-    """The reply address stored with a message or a turn; None if it is none."""
+    """Read the reply address stored with a message or a turn; None if there is none."""
     if not isinstance(value, Mapping):
         return None
     try:
@@ -128,7 +127,7 @@ def read_reply_to(value: object) -> ReplyTo | None:
 
 
 def parse_reply_to(text: str) -> ReplyTo:
-    """Where a job delivers, as a person writes it, or `InvalidInput`.
+    """Parse the address that a person gives for a job's replies; raises `InvalidInput`.
 
     `telegram:123`, `telegram:group:-100:topic:7`, `slack:channel:c01`, `webhook:deploys`.
     """
@@ -137,12 +136,12 @@ def parse_reply_to(text: str) -> ReplyTo:
     whole = parse_key(f"agent:main:{name}:{rest}")
     if not colon or not name or not rest.strip() or name in _NO_CHANNELS:
         raise InvalidInput(
-            f'"{text}" is no place to deliver to: write channel:id or channel:group:id.'
+            f'"{text}" is not a place to deliver to: write channel:id or channel:group:id.'
         )
     if whole is None or whole.channel is None:
         whole = parse_key(f"agent:main:{name}:dm:{rest.strip()}")
     if whole is None or whole.channel is None:
-        raise InvalidInput(f'"{text}" is no place to deliver to: write channel:id.')
+        raise InvalidInput(f'"{text}" is not a place to deliver to: write channel:id.')
     thread = whole.topic or whole.thread
     return ReplyTo(
         channel=name,
@@ -155,10 +154,10 @@ def parse_reply_to(text: str) -> ReplyTo:
 
 
 def is_said(reply_to: ReplyTo, text: str, rows: Iterable[Outbound], now: int) -> bool:
-    """Whether a retry would repeat what the session has said there just now.
+    """Whether a retry would repeat what the session has just sent to this conversation.
 
-    A reply that failed was not said. Two turns that happen to say the same are two replies: only a
-    retry is checked. `rows` are the session's deliveries.
+    Failed replies don't count. Only retries are checked: two turns that happen to give the same
+    answer are two replies. `rows` are the session's deliveries.
     """
     return reply_to.is_retry and any(
         (row.channel, row.key, row.content) == (reply_to.channel, reply_to.key, text)
@@ -169,10 +168,10 @@ def is_said(reply_to: ReplyTo, text: str, rows: Iterable[Outbound], now: int) ->
 
 
 def split_text(text: str, limit: int, *, size: Callable[[str], int] = len) -> tuple[str, ...]:
-    """The text in pieces of at most `limit`; none for an empty one.
+    """Split a text into pieces of at most `limit`; no pieces for an empty text.
 
-    `size` is how the channel counts, never less than a character each. One character that is too
-    big for any message is a piece of its own.
+    `size` measures a text as the channel does: at least 1 per character. A single character that is
+    too big for any message is a piece of its own.
     """
     if limit < 1:
         raise InvalidInput("A message has room for at least one character.")
@@ -192,12 +191,12 @@ def split_text(text: str, limit: int, *, size: Callable[[str], int] = len) -> tu
 
 
 def utf16_size(text: str) -> int:
-    """How long a text is for those who count in UTF-16 (Telegram)."""
+    """The length of a text in UTF-16 units, as Telegram counts."""
     return len(text) + sum(each > "\uffff" for each in text)
 
 
 class _Fits:
-    """Whether a part of the text has room in one message."""
+    """Whether a part of the text fits into one message."""
 
     def __init__(self, text: str, limit: int, size: Callable[[str], int]) -> None:
         self._text, self._limit, self._size = text, limit, size
@@ -207,7 +206,7 @@ class _Fits:
 
 
 def _reach(text: str, start: int, limit: int, size: Callable[[str], int]) -> int:
-    """The farthest place that one message can go to."""
+    """The farthest position at which a message that begins at `start` can end."""
     low, high = start + 1, min(len(text), start + limit)
     while low < high:
         middle = (low + high + 1) // 2
@@ -228,7 +227,7 @@ def _choose_cut(  # noqa: PLR0917  # the text and what is known of it
 ) -> int:
     inside = next((each for each in fences if each[0] < end < each[1]), None)
     if inside is not None and inside[0] > start and fits(*inside):
-        return inside[0]  # it stays whole in the next message
+        return inside[0]  # the code block stays whole in the next message
     enough = start + (end - start) // SHARE
     index = bisect_right(borders, end) - 1
     if index >= 0 and borders[index] > max(start, enough):
@@ -241,7 +240,7 @@ def _choose_cut(  # noqa: PLR0917  # the text and what is known of it
 
 
 def _find_last(kind: re.Pattern[str], text: str, start: int, end: int) -> int:
-    """Behind the last of its kind; the beginning if there is none."""
+    """The position after the last match of a pattern; `start` if there is none."""
     found = start
     for match in kind.finditer(text, start, end):
         found = match.end()
@@ -249,7 +248,7 @@ def _find_last(kind: re.Pattern[str], text: str, start: int, end: int) -> int:
 
 
 def _step_back(text: str, start: int, end: int) -> int:
-    """A place between two letters, if there is one near."""
+    """The nearest earlier position that does not split a letter from its accents."""
     for cut in range(end, max(start, end - CLOSEST), -1):
         if not _belongs_together(text[cut - 1], text[cut]):
             return cut
@@ -263,7 +262,7 @@ def _belongs_together(before: str, after: str) -> bool:
 
 
 def _list_fences(text: str) -> Iterator[tuple[int, int]]:
-    """Where code is, with its fences; one that is never closed goes to the end."""
+    """The ranges of fenced code blocks; an unclosed one goes to the end."""
     opened: tuple[int, str] | None = None
     position = 0
     for line in text.splitlines(keepends=True):
@@ -283,7 +282,7 @@ def _closes(match: re.Match[str], mark: str) -> bool:
 
 
 def _list_borders(text: str, fences: tuple[tuple[int, int], ...]) -> tuple[int, ...]:
-    """Behind paragraphs that are no code, and around code; sorted."""
+    """Positions after paragraphs outside of code, and around code blocks; sorted."""
     paragraphs = (match.end() for match in _PARAGRAPH.finditer(text))
     starts = [start for start, _ in fences]
 

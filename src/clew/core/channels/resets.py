@@ -1,4 +1,4 @@
-"""When a conversation on a channel starts afresh: daily at an hour, after a pause, or never.
+"""When a conversation on a channel is reset: daily at an hour, after a pause, or never.
 
 Pure: the rules, the last interaction and the time of day give the answer. The runtime makes the new
 session and tells people about it.
@@ -26,7 +26,7 @@ Minutes = Annotated[int, Meta(ge=1, le=100_000_000)]
 
 
 class ResetRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a configuration says about resets; what it leaves out comes from the next rule."""
+    """One rule of the configuration about resets; missing fields come from the next rule."""
 
     mode: ResetMode | None = None
     at_hour: Hour | None = None
@@ -42,7 +42,7 @@ class ResetByType(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
 
 class ResetRules(msgspec.Struct, frozen=True, kw_only=True):
-    """All that the configuration says; `idle_minutes` is the older form."""
+    """All rules of the configuration about resets; `idle_minutes` is an older form."""
 
     reset: ResetRule | None = None
     by_type: ResetByType | None = None
@@ -51,7 +51,7 @@ class ResetRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResetPolicy(msgspec.Struct, frozen=True):
-    """The policy for one conversation. Without minutes a pause does not matter."""
+    """The policy for one conversation. Without minutes there is no reset after a pause."""
 
     mode: ResetMode
     at_hour: int = AT_HOUR
@@ -85,7 +85,11 @@ def channel_of(key: str) -> str | None:
 
 
 def choose_policy(rules: ResetRules, kind: ResetType, channel: str | None) -> ResetPolicy:
-    """A rule for a channel replaces all others; else field by field, the nearest first."""
+    """The policy of a conversation.
+
+    A rule for its channel replaces all others. Otherwise each field comes from the most specific
+    rule that has it.
+    """
     name = normalise_word(channel or "")
     channels = {normalise_word(each): rule for each, rule in rules.by_channel.items()}
     if name in channels:
@@ -112,10 +116,10 @@ def _policy(*rules: ResetRule | None) -> ResetPolicy:
 
 
 def decide_reset(policy: ResetPolicy, last: int, now: int, zone: tzinfo) -> ResetDecision:
-    """Whether a conversation that a person last spoke in at `last` goes on.
+    """Whether a conversation in which a person last wrote at `last` continues.
 
-    Stale if that was before the daily boundary, or if the pause is over; whichever comes first is
-    the reason.
+    It is reset if that was before the daily boundary, or if the pause is over; the earlier of the
+    two is given as the reason.
     """
     if policy.mode == "off":
         return ResetDecision(fresh=True)
@@ -131,9 +135,9 @@ def decide_reset(policy: ResetPolicy, last: int, now: int, zone: tzinfo) -> Rese
 
 
 def daily_boundary(hour: int, now: int, zone: tzinfo) -> int:
-    """The last time that it was this hour: today, or yesterday if it has not come yet."""
+    """The last time that it was this hour: today, or yesterday if it is still to come today."""
     day = datetime.fromtimestamp(now / 1000, zone).date()
-    # More than one step only where a day was left out, as when an island crossed the date line.
+    # More than one step only if the zone skipped a day, as when an island crossed the date line.
     while (at := _instant(day, hour, zone)) > now:
         day -= timedelta(days=1)
     return at
@@ -148,10 +152,10 @@ def _next_boundary(hour: int, after: int, zone: tzinfo) -> int:
 
 
 def _instant(day: date, hour: int, zone: tzinfo) -> int:
-    """A wall time as an instant.
+    """A wall-clock time as an instant.
 
-    One that does not exist moves forward, and of one that occurs twice it is the first: both are
-    what the earlier of the two offsets makes of it.
+    A time that does not exist moves forward, and of one that occurs twice the first is taken: the
+    earlier of the two offsets gives both.
     """
     wall = datetime(day.year, day.month, day.day, hour, tzinfo=zone)
     return round(wall.astimezone(UTC).timestamp() * 1000)

@@ -1,8 +1,8 @@
 """The agent and the key that a message on a channel is for.
 
-Pure: the rules of the configuration and what came in give a route. Which session the key leads to
-is in the store; whether that one is reset first is decided in `core.channels.resets`. Keys of
-directories are made in `core.keys`.
+Pure: the rules of the configuration and the arrival give a route. The store knows which session the
+key leads to; `core.channels.resets` decides whether that session is reset first. `core.keys` makes
+the keys of directories.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class AgentEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BindingMatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Which messages a binding is about. Without an account: those of the default one."""
+    """Which messages a binding matches. Without an account: those of the default account."""
 
     channel: Annotated[str, Meta(min_length=1)]
     account: str | None = None
@@ -87,7 +87,7 @@ class RoutingRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Considered(msgspec.Struct, frozen=True):
-    """A rule that was considered, and the result."""
+    """A rule that was checked, and the result."""
 
     rule: str
     verdict: str
@@ -138,7 +138,7 @@ def default_agent(agents: tuple[AgentEntry, ...]) -> str:
 
 
 def normalise_agent(text: str) -> str:
-    """An agent's id as it stands in keys; `main` where nothing is left of it."""
+    """An agent's id as it is written in keys; `main` if nothing is left of it."""
     return normalise_word(text) or MAIN
 
 
@@ -165,7 +165,7 @@ _LEVELS: Final[tuple[MatchedBy, ...]] = (
 
 
 def _known_agent(agents: tuple[AgentEntry, ...], wanted: str) -> tuple[str, tuple[Considered, ...]]:
-    """The agent that a binding names; where agents are listed and it is not, the default one."""
+    """The agent that a binding names; the default one if it is not among the listed agents."""
     name = normalise_agent(wanted)
     if not agents or any(normalise_agent(each.id) == name for each in agents):
         return name, ()
@@ -176,7 +176,7 @@ def _known_agent(agents: tuple[AgentEntry, ...], wanted: str) -> tuple[str, tupl
 def _match(
     match: BindingMatch, arrival: Arrival, channel: str, account: str
 ) -> tuple[MatchedBy | None, str]:
-    """How closely a binding fits: by the most specific thing that both name, if nothing differs."""
+    """How specific a binding's match is: the most specific field that fits, if none differs."""
     if normalise_word(match.channel) != channel:
         return None, f"another channel: {match.channel}"
     wanted = (match.account or "default").strip()
@@ -205,7 +205,7 @@ _BY: Final[dict[str, MatchedBy]] = {
 def _specifics(
     match: BindingMatch, arrival: Arrival, channel: str
 ) -> Iterator[tuple[str, str, str | None]]:
-    """What a binding names, and what the message has of it, the most specific first."""
+    """The fields that a binding names, with the message's values, the most specific first."""
     if match.peer:
         named, here = _PEER.fullmatch(match.peer.strip()), arrival.peer
         wanted = normalise_id(named[2] if named else match.peer, channel)
@@ -234,7 +234,7 @@ def parse_peer(text: str) -> Peer:
 
 
 def _choose_scope(rules: RoutingRules, arrival: Arrival) -> DmScope:
-    """A guest is never put into the owner's main session, unless the configuration says so."""
+    """The scope of direct messages. A guest never shares the owner's main session by default."""
     if rules.dm_scope == MAIN and not arrival.is_owner:
         return rules.guest_dm_scope
     return rules.dm_scope
@@ -284,7 +284,7 @@ def _find_link(rules: RoutingRules, arrival: Arrival, channel: str) -> str | Non
 
 
 def _link_id(text: str) -> str:
-    """An id in a link, `<channel>:<id>` or bare, as it is compared."""
+    """An id in a link, `<channel>:<id>` or only the id, in the form used for comparing."""
     channel, colon, rest = text.strip().partition(":")
     if not colon:
         return normalise_id(text)
@@ -292,7 +292,7 @@ def _link_id(text: str) -> str:
 
 
 def _with_thread(base: ChannelKey, arrival: Arrival, channel: str) -> ChannelKey:
-    """The same conversation's thread: a topic, a thread, or a channel of its own."""
+    """Add the thread of the conversation to a key: a topic, a thread, or a channel of its own."""
     thread = normalise_id(arrival.thread or "", channel)
     is_group = arrival.peer is not None and arrival.peer.kind != "dm"
     if channel == "telegram" and is_group:

@@ -18,7 +18,7 @@ ChatType = Literal["direct", "group", "channel"]
 
 
 class SendMatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Which conversations a rule applies to: all that is given must fit."""
+    """Which conversations a rule applies to: every given field must match."""
 
     channel: str | None = None
     chat_type: ChatType | None = None
@@ -48,7 +48,7 @@ class Conversation(msgspec.Struct, frozen=True):
 
 
 class SendDecision(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdict, the rule that gave it, and every rule that fitted or did not."""
+    """The verdict, the rule that decided, and all rules that were checked."""
 
     decision: Verdict
     rule: str

@@ -29,26 +29,26 @@ from clew.core.keys import Place, normalise_id, normalise_word, parse_key
 from clew.core.session import OWNER, Kind, NewSession, Session
 
 GREETING: Final = "/new: greet me in one short sentence."
-"""What the model is told where `/new` comes alone."""
+"""What the model is told if `/new` comes without a message."""
 
 KEPT: Final = ("model", "provider", "personality", "thinking", "service_tier", "send_policy")
 NOTED: Final = ("queue", "verbose")
-"""What a new session has from the one before, beside a title that a person gave it."""
+"""Metadata that a new session copies from the previous one, besides a person's title."""
 
 PLACED: Final = (
     "platform", "kind", "agent", "cwd", "project", "display_name", "channel", "subject", "room",
     "space", "origin",
 )  # fmt: skip
-"""Where it is, which it has from the one before if nothing else tells."""
+"""Origin fields that a new session copies from the previous one if they are not known."""
 
 NO_PLATFORMS: Final = ("", "agent", "cli", "web", "sdk")
-"""What a key may begin with that is not a platform's conversation."""
+"""First parts of keys that are not a conversation on a platform."""
 
 PERSONAL: Final = ("telegram", "email")
-"""Platforms on which one can read from `platform:id` that it is one person's."""
+"""Platforms on which `platform:id` shows whether a conversation belongs to one person."""
 
 RETURNED: Final = "returned_at"
-"""When a person last came back to a session on purpose, in what is noted with it."""
+"""Metadata key: when a person last came back to the session on purpose."""
 
 
 Judge = Callable[[Session, int], ResetDecision]
@@ -69,9 +69,9 @@ class ReceptionRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Placement(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said, and where: in the session as it is, or in a new one that begins with it.
+    """The text and its place: the existing session, or a new one that begins with it.
 
-    Without a reason, it is the first session of its key.
+    A new session without a reason is the first one of its key.
     """
 
     text: str
@@ -81,7 +81,7 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def explicit_key(route: Route, incoming: Incoming) -> str | None:
-    """The key by which a platform's conversation can be linked on its own: `telegram:42`."""
+    """The key under which a platform's conversation can be linked: `telegram:42`."""
     arrival = incoming.arrival
     channel = normalise_word(arrival.channel)
     if arrival.peer is None or channel in NO_PLATFORMS:
@@ -98,7 +98,7 @@ def explicit_key(route: Route, incoming: Incoming) -> str | None:
 
 
 def is_platforms(key: str) -> bool:
-    """Whether it is the key of a conversation on a platform: others read what it leads to."""
+    """Whether it is the key of a conversation on a platform, where other people may read."""
     parsed = parse_key(key)
     if parsed is not None:
         return parsed.kind in ("dm", "group", "channel")
@@ -108,12 +108,12 @@ def is_platforms(key: str) -> bool:
 def find_keyholder(rules: ReceptionRules, key: str) -> str | None:
     """The person whose own conversation a key is; None for a shared one.
 
-    It does not matter who writes there first: the owner does not own what a guest says there later.
+    It does not matter who writes there first: what a guest writes later is not the owner's.
     """
     parsed = parse_key(key)
     if parsed is None:
         channel, _, peer = key.partition(":")
-        # Only there is the id of a chat that of a person; groups of Telegram are below zero.
+        # Only there the id of a chat is that of a person; Telegram groups have negative ids.
         if channel not in PERSONAL or not peer or ":" in peer or peer.startswith("-"):
             return None
     elif parsed.kind != "dm":
@@ -128,7 +128,7 @@ def find_keyholder(rules: ReceptionRules, key: str) -> str | None:
 
 
 def _holder_of_name(rules: ReceptionRules, name: str) -> str | None:
-    """Of `agent:main:dm:NAME`: a linked person, or one known by this id on any channel."""
+    """The person of `agent:main:dm:NAME`: linked by name, or known by this id on a channel."""
     routing, owners = rules.routing, [each.partition(":") for each in rules.owners]
     for linked, ids in routing.identity_links.items():
         if normalise_id(linked) == name:
@@ -168,14 +168,14 @@ def place(
 def judge_reset(
     rules: ReceptionRules, incoming: Incoming, key: str, session: Session, now: int
 ) -> ResetDecision:
-    """Whether the session goes on. Messages that no person wrote neither end nor prolong it."""
+    """Whether the session continues. Messages not written by a person neither end nor extend it."""
     if not incoming.from_person:
         return ResetDecision(fresh=True)
     arrival = incoming.arrival
     kind = reset_type(
         key, thread=arrival.thread, peer_kind=arrival.peer.kind if arrival.peer else None
     )
-    # What is said over the API is judged as if it came from where its key is at home.
+    # A message over the API is judged as if it came from the channel of its key.
     told = channel_of(key) if incoming.person is not None else None
     channel = "cli" if session.platform == "cli" else told or arrival.channel
     policy = choose_policy(rules.resets, kind, channel)
@@ -183,7 +183,7 @@ def judge_reset(
 
 
 def judge_terminal(rules: ResetRules, session: Session, now: int, zone: tzinfo) -> ResetDecision:
-    """Whether a terminal's session goes on."""
+    """Whether a terminal's session continues."""
     if session.platform != "cli":
         return ResetDecision(fresh=True)
     policy = choose_policy(rules, reset_type(session.key), "cli")
@@ -191,7 +191,7 @@ def judge_terminal(rules: ResetRules, session: Session, now: int, zone: tzinfo) 
 
 
 def last_interaction(session: Session) -> int:
-    """When a person was last there: said something, came back on purpose, or began it."""
+    """When a person last wrote, came back on purpose, or began the session."""
     returned = session.metadata.get(RETURNED)
     spoke = session.last_interaction_at
     times = [session.created_at if spoke is None else spoke]
@@ -210,10 +210,10 @@ def begin_session(
     at: Place | None = None,
     keyholder: str | None = None,
 ) -> NewSession:
-    """The session that a message begins; after a reset with what the person had chosen before.
+    """The session that a message begins. After a reset it keeps the person's earlier choices.
 
-    `at` is the directory that its tools work in; `keyholder` is the person whose conversation a
-    named key is.
+    `at` is the directory that its tools work in; `keyholder` is the person to whom the conversation
+    of the key belongs.
     """
     kept: dict[str, Any] = {}
     noted: dict[str, Any] = {"queue": "collect"}
@@ -241,7 +241,7 @@ def begin_session(
 def _told_by_place(
     incoming: Incoming, found: Route, key: str, person: str, at: Place | None
 ) -> dict[str, Any]:
-    """The columns of a new session that the message tells."""
+    """The columns of a new session that the message gives."""
     parsed, kind = parse_key(key), kind_of(incoming, key)
     whose = _whose(incoming, kind, person)
     return {
@@ -258,36 +258,36 @@ def _told_by_place(
 def _told_by_key(
     key: str, person: str, previous: Session | None, at: Place | None, keyholder: str | None
 ) -> dict[str, Any]:
-    """The columns that the key alone tells: the session before it was in the same place."""
+    """The columns that the key and the previous session under it give."""
     whose = keyholder or (person if previous is None else previous.person)
     if previous is not None and (previous.key, previous.person) == (key, whose):
         return {"person": whose} | {name: getattr(previous, name) for name in PLACED}
     about = {"person": whose} | facts_of_key(key)
-    # Which directory a terminal's key means is not known here.
+    # The directory of a terminal's key is not known here.
     return about if about["platform"] == "cli" else about | _directory(at, whose)
 
 
 def _directory(at: Place | None, whose: str) -> dict[str, Any]:
-    """The directory that its tools work in; none for a guest."""
+    """The directory that the session's tools work in; none for a guest."""
     return {} if at is None or whose != OWNER else {"cwd": at.cwd, "project": at.project}
 
 
 def _whose(incoming: Incoming, kind: Kind, person: str) -> str:
-    """Whose session it is: shared conversations and the main session are the owner's."""
+    """The person of a session: shared conversations and the main session belong to the owner."""
     peer = incoming.arrival.peer
     is_shared = peer is not None and peer.kind != "dm"
     return person if kind in ("dm", "thread") and not is_shared else OWNER
 
 
 def notice_of(new: NewSession, *, may_resume: bool) -> str | None:
-    """The line about a reset; None where there was no session before."""
+    """The line about a reset; None if there was no session before."""
     if new.reset_reason is None or new.previous_id is None:
         return None
     return word_reset(new.reset_reason, may_resume=may_resume)
 
 
 def word_reset(reason: str | None, *, may_resume: bool) -> str:
-    """The line: that a new conversation begins, why, and how to go back."""
+    """The line that says that a new conversation begins, why, and how to go back."""
     told = _TOLD.get(reason or "", "A new conversation begins.")
     return f"{told} /resume goes back to the one before." if may_resume else told
 

@@ -1,6 +1,6 @@
 """Messages that begin a new conversation: `/new`, `/reset` and what the configuration adds.
 
-Pure: a text, who wrote it and which models there are give the answer. The runtime does the reset.
+Pure: the text, its author and the known models give the answer. The runtime does the reset.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from clew.core.models import find_alias
 
 DEFAULTS: Final = tuple(f"/{name}" for name in ("new", *COMMANDS["new"].aliases))
 FUZZY: Final = 6
-"""Characters from which on a word may mean a model with a similar name."""
+"""Shortest word that may mean a model with a similar name, in characters."""
 CLOSE: Final = 0.85
 
 _WORDS: Final = re.compile(r"(\S+)(\s*)")
@@ -25,14 +25,14 @@ _PLAIN: Final = re.compile(r"[^a-z0-9]+")
 
 
 class ModelNames(msgspec.Struct, frozen=True, kw_only=True):
-    """The models that may be named: `provider/model` each, and other names of theirs."""
+    """The models that may be named: each as `provider/model`, and by other names."""
 
     allowed: tuple[str, ...] = ()
     aliases: dict[str, str] = {}
 
 
 class Triggered(msgspec.Struct, frozen=True, kw_only=True):
-    """What a message asks for. The rest, as it was typed, is the first message."""
+    """What a trigger asks for. The rest of the text is the first message."""
 
     triggered: bool
     trigger: str | None = None
@@ -78,7 +78,7 @@ def _find(text: str, triggers: Sequence[str], mention: str | None) -> tuple[str,
 
 # --- models -----------------------------------------------------------------------------------
 def find_model(text: str, models: ModelNames) -> tuple[str | None, str, str]:
-    """The model that a text begins with, what follows it, and why; none leaves the text alone."""
+    """The model that a text begins with, the rest, and why; without a model the whole text."""
     words = _WORDS.findall(text[:500])[:2]
     if not words:
         return None, text, "nothing follows"

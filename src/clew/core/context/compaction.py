@@ -1,7 +1,8 @@
-"""Compaction: when a thread gets a summary, what of it stays verbatim, what a summary consists of.
+"""Compaction: when to summarise a thread, which messages stay, what the summary contains.
 
-Pure decisions over values. Nothing is deleted: a compaction is a row that says from where the
-thread goes on. The summary is written by `agent.compaction` and recorded by the runtime.
+Pure decisions over values. Nothing is deleted: a compaction is a row with the summary and the
+number of the first message that stays. `agent.compaction` writes the summary, the runtime records
+it.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from clew.core.notes import Compaction
 from clew.core.text import cut, strip_controls
 
 COMPACT_FROM: Final = 0.8
-"""The share of the window from which on a thread is compacted."""
+"""A thread is compacted when it fills this share of the window."""
 
 PRESSING: Final = 0.95
-"""The share from which the next request would hardly fit: compaction is not put off."""
+"""The share at which the next request would hardly fit: compaction can't wait any longer."""
 
 KEEP_SHARE: Final = 0.1
 KEEP_LEAST: Final = 4_000
@@ -33,7 +34,7 @@ LEAST_MESSAGES: Final = 4
 """Fewer messages than this are not worth a summary."""
 
 FLUSH_WITHIN: Final = 24_000
-"""Tokens before the limit of compaction from which on the memory is flushed first."""
+"""The memory is flushed this many tokens before the thread would be compacted."""
 
 UNKNOWN_WINDOW: Final = 100_000
 """The window that is assumed for a model whose window is unknown."""
@@ -59,7 +60,7 @@ SECTIONS: Final = (
 )
 SHORT_COLUMNS: Final = 80
 GOAL_CHARACTERS: Final = 600
-"""Characters of the first message that stand in for a goal that was not named."""
+"""Characters of the first message that are used if the summary names no goal."""
 
 SUMMARY_INSTRUCTION: Final = """\
 You write the summary that takes the place of the older part of a conversation between a user and
@@ -80,7 +81,7 @@ If there is a summary so far, update it: keep what still holds, add what is new,
 changed, drop what is done with. The goal stays unless the user has changed it."""
 
 TINY_INSTRUCTION: Final = "Summarize this conversation in three short sentences."
-"""For the embedded model, which gets lost in more."""
+"""For the embedded model, which can't follow a longer instruction."""
 
 _HEADING: Final = re.compile(
     r"^\s*(?:\#{1,6}\s*)?(?:\*\*|__)?\s*(?:\d+[.)]\s*)?(?P<name>"
@@ -95,9 +96,9 @@ _NAMES: Final = {name.lower(): name for name in SECTIONS}
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What a compaction is about: the messages to summarise, and those that stay.
+    """The messages to summarise, and those that stay.
 
-    `keep_from` is the seq of the first that stays, or the one after the last.
+    `keep_from` is the seq of the first message that stays, or the last seq plus one if none does.
     """
 
     old: tuple[Message, ...]
@@ -106,7 +107,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class Digest(msgspec.Struct, frozen=True, kw_only=True):
-    """A summary as a model wrote it, and its one line for lists."""
+    """A summary that a model wrote, and its one-line form for lists."""
 
     summary: str
     short: str | None
@@ -116,7 +117,7 @@ class Digest(msgspec.Struct, frozen=True, kw_only=True):
 def is_due(input_tokens: int | None, window_tokens: int | None, *, held: bool = False) -> bool:
     """Whether the last request was so long that the thread should be compacted now.
 
-    `held`: the person has taken the latest compaction back, so it waits until it is pressing.
+    `held`: the person undid the latest compaction, so the next one waits until it is pressing.
     """
     if not input_tokens or not window_tokens:
         return False
@@ -138,7 +139,7 @@ def wants_flush(context_tokens: int | None, window_tokens: int | None) -> bool:
 
 
 def last_input(messages: Sequence[Message], compaction: Compaction | None) -> int | None:
-    """The tokens of the newest answer's request, if nothing was compacted since."""
+    """The input tokens of the newest answer, if nothing was compacted since."""
     made_at = 0 if compaction is None else compaction.made_at_seq
     for message in reversed(messages):
         if message.seq <= made_at:
@@ -151,8 +152,8 @@ def last_input(messages: Sequence[Message], compaction: Compaction | None) -> in
 def is_counted(messages: Sequence[Message], compactions: Sequence[Compaction]) -> bool:
     """Whether a session's `context_tokens` are a provider's count, and not an estimate.
 
-    `messages` are the newest, `compactions` all of them: true if the last answer has a count and no
-    compaction was made or taken back since.
+    `messages` are the newest, `compactions` all of them. True if the last answer has a count and no
+    compaction was made or undone since.
     """
     answer = next((each for each in reversed(messages) if each.role == "assistant"), None)
     if answer is None or answer.usage is None:
@@ -167,7 +168,7 @@ def is_counted(messages: Sequence[Message], compactions: Sequence[Compaction]) -
 def tail_room(window_tokens: int | None) -> int:
     """How many tokens at the end stay: a tenth of the window, within bounds.
 
-    A window so small that the lower bound would fill it keeps half of itself.
+    If the lower bound would fill a small window, half of the window stays.
     """
     size = window_tokens or UNKNOWN_WINDOW
     room = min(max(int(size * KEEP_SHARE), KEEP_LEAST), KEEP_MOST)
@@ -204,7 +205,7 @@ def _keep(thread: tuple[Message, ...], window_tokens: int | None) -> tuple[Messa
     if kept[0].role != "user":
         kept = ()  # there is no user message
     elif len(kept) > count:
-        # One exchange is longer than the room: `window` went back to its beginning.
+        # The last exchange is longer than the tail: `window` went back to its beginning.
         most = max(room, (window_tokens or UNKNOWN_WINDOW) // 2)
         kept = kept if estimate_thread(kept) <= most else ()
     return max(kept, _unanswered(thread), key=len)
@@ -219,7 +220,7 @@ def _count_fitting(thread: Sequence[Message], room: int) -> int:
 
 
 def _unanswered(thread: tuple[Message, ...]) -> tuple[Message, ...]:
-    """From the first user message on that has no answer yet; nothing if all have one."""
+    """The messages from the first unanswered user message on; empty if all have answers."""
     first = None
     for place in range(len(thread) - 1, -1, -1):
         message = thread[place]
@@ -237,7 +238,7 @@ def _unanswered(thread: tuple[Message, ...]) -> tuple[Message, ...]:
 
 
 def count_after(before: int, seen: int, shown: int) -> int:
-    """Tokens after a compaction: what was counted before, less what goes, plus what comes.
+    """Tokens after a compaction: the count before, minus what goes, plus the summary.
 
     `seen` and `shown` are estimates of the messages before and after; the system prompt and the
     tools stay.
@@ -247,7 +248,7 @@ def count_after(before: int, seen: int, shown: int) -> int:
 
 # --- how the model sees it ------------------------------------------------------------------------
 def since(messages: Sequence[Message], compaction: Compaction | None) -> tuple[Message, ...]:
-    """The messages that a compaction leaves as they are."""
+    """The messages that a compaction keeps."""
     if compaction is None:
         return tuple(messages)
     return tuple(each for each in messages if each.seq >= compaction.keep_from)
@@ -313,7 +314,7 @@ def ask_summary(
 
 
 def write_out(messages: Sequence[Message], longest: int) -> list[str]:
-    """Messages as the text that is summarised, none longer than so many characters."""
+    """Messages as the text to summarise; each is cut to `longest` characters."""
     return [text for each in messages if (text := _line_of(each, longest))]
 
 
@@ -335,7 +336,7 @@ def _line_of(message: Message, longest: int) -> str:
 
 
 def pack(texts: Sequence[str], room: int) -> list[str]:
-    """Join texts into as few pieces as so many tokens allow; a longer text is its own piece."""
+    """Join texts into few pieces of at most `room` tokens; a longer text is its own piece."""
     pieces: list[list[str]] = []
     left = 0
     for text in texts:
@@ -349,7 +350,7 @@ def pack(texts: Sequence[str], room: int) -> list[str]:
 
 
 def shorten(text: str, longest: int) -> str:
-    """The beginning and the end of a text, and how much is left out."""
+    """The beginning and the end of a long text, with a note of how much is left out."""
     if len(text) <= longest:
         return text
     head = longest * 2 // 3
@@ -389,8 +390,8 @@ def merge(
 ) -> tuple[str, str | None]:
     """The summary to keep, and its short line, from a model's answer.
 
-    A missing section is taken from the summary before; text without any heading counts as open
-    work. A goal that is missing altogether is the first thing that the user said.
+    A missing section is taken from the previous summary; text without any heading counts as open
+    work. If no goal is known, it is the first thing that the user said.
     """
     new = parse_sections(text)
     old = parse_sections(previous) if previous else {}
@@ -408,7 +409,7 @@ def merge(
 
 
 def fit(sections: Mapping[str, str], room: int) -> str:
-    """The sections as one text of about so many tokens: long ones are cut first, the goal last."""
+    """The sections as one text of about `room` tokens: long ones are cut first, the goal last."""
     kept = {name: sections.get(name) or "(none)" for name in SECTIONS}
     while estimate_text(whole := _join(kept)) > room:
         name = max(kept, key=lambda each: len(kept[each]) // (4 if each == "Goal" else 1))

@@ -1,7 +1,7 @@
 """Estimates of how many tokens something takes, where no provider has counted it.
 
-Four characters of plain text are a token; other scripts take more of them. Good enough to decide
-what to cut, on the safe side, and always shown with `~`. What a model really read is in `Usage`.
+Four ASCII characters are one token; other scripts need more tokens. That is good enough to decide
+what to cut, on the safe side, and is always shown with `~`. A provider's counts are in `Usage`.
 `ContextPart` is one part of a request with its size, as `/context` shows it.
 """
 
@@ -15,10 +15,10 @@ import msgspec
 from clew.core.message import Message
 
 IMAGE_TOKENS: Final = 1_500
-"""Tokens of a picture, about: providers scale large ones down to this."""
+"""Approximate tokens of a picture: providers scale large ones down to this."""
 
 MESSAGE_TOKENS: Final = 4
-"""Tokens around every message: its role, and its end."""
+"""Extra tokens of every message, for its role and its end."""
 
 _THOUGHTS: Final = ("thinking", "text", "signature")
 
@@ -26,7 +26,7 @@ PartKind = Literal["prompt", "tool"]
 
 
 def estimate_text(text: str) -> int:
-    """Tokens of a text: four ASCII characters are one, three bytes of anything else too.
+    """Tokens of a text: one for four ASCII characters, or for three bytes of other scripts.
 
     That makes a Chinese character one token, and a Cyrillic letter two thirds of one.
     """

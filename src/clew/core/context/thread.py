@@ -1,8 +1,8 @@
 """The part of a thread that the model sees: the newest messages, repaired and trimmed.
 
-Pure functions over messages, called anew for every request; the store keeps what was really said
-and is never changed by this. `repair` makes a thread that any provider takes, `prune` trims old
-tool results so that a long thread leaves room. `agent.model_messages` converts it for a provider.
+Pure functions over messages, called for every request; they never change what is stored. `repair`
+makes a thread that any provider accepts, `prune` trims old tool results so that a long thread
+leaves room. `agent.model_messages` converts it for a provider.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from clew.core.context.size import estimate_text, estimate_thread
 from clew.core.message import Message, ToolCall
 
 INTERRUPTED = "interrupted"
-"""The result of a call without one: the turn ended before the tool did."""
+"""Stands in for a missing tool result: the turn ended before the tool did."""
 
 CONTINUE = "(continue)"
-"""A user message for providers that need one where the person wrote none."""
+"""A user message for providers that need one where the person did not write one."""
 
 CLEARED: Final = "[Old tool result content cleared]"
 
 TRIM_FROM: Final = 0.3
 CLEAR_FROM: Final = 0.5
-"""Shares of the window from which on results are trimmed, and cleared."""
+"""Shares of the window at which tool results are trimmed, and cleared."""
 
 LONG: Final = 4_000
 HEAD: Final = 1_500
 TAIL: Final = 1_500
-"""Characters: what a long result is, and what is left of it."""
+"""In characters: which results are long, and how much of them is kept."""
 
 WORTH_CLEARING: Final = 50_000
-"""Characters that clearing must free, or it does not begin."""
+"""Characters that clearing must free at least; otherwise nothing is cleared."""
 
 RECENT: Final = 3
-"""Newest answers of the model; results from the first of them on are never touched."""
+"""Tool results since this many answers of the model are never touched."""
 
 CLEAR_STEP: Final = 0.05
 """Clearing goes below its mark by up to this share of the window, so that the beginning of the
@@ -71,10 +71,10 @@ def window(messages: Sequence[Message], limit: int) -> tuple[Message, ...]:
 def repair(messages: Iterable[Message]) -> tuple[Message, ...]:
     """The thread as every provider accepts it.
 
-    Results stand next to their calls, in the order of the calls; a missing result is an error that
-    says "interrupted"; results without a call are left out, and second ones. Empty messages are
-    dropped, consecutive user messages are one, and between two answers, or before the first, a
-    user message is put. Ids of calls are unique. A thread that was right comes back as it is.
+    Results follow their calls, in the order of the calls. A missing result becomes an error that
+    says "interrupted"; results without a call, and second results of a call, are left out. Empty
+    messages are dropped, consecutive user messages are joined, and a user message is added between
+    two answers or before the first. Ids of calls become unique. A valid thread stays as it is.
     """
     thread = tuple(messages)
     results = {call: thread[result] for result, call in _answers(thread).items()}
@@ -101,7 +101,7 @@ def repair(messages: Iterable[Message]) -> tuple[Message, ...]:
 
 
 def plain(messages: Iterable[Message]) -> tuple[Message, ...]:
-    """The thread without its tools, for a model that has none: what people and the model said."""
+    """The thread without tool calls and results, for a model that has no tools."""
     spoken: list[Message] = []
     for message in messages:
         if message.role == "tool" or not message.content.strip():
@@ -138,7 +138,7 @@ def _answers(thread: Sequence[Message]) -> dict[int, tuple[int, int]]:
 
 
 def _loose(thread: Sequence[Message]) -> list[bool]:
-    """For each position whether a cut before it separates no call from its result."""
+    """For each position, whether the thread can be cut there without splitting call and result."""
     depth = [0] * (len(thread) + 2)
     for result, (call, _) in _answers(thread).items():
         depth[call + 1] += 1
@@ -233,8 +233,8 @@ def prune(
     """The messages, with old tool results shortened where the context is getting full.
 
     `window` is the model's; None if unknown: then nothing is done. `overhead` are the tokens of the
-    system prompt and the tools. Both marks are judged by the estimate of the whole, never by a
-    provider's count: that would fall with the first trimming, and undo it.
+    system prompt and the tools. Both limits are compared with an estimate of the whole thread, not
+    with a provider's count: that would fall after the first trimming, and so undo it.
     """
     thread = tuple(messages)
     rules = rules or Pruning()
@@ -250,7 +250,7 @@ def prune(
 
 
 def trim(text: str) -> str:
-    """The beginning and the end of a result, and how long it was."""
+    """The beginning and the end of a result, with a note of how long it was."""
     note = f"[… {len(text):,} characters; only the first {HEAD:,} and last {TAIL:,} are shown …]"
     return f"{text[:HEAD]}\n{note}\n{text[-TAIL:]}"
 
@@ -270,7 +270,7 @@ def _find_old(thread: Sequence[Message], rules: Pruning) -> list[int]:
 def _choose_cleared(
     thread: Sequence[Message], old: Sequence[int], total: int, window: int
 ) -> list[int]:
-    """Which results are cleared: the oldest, until the context is below its mark."""
+    """Which results are cleared: the oldest, until the context is below the limit."""
     over = total - CLEAR_FROM * window
     left = [place for place in old if len(thread[place].content) > len(CLEARED)]
     if over < 0 or sum(len(thread[place].content) for place in left) < WORTH_CLEARING:

@@ -49,8 +49,8 @@ class SearchFilter(msgspec.Struct, frozen=True, kw_only=True):
 class SearchHit(msgspec.Struct, frozen=True, omit_defaults=True):
     """A message that matches. `score` is higher for better.
 
-    `session_id` is the session to open for it: where it was said, or, if that one is deleted, a
-    living fork that still has it.
+    `session_id` is the session to open for it: where it was written or, if that one is deleted, a
+    fork that still has it.
     """
 
     session_id: str
@@ -67,7 +67,7 @@ class SearchHit(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SearchPage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Hits, best first. `cut`: there were more matches than were looked at."""
+    """Hits, best first. `cut`: there were more matches than the search looked at."""
 
     hits: tuple[SearchHit, ...]
     cursor: str | None = None
@@ -75,7 +75,7 @@ class SearchPage(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def with_recency(score: float, at: int, now: int) -> float:
-    """A bm25 score, up to half as much again for a message of this moment."""
+    """A bm25 score with a bonus for new messages, of up to 50 %."""
     days = max(0, now - at) / DAY_MS
     return score * (1 + RECENCY * math.exp2(-days / HALF_LIFE_DAYS))
 
@@ -92,7 +92,7 @@ def bm25(frequency: float, length: int, average_length: float, weight: float) ->
 
 
 class Snippet(msgspec.Struct, frozen=True):
-    """One line out of a message; `text[start:end]` is what matched."""
+    """One line of a message; `text[start:end]` is the match."""
 
     text: str
     start: int = 0
@@ -102,8 +102,8 @@ class Snippet(msgspec.Struct, frozen=True):
 def snippet(content: str, query: Query, *, width: int = 120) -> Snippet:
     """Return one line of at most `width` characters around the first match of a positive term.
 
-    A phrase is preferred to a word. What matches only beyond `MAX_INDEXED` gives the beginning of
-    the content, with nothing marked.
+    A phrase is preferred to a word. If the match is beyond `MAX_INDEXED`, the snippet is the
+    beginning of the content, with nothing marked.
     """
     text = content[:MAX_INDEXED]
     phrases, words = _patterns(query)
@@ -119,7 +119,7 @@ def snippet(content: str, query: Query, *, width: int = 120) -> Snippet:
 
 
 class _Part(NamedTuple):
-    """Text on one line, where the match is in it, and whether there is more around it."""
+    """Text on one line, the position of the match, and whether there is more text around it."""
 
     text: str
     start: int
@@ -132,9 +132,9 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def _plain_window(text: str, start: int, end: int, width: int) -> Snippet | None:
-    """Return the snippet of a match in the midst of a plain line: of most, in a third of the time.
+    """Return the snippet of a match in the middle of a plain line: a fast path for most texts.
 
-    It is what `_plain_part` and `_window` make of it.
+    Gives the same as `_plain_part` and `_window`, in a third of the time.
     """
     room = width - 2
     first = max(0, start - (room - (end - start)) // 3)
@@ -158,18 +158,18 @@ def _plain_window(text: str, start: int, end: int, width: int) -> Snippet | None
 
 
 def _plain_part(text: str, start: int, end: int, width: int) -> _Part | None:
-    """Return what a window of this width can need of a plain text: mostly little of it."""
+    """Return the part of a plain text that a window of this width may need."""
     first, last = max(0, start - width), end + 2 * width
     shown = text[:last]
     left, match, right = text[first:start], text[start:end], text[end:last]
     if not shown.isprintable() or "  " in shown:
         if shown != strip_controls(shown):
-            return None  # without what is stripped, there may be other words
+            return None  # stripping may join words, so that there are other words than before
         left, match, right = _close_gaps(left), _close_gaps(match), _close_gaps(right)
     left, right = left.lstrip(), right.rstrip()
     earlier = first > 0 and not text[:first].isspace()
     later = last < len(text) and not text[last:].isspace()
-    # Before the match is a third of the window, more where the text ends, less where it begins.
+    # A third of the window is before the match: more at the end of the text, less at its start.
     goes_on = len(right) >= width - min(len(left), width // 3)
     if (later and not goes_on) or (earlier and len(left) <= (width // 3 if goes_on else width)):
         return None  # much of it is space
@@ -193,7 +193,7 @@ class _Atom(NamedTuple):
     start: int
     end: int
     glued: bool
-    """Whether it goes on a run."""
+    """Whether it continues a run."""
 
 
 @cache
@@ -232,14 +232,14 @@ _fold_character = lru_cache(maxsize=8192)(_fold_word)
 
 
 class _Wanted(NamedTuple):
-    """What an atom has to be to match; `glued` is None where it doesn't matter."""
+    """A condition on an atom; `glued` is None if it doesn't matter."""
 
     word: str
     glued: bool | None
     prefix: bool
     stems: frozenset[str]
     plain: re.Pattern[str]
-    """What finds all words of a plain text that may fit, and few others."""
+    """A quick pattern that finds all words of a plain text that may match, and few others."""
 
     def fits(self, atom: _Atom) -> bool:
         return (self.glued is None or self.glued == atom.glued) and self.fits_word(atom.word)
@@ -255,14 +255,14 @@ _Pattern = tuple[_Wanted, ...]
 
 @lru_cache(maxsize=64)
 def _patterns(query: Query) -> tuple[list[_Pattern], list[_Pattern]]:
-    """Return what the positive terms want: the phrases, and the words."""
+    """Return the patterns of the positive terms: the phrases, and the words."""
     patterns = [_pattern(term) for term in query.positive]
     phrases = [pattern for pattern in patterns if len(pattern) > 1]
     return phrases, [pattern for pattern in patterns if len(pattern) == 1]
 
 
 def _pattern(term: Term) -> _Pattern:
-    """Return what a term wants, atom by atom."""
+    """Return the pattern of a term, atom by atom."""
     atoms = list(_atoms(term.text))
     pattern: list[_Wanted] = []
     for index, atom in enumerate(atoms):
@@ -275,10 +275,10 @@ def _pattern(term: Term) -> _Pattern:
 
 
 def _find(patterns: list[_Pattern], text: str) -> tuple[int, int] | None:
-    """Return where that match of any pattern stands that ends first."""
+    """Return the position of the match, of any pattern, that ends first."""
     if not patterns:
         return None
-    if text.isascii():  # what was left of it
+    if text.isascii():  # nothing but ASCII is left after stripping
         return _find_plain(patterns, text.lower())
     atoms: list[_Atom] = []
     for atom in _atoms(text):
@@ -295,18 +295,18 @@ _PLAIN_WORD = re.compile("[a-z0-9]+")
 
 def _plain_words(word: str, stems: frozenset[str]) -> re.Pattern[str]:
     beginnings = [word, *map(beginning_of, stems)]
-    # Of characters, not of paths. Its being the first thing in the expression makes that quick.
+    # `commonprefix` of characters, not of paths. A fixed prefix makes the expression quick.
     beginning = re.escape(commonprefix(beginnings) or word[0])  # noqa: RUF071
     return re.compile(f"{beginning}(?<![a-z0-9]{beginning})[a-z0-9]*")
 
 
 def beginning_of(stem: str) -> str:
-    """Return how every word with this stem begins: only an e, i or l may come of stemming."""
+    """Return the beginning of all words with this stem: stemming may change the last letter."""
     return stem[:-1] if stem[-1] in "eil" else stem
 
 
 def _find_plain(patterns: list[_Pattern], text: str) -> tuple[int, int] | None:
-    """Do the same in plain text in small letters, looking only at words that begin as wanted."""
+    """Do the same in plain lower-case text, looking only at words with the wanted beginning."""
     found: tuple[int, int] | None = None
     for first, *others in patterns:
         last = len(text) + 1 if found is None else found[1]
@@ -320,7 +320,7 @@ def _find_plain(patterns: list[_Pattern], text: str) -> tuple[int, int] | None:
 
 
 def _end_of(wanted: list[_Wanted], text: str, end: int) -> int | None:
-    """Return where words end that come next in a plain text, if they do."""
+    """Return where the wanted words end if they follow here in a plain text."""
     for each in wanted:
         match = _PLAIN_WORD.search(text, end)
         if match is None or each.glued or not each.fits_word(match[0]):

@@ -3,7 +3,7 @@
 A query is words (all must match), `"exact phrases"`, `-unwanted` ones and `beginnings*`. Any string
 is a query. Two indexes answer it: `messages_fts` (`porter unicode61 remove_diacritics 2`, over the
 text itself) and a companion (`porter ascii`, over `spaceless_tokens`) for messages in scripts that
-are written without spaces. This module runs no SQL and ranks nothing; that is the store's work.
+are written without spaces. The store runs the queries and ranks the results.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from clew.core.text import encode_text, fold
 MAX_INDEXED: Final = 65_536
 """Characters of a message that the companion index and snippets look at."""
 MAX_QUERY: Final = 1_000
-"""Characters of a query that count."""
+"""Characters of a query that are read; the rest is ignored."""
 MAX_TERMS: Final = 32
 
 
@@ -49,7 +49,7 @@ class Query(msgspec.Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is asked for, so that nothing is found."""
+        """Whether the query has no positive term, so that it finds nothing."""
         return not self.positive
 
 
@@ -60,7 +60,7 @@ _TERM: Final = re.compile(r'(?P<minus>-(?=[^\s-]))?(?:"(?P<phrase>[^"]*)"?|(?P<w
 
 
 def parse(text: str, *, typing: bool = False) -> Query:
-    """Read a query. With `typing`, a last word that may still grow is taken for a beginning."""
+    """Read a query. With `typing`, the last word may be unfinished and counts as a beginning."""
     text = text[:MAX_QUERY].translate(_QUOTES)
     terms: list[Term] = []
     for match in _TERM.finditer(text):
@@ -69,7 +69,7 @@ def parse(text: str, *, typing: bool = False) -> Query:
             term = Term(match["phrase"], phrase=True, negated=negated)
         else:
             word = match["word"].rstrip("*")
-            # An unfinished exclusion would hide what its finished form shows.
+            # An unfinished exclusion would hide results that the finished one shows.
             growing = typing and not negated and match.end() == len(text)
             prefix = (growing or word != match["word"]) and _can_begin(word)
             term = Term(word, prefix=prefix, negated=negated)
@@ -81,7 +81,7 @@ def parse(text: str, *, typing: bool = False) -> Query:
 
 
 def _can_begin(word: str) -> bool:
-    """Whether enough is there to look for words that begin with it."""
+    """Whether the word is long enough to search for words that begin with it."""
     pieces = list(find_pieces(fold(word)))
     return bool(pieces) and (pieces[-1]["run"] is not None or len(pieces[-1][0]) >= 2)
 
@@ -97,18 +97,18 @@ SPACELESS: Final = (
     "\ua9e0-\ua9fe\uaa60-\uaa76\uaa7a-\uaa7f\uac00-\ud7fb\uf900-\ufaff\U0001aff0-\U0001b16f"
     "\U00020000-\U0003ffff"
 )
-# … and what folding turns into some: squared, circled and half-width forms.
+# … and characters that folding turns into them: squared, circled and half-width forms.
 FOLDING: Final = "\u3036\u309b\u309c\u3190-\u319f\u3200-\u33ff\uff66-\uffdc\U0001f200-\U0001f265"
 
 SPACELESS_GLOB: Final = f"*[{SPACELESS}{FOLDING}]*"
-"""A SQLite GLOB that every content with `spaceless_tokens` matches, and little else."""
+"""A SQLite GLOB that matches every content with `spaceless_tokens`, and little else."""
 
 _WORD: Final = rf"(?:[^\W_{SPACELESS}]|[\ue000-\uf8ff])+"  # as unicode61 has it: L*, N* and Co
 
 
 @cache
 def _piece() -> re.Pattern[str]:
-    """Compiled at first use: its classes take milliseconds that a list should not pay."""
+    """The pattern of words and runs. Compiled at first use: it takes milliseconds."""
     return re.compile(rf"(?P<run>[{SPACELESS}]+)|{_WORD}")
 
 
@@ -118,10 +118,11 @@ def find_pieces(text: str) -> Iterator[re.Match[str]]:
 
 
 def spaceless_tokens(content: str) -> str | None:
-    """Return what the companion index holds of a message; None when it needs no place there.
+    """Return the tokens of a message for the companion index; None if it does not belong there.
 
     A run 日本語 becomes 日本 本語 語, so that each of its substrings is a phrase of bigrams or the
-    beginning of one token. Other words go in as they are: the companion answers for the message.
+    beginning of one token. Other words are added unchanged, so that the companion index can answer
+    a query for the whole message.
     """
     content = content[:MAX_INDEXED]
     if content.isascii():
@@ -169,7 +170,7 @@ def _words_term(term: Term) -> str:
 
 
 def _spaceless_term(term: Term) -> str:
-    """Render the tokens of a term as `spaceless_tokens` would, open at the end."""
+    """Render the tokens of a term as `spaceless_tokens` would, but the text may go on after it."""
     *first, last = find_pieces(fold(term.text))
     tokens: list[str] = []
     for piece in first:

@@ -123,7 +123,7 @@ def stunting_endings(word: str, kept: str) -> Iterator[str]:
                     yield ending[there:]
 
 
-# Those that Porter takes away, so that the stem is shorter than what stood before them.
+# Endings whose removal by Porter leaves a stem that is shorter than the word before them.
 # fmt: off
 _ENDINGS: Final = (
     "", "ing", "ed", "ly", "ation", "ational", "ization", "ion", "ional", "ator", "ative", "ness",

@@ -1,6 +1,6 @@
-"""What each slash command does; which there are, and who may use them, is `core.commands`.
+"""What each slash command does. The table of commands, and who may use them, is `core.commands`.
 
-A surface hands over the line and gets a `Reply`; it never looks at a command's name itself.
+A surface passes the line on and gets a `Reply`; it never looks at a command's name itself.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ FUNCTIONS: Final[dict[str, Run]] = {
 def check_functions(functions: Mapping[str, Run]) -> None:
     """`TypeError` for a command without a function, or a function without a command.
 
-    What only a terminal has is done there (`terminal.commands`).
+    Commands that run in the client are in `terminal.commands`.
     """
     needed = {name for name, each in COMMANDS.items() if each.surfaces != ("terminal",)}
     missing, unknown = needed - functions.keys(), functions.keys() - needed
@@ -66,7 +66,7 @@ check_functions(FUNCTIONS)
 
 
 async def run_command(desk: Desk, name: str, rest: str) -> Reply:
-    """Run a command. What it refuses is a reply too; nothing was changed then."""
+    """Run a command. A refusal is a reply too; then nothing was changed."""
     command = find_command(name)
     if command is None:
         return Reply(text=describe_unknown(name), is_error=True)
@@ -78,7 +78,7 @@ async def run_command(desk: Desk, name: str, rest: str) -> Reply:
 
 
 def _check_possible(desk: Desk, command: Command, rest: str) -> None:
-    """`InvalidInput` for what needs a session where there is none, or one that may be changed."""
+    """Raise `InvalidInput` if a command needs a session, or one that is not read-only."""
     if needs_change(command, rest):
         desk.check_may_change()
     if command.needs_session:

@@ -1,4 +1,4 @@
-"""Commands about what the model is given: compact, uncompact, context."""
+"""Commands about the model's context: compact, uncompact, context."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from clew.runtime.commands.desk import Desk, Reply
 from clew.runtime.commands.reports import format_context
 
 LARGEST = 10
-"""Messages that `/context detail` names."""
+"""How many messages `/context detail` lists."""
 
 LIMIT = 200
 SAID = 50
-"""Messages that are looked at, and columns of one that are shown."""
+"""How many messages are read, and how many columns of each are shown."""
 
 KINDS = {"user": "what you said", "assistant": "answers", "tool": "tool results"}
 
 
 async def compact(desk: Desk, rest: str) -> Reply:
-    """`/compact [WISH]`: the older part becomes a summary, heeding the wish."""
+    """`/compact [WISH]`: replace the older part by a summary that follows the wish."""
     session = desk.session
     made = await desk.runtime.compact(session.id, instructions=rest or None)
     await desk.refresh()
@@ -40,7 +40,7 @@ async def compact(desk: Desk, rest: str) -> Reply:
 
 
 async def uncompact(desk: Desk, _rest: str) -> Reply:
-    """`/uncompact`: the latest compaction is taken back."""
+    """`/uncompact`: undo the latest compaction."""
     session = desk.session
     if desk.runtime.is_running(session.id):
         raise InvalidInput("A turn is running. Wait for it, or stop it first (Ctrl+C or /stop).")

@@ -1,4 +1,4 @@
-"""What a slash command works with, and what it answers."""
+"""The session and parts that a slash command works with (`Desk`), and its `Reply`."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from clew.runtime.place.switch import Switch, Switched, branching, switch
 from clew.runtime.runtime import Runtime
 
 KEPT = ("model", "provider", "personality", "thinking", "service_tier")
-"""What a new session takes over from the one that a person comes from."""
+"""Settings that a new session copies from the one that the person leaves."""
 
 
 class Desk(msgspec.Struct, kw_only=True):
-    """The session that a command is about, the surface it was given on, and the parts it asks.
+    """The session that a command is about, the surface it was typed on, and the parts it uses.
 
-    `current` is None before there is a session; then `wanted` is what the next one will be like.
-    `model` is used in place of the session's own. `issuer` is who gives the commands, and where:
-    `/help` shows what they have there. `attended`: somebody is there to answer for tools.
+    `current` is None before there is a session; then `wanted` has the settings of the next one.
+    `model` overrides the session's own. `issuer` is who gives the commands, and where: `/help`
+    shows the commands that they can use. `attended`: a person is there to approve tool calls.
     """
 
     at: Surface
@@ -93,7 +93,7 @@ class Desk(msgspec.Struct, kw_only=True):
         return self.current
 
     def check_may_change(self) -> None:
-        """`InvalidInput` where the session is only looked at."""
+        """Raise `InvalidInput` if the session is read-only here."""
         if self.read_only:
             raise InvalidInput(
                 "This session is open read-only: nothing can be said or changed. "
@@ -111,7 +111,7 @@ class Desk(msgspec.Struct, kw_only=True):
 
     @property
     def queue_mode(self) -> QueueMode:
-        """What becomes of a message that is sent while a turn runs."""
+        """The queue mode: what happens to a message that is sent while a turn runs."""
         return read_mode(None if self.current is None else self.current.metadata.get("queue"))
 
     @property
@@ -121,14 +121,14 @@ class Desk(msgspec.Struct, kw_only=True):
 
     @property
     def personality(self) -> Personality:
-        """The one that answers next: the session's, or the default one if that is gone."""
+        """The personality of the next turn: the session's, or the default if that is gone."""
         try:
             return self.personalities.get_personality(self.setting("personality"))
         except PersonalityNotFound:
             return self.personalities.get_personality()
 
     async def edit(self, edit: SessionEdit) -> None:
-        """A person's change, to the session or to the one that the first message makes."""
+        """Apply a person's change to the session, or to the one that will be made."""
         self.check_may_change()
         if self.current is not None:
             self.current = await self.store.edit_session(self.current.id, edit)
@@ -140,7 +140,7 @@ class Desk(msgspec.Struct, kw_only=True):
             self.model_name = None
 
     async def note(self, name: str, value: object) -> None:
-        """Keep something about the session that is no setting of it, beside what else is noted."""
+        """Set a value in the metadata of the session; the other values stay."""
         self.check_may_change()
         session = self.session
         self.current = await note(self.store, session.id, lambda noted: noted | {name: value})
@@ -164,12 +164,12 @@ class Desk(msgspec.Struct, kw_only=True):
         return await self.runtime.accept(message, queue=self.queue_mode, model=self.model_name)
 
     async def adopt(self, inbound: Inbound) -> Ticket:
-        """Run a message that a dead process left, in this session."""
+        """Run a message of this session that a dead process left."""
         self.check_may_change()
         return await self.runtime.take_up(inbound, attended=self.attended, model=self.model_name)
 
     def retry(self, *, drafts: tuple[Draft, ...] = (), undo: tuple[str, ...] = ()) -> Ticket:
-        """Another attempt at what the thread ends with; see `Attempt`."""
+        """Make another attempt at the last turn of the thread; see `Attempt`."""
         self.check_may_change()
         attempt = Attempt(
             person=self.person,
@@ -213,18 +213,18 @@ class Desk(msgspec.Struct, kw_only=True):
 
 
 def _check_title(edit: SessionEdit) -> None:
-    """What the store would say, before there is a row to say it about."""
+    """Check a title as the store does, before the session has a row."""
     title = edit.title
     if isinstance(title, str) and len(title.strip()) > MAX_TITLE:
         raise InvalidInput(f"A title can have {MAX_TITLE} characters; this has {len(title)}.")
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """What a command says, and what else the surface has to do about it.
+    """The text of a command's answer, and what else the surface must do.
 
-    `ticket`: follow this turn. `switched`: draw the session anew. `pick`: let the person choose
-    one of these, or of all if it is empty. `open`: this session was found for `/resume`; ask, if
-    it is another project's, and switch.
+    `ticket`: follow this turn. `switched`: show the new session. `pick`: let the person choose one
+    of these, or of all if it is empty. `open`: `/resume` found this session; switch to it, after
+    asking if it belongs to another project.
     """
 
     text: str = ""

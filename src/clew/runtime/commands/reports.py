@@ -1,4 +1,4 @@
-"""Commands that only tell: help, status, usage, memory, todos, scratchpad."""
+"""Commands that only report: help, status, usage, memory, todos, scratchpad."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from clew.ports import Store
 from clew.runtime.commands.desk import Desk, Reply
 
 RECENT = 20
-"""Messages among which the last answer is looked for."""
+"""How many messages are searched for the last answer."""
 
 MARKS = {"pending": "[ ]", "in_progress": "[>]", "done": "[x]", "cancelled": "[-]"}
 
 
 async def help_(desk: Desk, rest: str) -> Reply:
-    """`/help [COMMAND]`: what the person has where they are."""
+    """`/help [COMMAND]`: the commands that the person can use here."""
     return Reply(text=describe_help(desk.issuer, rest))
 
 
@@ -71,14 +71,14 @@ async def _context(desk: Desk, session: Session, window: int | None) -> str:
 
 
 async def format_context(store: Store, session: Session) -> str:
-    """What the last request took, with `~` if no provider has counted it."""
+    """The tokens of the last request, with `~` if no provider has counted them."""
     recent = await store.get_messages(session.id, RECENT)
     estimated = not is_counted(recent, await store.list_compactions(session.id))
     return format_tokens(session.context_tokens or 0, estimated=estimated)
 
 
 def is_estimated(session: Session) -> bool:
-    """Whether some of the session's totals were never counted by a provider."""
+    """Whether some of the session's totals are estimates."""
     return bool(session.metadata.get(ESTIMATED))
 
 

@@ -83,7 +83,7 @@ async def search(desk: Desk, rest: str) -> Reply:
 
 
 async def link(desk: Desk, rest: str) -> Reply:
-    """`/link [CODE]`: give a code for the other side, or go on where the other side's leads."""
+    """`/link [CODE]`: make a code for another surface, or use the code that one made."""
     if not rest:
         code = await offer_link(desk.store, desk.session, desk.now)
         await desk.refresh()
@@ -96,10 +96,10 @@ async def link(desk: Desk, rest: str) -> Reply:
 
 
 async def pair(desk: Desk, rest: str) -> Reply:
-    """`/pair [CODE|PERSON|refuse PERSON]`: who asks to be let in; let them in, or keep them out."""
+    """`/pair [CODE|PERSON|refuse PERSON]`: list who asks to be paired; approve or refuse one."""
     person = desk.person
     if person != OWNER:
-        raise Forbidden("Only the owner of this clew lets people in. Nothing was changed.")
+        raise Forbidden("Only the owner of this clew can pair people. Nothing was changed.")
     if not rest:
         return Reply(text=_list_asking(desk, await desk.store.list_pairings()))
     word, _, who = rest.partition(" ")
@@ -118,6 +118,6 @@ async def pair(desk: Desk, rest: str) -> Reply:
 def _list_asking(desk: Desk, pairings: tuple[Pairing, ...]) -> str:
     asking = [each for each in pairings if each.is_open(desk.now)]
     if not asking:
-        return "Nobody asks to be let in. `clew pair list` shows the guests."
+        return "No one asks to be paired. `clew pair list` shows the guests."
     lines = [f"{spell_code(each.code or '')}  {describe_person(each)}" for each in asking]
     return "\n".join([*lines, "/pair CODE lets one in, /pair refuse CODE keeps one out."])

@@ -1,4 +1,4 @@
-"""Commands about what the session is set to. All of it is remembered with the session."""
+"""Commands that change the settings of a session. They are stored with the session."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ async def mode(desk: Desk, rest: str) -> Reply:
 
 
 async def personality(desk: Desk, rest: str) -> Reply:
-    """`/personality [ID]`: the hat changes, the thread stays."""
+    """`/personality [ID]`: change the personality; the thread stays."""
     if not rest:
         now = desk.personality.id
         lines = [
@@ -100,7 +100,7 @@ async def verbose(desk: Desk, rest: str) -> Reply:
 
 
 async def send(desk: Desk, rest: str) -> Reply:
-    """`/send [on|off|inherit]`: whether what is answered here is delivered to channels."""
+    """`/send [on|off|inherit]`: whether answers of this session are delivered to channels."""
     words: dict[str, SendPolicy | None] = {"on": "allow", "off": "deny", "inherit": None}
     if rest:
         _check(rest.lower(), tuple(words), "/send")

@@ -1,4 +1,4 @@
-"""Commands about turns: stop, retry, undo, redo, what waits, and what a tool asks."""
+"""Commands about turns: stop, retry, undo, redo, queue, approve and deny."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ from clew.runtime.lane.questions import list_waiting
 from clew.runtime.recovery import recover
 
 STEP = 200
-"""Messages looked at in one go; an exchange with more of them takes several."""
+"""Messages that are read at once; a longer exchange takes several reads."""
 
 SHOWN = 60
-"""Columns of a message that waits."""
+"""Columns of a queued message."""
 
 QUIET: Final = "Nothing waits for your yes or no."
 LATE: Final = "It was answered already, or its time is over."
 SHOWN_ANSWER: Final = 60
-"""Columns of what was answered."""
+"""Columns of a question that was answered."""
 
 
 async def stop(desk: Desk, _rest: str) -> Reply:
-    """`/stop`: the turn, its sub-agents with it, and what waits behind it."""
+    """`/stop`: stop the turn with its sub-agents, and take back the queued messages."""
     session = desk.current
     spawned = 0 if session is None else desk.runtime.count_spawned(session.id)
     taken_back = await clear(desk)
@@ -57,9 +57,9 @@ async def stop(desk: Desk, _rest: str) -> Reply:
 
 
 async def retry(desk: Desk, _rest: str) -> Reply:
-    """`/retry`: go on with a turn that did not end well, or do one that did anew.
+    """`/retry`: continue a turn that failed, or repeat one that ended well.
 
-    A message whose turn could not even begin, as on a full disk, comes first.
+    A message whose turn could not begin (the disk was full, for example) comes first.
     """
     session = await _get_idle(desk)
     left = await recover(desk.store, session.id, idle=desk.store.identity)
@@ -75,7 +75,7 @@ async def retry(desk: Desk, _rest: str) -> Reply:
 
 
 async def undo(desk: Desk, _rest: str) -> Reply:
-    """`/undo`: the last turn with all its rows."""
+    """`/undo`: take back the last turn with all its messages."""
     session = await _get_idle(desk)
     last = await find_last(desk.store, session.id)
     if last is None:
@@ -83,7 +83,7 @@ async def undo(desk: Desk, _rest: str) -> Reply:
     changes: list[Change] = [UndoTurn(each) for each in last.turns]
     compaction = await desk.store.find_compaction(session.id)
     if compaction is not None and last.first_seq < compaction.keep_from:
-        # The summary tells of what is taken back, so it goes too.
+        # The summary contains the undone turn, so the compaction is undone too.
         changes.append(UndoCompaction(compaction.id))
     await desk.runtime.amend(session.id, *changes)
     await desk.refresh()
@@ -91,7 +91,7 @@ async def undo(desk: Desk, _rest: str) -> Reply:
 
 
 async def redo(desk: Desk, _rest: str) -> Reply:
-    """`/redo`: what the last undo took back."""
+    """`/redo`: bring back what the last undo took back."""
     session = await _get_idle(desk)
     undone = await find_undone(desk.store, session.id)
     if undone is None:
@@ -116,7 +116,7 @@ def _described(exchange: Exchange) -> str:
 
 
 class Exchange(msgspec.Struct, frozen=True):
-    """The turns of one exchange, oldest first, and what the user said."""
+    """The turns of one exchange, oldest first, and the user's text."""
 
     turns: tuple[str, ...]
     drafts: tuple[Draft, ...]
@@ -125,27 +125,27 @@ class Exchange(msgspec.Struct, frozen=True):
 
 
 async def find_last(store: Store, session_id: str) -> Exchange | None:
-    """The last exchange of the thread as it reads now."""
+    """The last exchange of the thread, without undone turns."""
     return _last_of(await _tail(store, session_id))
 
 
 async def find_undone(store: Store, session_id: str) -> Exchange | None:
-    """The exchange that was taken back last, if nothing was said since."""
+    """The exchange that was undone last, if there are no newer messages."""
     visible = await store.get_messages(session_id, 1)
     after = visible[-1].seq if visible else 0
     hidden = await store.get_messages(session_id, after=after, undone=True)
     exchanges = [each for each in map(_last_of, _split(hidden)) if each is not None]
     if not exchanges:
         return None
-    # Going back takes the newest first, so the oldest is the last; but what a retry has replaced
-    # lies before what replaced it. Of inherited turns the time is not told: those came last.
+    # Undo takes the newest first, so the oldest was undone last; but a turn that a retry replaced
+    # lies before its replacement. Inherited turns have no time of undo: they were undone last.
     turns = await store.list_turns(session_id, limit=STEP)
     undone = {turn.id: turn.undone_at for turn in turns}
     return max(exchanges, key=lambda each: undone.get(each.turns[0]) or math.inf)
 
 
 def _split(messages: Sequence[Message]) -> list[list[Message]]:
-    """Each from something that the user began with up to the next."""
+    """Split messages into exchanges, each beginning with a message of the user."""
     parts: list[list[Message]] = []
     for message in messages:
         if not parts or _begins(message, parts[-1][-1]):
@@ -155,18 +155,18 @@ def _split(messages: Sequence[Message]) -> list[list[Message]]:
 
 
 def _begins(message: Message, before: Message) -> bool:
-    """Whether the user begins something here, and does not only say more to a turn that runs."""
+    """Whether the user begins an exchange here, and does not only add to a running turn."""
     own = message.turn_id is None or message.turn_id != before.turn_id
     return message.role == "user" and own
 
 
 async def find_end(store: Store, exchange: Exchange) -> Turn:
-    """How the exchange ended: its last turn."""
+    """The last turn of an exchange."""
     return await store.get_turn(exchange.turns[-1])
 
 
 async def _tail(store: Store, session_id: str) -> Sequence[Message]:
-    """The newest messages, back to where the user began something."""
+    """The newest messages, back to the beginning of an exchange."""
     limit = STEP
     while True:
         messages = await store.get_messages(session_id, limit)
@@ -205,7 +205,7 @@ async def queue(desk: Desk, rest: str) -> Reply:
 
 
 async def clear(desk: Desk) -> str:
-    """Take back what waits here, and say how many there were; nothing to say if there were none."""
+    """Take back the queued messages. Returns how many, as a sentence; empty if none."""
     session = desk.current
     taken: tuple[Inbound, ...] = ()
     if session is not None:
@@ -247,9 +247,9 @@ async def deny(desk: Desk, rest: str) -> Reply:
 
 
 async def _answer(desk: Desk, answer: Answer, question: str | None) -> str:
-    """Give it to the question that is named, or else to the oldest; what to say about it."""
+    """Answer the given question, or else the oldest. Returns the text to show."""
     if desk.person != OWNER:
-        raise Forbidden("Only the owner of this clew may answer for tools.")
+        raise Forbidden("Only the owner of this clew may approve tool calls.")
     waiting = (
         () if desk.current is None else await list_waiting(desk.runtime.questions, desk.current.id)
     )
@@ -269,7 +269,7 @@ async def _answer(desk: Desk, answer: Answer, question: str | None) -> str:
 
 
 def _tell(answer: Answer, decided: Approval, left: int) -> str:
-    """What was allowed, and what else waits."""
+    """The text about the answer, and how many questions still wait."""
     said = "Allowed, once"
     if decided.decision == "no":
         said = "Not allowed"

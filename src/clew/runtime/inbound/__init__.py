@@ -1,6 +1,7 @@
 """From a channel, a key, the API or a terminal to the inbox, and from there to a lane.
 
-`reception` is the way in: `decision` says what is to be done about a message, the `inbox` keeps it
-with that, and it is carried out: as a turn, or as a command (`commands`). `approvals` reads words
-as answers to what a tool asks; `pairing` lets strangers in; `links` lets keys lead to one session.
+`reception` is the entrance: `decision` decides how to handle a message, the `inbox` stores it with
+the decision, and then it is carried out: as a turn, or as a command (`commands`). `approvals` reads
+messages as answers to a tool's question; `pairing` admits strangers; `links` connects keys to one
+session.
 """

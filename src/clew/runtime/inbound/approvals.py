@@ -1,8 +1,8 @@
-"""Messages that answer a question of a turn, as the commands that do so.
+"""Turns messages that answer a question of a turn into commands.
 
-The question is named in the command before that is kept: whenever it is carried out, and however
-often it is delivered, it is the answer to that question or to none. What counts as an answer is
-decided in `core.channels.approvals`; giving it is done by the commands `/approve` and `/deny`.
+The command names the question before it is stored. So it can only answer that question, whenever it
+is carried out and however often it is delivered. `core.channels.approvals` decides what counts as
+an answer; the commands `/approve` and `/deny` give it.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from clew.ports import Clock, Store
 from clew.runtime.lane.questions import Questions, list_waiting
 
 AGAIN_MS: Final = 1_500
-"""Who says a word twice so fast, as by a second tap, has not read the question between the two."""
+"""A second answer within this time, as by a double tap, is not one to the next question."""
 
 
 class Answers(msgspec.Struct, frozen=True):
-    """Reads messages of a conversation as answers to what was asked there."""
+    """Reads messages of a conversation as answers to questions asked there."""
 
     asking: Questions
     clock: Clock
     answered: dict[tuple[str, str, str], tuple[str, int]] = {}
-    """The question that was last answered by a word, and when, for each place of the owner's."""
+    """For each conversation of the owner: the question last answered by a message, and when."""
 
     async def read(
         self, incoming: Incoming, person: str, session: Session | None, line: str | None
     ) -> str | None:
-        """The command line that a message is; `line` is what it is without any question."""
+        """The command line in a message; `line` is its command line without any question."""
         if line is not None:
             return await self._name_question(line, session)
         answer = read_answer(incoming, person)
@@ -63,9 +63,9 @@ class Answers(msgspec.Struct, frozen=True):
         return order_of(answer, question)
 
     async def _list_asked(self, session: Session) -> tuple[Asked, ...]:
-        """The questions of this process: only its turns can have put one on a channel.
+        """The open questions of this process: only its own turns can be answered here.
 
-        What a dead process asked looks open in the store until its lease has run out.
+        In the store, questions of a dead process look open until its lease has expired.
         """
         asking, store = self.asking, self.asking.store
         found = await store.list_approvals(session.id)
@@ -73,7 +73,7 @@ class Answers(msgspec.Struct, frozen=True):
         return tuple([Asked(each, await _find_sent(store, each)) for each in waiting])
 
     async def _name_question(self, line: str, session: Session | None) -> str:
-        """A command line, with the question named in it if it is an answer that names none."""
+        """A command line; an answer that names no question gets the question's id."""
         name, rest = parse(line, is_path=lambda _: False) or ("", "")
         if name == "deny":
             named, reason = read_refusal(rest)
@@ -90,7 +90,7 @@ class Answers(msgspec.Struct, frozen=True):
 
 
 async def _find_sent(store: Store, approval_id: str) -> Outbound | None:
-    """The delivery that put a question to its owner, if it was put on a channel."""
+    """The delivery of a question to the owner, if it was asked on a channel."""
     with contextlib.suppress(RecordNotFound):
         return await store.get_outbound(asked_id(approval_id))
     return None

@@ -1,8 +1,8 @@
-"""Commands on a channel: run at the conversation's session, answered in words.
+"""Commands on a channel: run in the conversation's session, answered with text.
 
-The commands are those of every surface (`runtime.commands`). A channel can't open a picker or
-change the screen, so what a reply asks of a surface is done here: mostly by letting the key lead
-to another session. Who may use a command is decided before.
+The commands are those of every surface (`runtime.commands`). A channel has no picker and no screen,
+so this module does what a reply asks of a surface: mostly it changes the session that the key leads
+to. Whether the person may use a command was checked before.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from clew.runtime.runtime import Runtime
 
 
 class ChannelCommands(msgspec.Struct, frozen=True, kw_only=True):
-    """What commands on channels work with."""
+    """Runs the commands of channels."""
 
     runtime: Runtime
     models: Models
@@ -44,7 +44,7 @@ class ChannelCommands(msgspec.Struct, frozen=True, kw_only=True):
         return self.runtime.store
 
     async def run(self, given: GivenCommand) -> str:
-        """Run it; what it says."""
+        """Run a command; returns the answer."""
         parsed = read_line(given.line)
         name, rest = parsed if parsed is not None else (given.line.lstrip("/").split()[0], "")
         command = find_command(name)
@@ -69,7 +69,7 @@ class ChannelCommands(msgspec.Struct, frozen=True, kw_only=True):
             memory=self.memory,
             context=self.context,
             zone=self.zone,
-            # A guest has commands in a direct chat only, so this is one.
+            # A guest can use commands only in a direct chat, so this is one.
             issuer=Issuer(role="owner" if given.person == OWNER else "guest", surface="channel"),
             current=given.session,
             attended=given.person == OWNER,
@@ -77,7 +77,7 @@ class ChannelCommands(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     async def _carry_out(self, given: GivenCommand, desk: Desk, reply: Reply) -> str:
-        """What else a reply asks for, and what there is to say."""
+        """Do what else a reply asks for; returns the text to answer."""
         if reply.pick is not None:
             return await self._choose(given, reply.pick)
         if reply.open is not None:
@@ -88,7 +88,7 @@ class ChannelCommands(msgspec.Struct, frozen=True, kw_only=True):
         return reply.text
 
     async def _choose(self, given: GivenCommand, found: Sequence[Session]) -> str:
-        """There is no picker here: back to the one before, or a list to choose from by name."""
+        """In place of a picker: back to the previous session, or a list to choose from."""
         if not found:
             before = await self._find_previous(given)
             if before is None:
@@ -109,7 +109,7 @@ class ChannelCommands(msgspec.Struct, frozen=True, kw_only=True):
         return before if visible else None
 
     async def _go_to(self, given: GivenCommand, session: Session) -> str:
-        """From now on the key leads there; a turn that runs here finishes here."""
+        """Let the key lead to that session; a running turn finishes in the old one."""
         is_linked = await self.store.find_route(given.own_key)
         key = given.own_key if is_linked is not None else given.key
         await link(self.store, key, session, self.runtime.clock())

@@ -1,8 +1,8 @@
-"""What is to be done about a message on a channel, as the inbox row that says so.
+"""Decides how to handle a message, and makes the inbox row with that decision.
 
-Who says it, which session it is for, whether that one begins with it, and whether it is a command:
-all of it is decided by the pure rules of `core`, of which `clew explain` asks the same. Nothing is
-changed here but that files are kept. `inbound.reception` keeps the row and carries it out.
+Who wrote it, which session it is for, whether that session begins with it, and whether it is a
+command: the pure rules of `core` decide, and `clew explain` asks the same rules. Nothing is changed
+here, except that attached files are stored. `inbound.reception` stores the row and carries it out.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from clew.runtime.inbound.inbox import keep_files
 
 
 class Known(NamedTuple):
-    """A message, where it leads, who says it, and whether they may talk."""
+    """A message, its route, the person who wrote it, and whether they are admitted."""
 
     message: Incoming
     route: Route
@@ -50,11 +50,11 @@ class Known(NamedTuple):
 
     @property
     def is_let_in(self) -> bool:
-        """Whether it is answered at all."""
+        """Whether the person is admitted, so that the message is answered."""
         return self.admission in ("known", "open")
 
     def may(self, name: str) -> bool:
-        """Whether a command is for them; else it is plain text."""
+        """Whether the person may use a command; if not, the line is plain text."""
         if not self._reaches(name):
             return False
         role: Role = "guest" if self.admission == "known" else "stranger"
@@ -63,21 +63,21 @@ class Known(NamedTuple):
         return may_command("owner" if self.person == OWNER else role, name, is_direct=is_direct)
 
     def _reaches(self, name: str) -> bool:
-        """Whether their credential does, if they came with one."""
+        """Whether the scope of their token, if they have one, is enough for a command."""
         scope, key, command = self.message.scope, self.message.key, find_command(name)
         if scope is None or command is None:
             return True
-        # It lets others read another session, as /link does.
+        # A command that lets others read another session, as /link does.
         leads_others = name == "resume" and key is not None and is_platforms(key)
         return covers(scope, "write" if leads_others else command.scope)
 
     def is_mistyped(self, name: str) -> bool:
-        """Whether it is a command that there is not, of which the owner is told."""
+        """Whether the owner typed a command that does not exist."""
         return self.person == OWNER and find_command(name) is None
 
 
 class Decider:
-    """Decides what to do about messages. `at` is the directory that new sessions work in."""
+    """Decides how to handle messages. `at` is the directory that new sessions work in."""
 
     def __init__(
         self, store: Store, rules: ReceptionRules, *, at: Place, clock: Clock, answers: Answers
@@ -89,7 +89,7 @@ class Decider:
         self._answers = answers
 
     async def meet(self, incoming: Incoming) -> Known:
-        """Whose it is, its key, and whether it is answered."""
+        """Find the person and the key of a message, and whether the person is admitted."""
         incoming, found = self._find_route(incoming)
         arrival = incoming.arrival
         person = incoming.person or person_of(
@@ -99,15 +99,15 @@ class Decider:
 
     async def _admit(self, incoming: Incoming, person: str) -> Admission:
         if person == OWNER or incoming.person is not None:
-            return "known"  # the owner has given them a credential
+            return "known"  # the owner has given them a token
         if incoming.key is not None:
-            return "open"  # a hook has a secret of its own
+            return "open"  # a webhook has a secret of its own
         return admit(self._rules.guests, incoming, await self._find_pairing(incoming, person))
 
     async def _find_pairing(self, incoming: Incoming, person: str) -> Pairing | None:
-        """What was decided about a person, by any name of theirs: a refusal of one is one of all.
+        """The pairing of a person under any of their names; a refusal of one name counts for all.
 
-        A link gives them a second name, in a group too, where it does not lead to their session.
+        An identity link gives a person a second name, also in groups.
         """
         arrival, sender = incoming.arrival, incoming.sender.id
         direct = msgspec.structs.replace(arrival, peer=Peer("dm", sender))
@@ -118,7 +118,7 @@ class Decider:
         return known.get("refused") or known.get("paired") or known.get("waiting")
 
     def _find_route(self, incoming: Incoming) -> tuple[Incoming, Route]:
-        """What has a key of its own knows whom it speaks for."""
+        """The route of a message, and the message with `is_owner` filled in."""
         arrival = incoming.arrival
         owner = is_owner(self._rules.owners, arrival.channel, incoming.sender.id)
         if incoming.key is not None:
@@ -130,7 +130,7 @@ class Decider:
         return known, route(self._rules.routing, arrival)
 
     async def decide(self, known: Known) -> NewInbound:
-        """The inbox row of a message: with it everything is decided."""
+        """Make the inbox row of a message, with the complete decision."""
         incoming, found, person, _ = known
         key, own_key, session = await self._find(incoming, found)
         placed, line = await self._place(known, key, session)
@@ -153,7 +153,7 @@ class Decider:
         return NewInbound(
             id=secrets.token_hex(8),
             channel=normalise_word(incoming.arrival.channel) or "unknown",
-            # A person's name stays as it is: two of them must never be taken for one.
+            # A person's id is not normalised: two people must never be taken for one.
             account=found.account if incoming.person is None else incoming.person,
             external_id=incoming.external_id,
             key=key,
@@ -163,7 +163,7 @@ class Decider:
         )
 
     async def _find(self, incoming: Incoming, found: Route) -> tuple[str, str, Session | None]:
-        """The key that leads to the session, the conversation's own one, and the session."""
+        """The key that leads to the session, the conversation's own key, and the session."""
         if incoming.key is not None:
             session = await self._store.find_route(incoming.key)
             _check_may(incoming, session)
@@ -179,7 +179,7 @@ class Decider:
     async def _place(
         self, known: Known, key: str, session: Session | None
     ) -> tuple[Placement, str | None]:
-        """Where it goes, and the command line that it is."""
+        """Where the message goes, and its command line, if it is one."""
         incoming = known.message
         trigger, line = self._read(known)
         if not trigger.triggered:
@@ -190,7 +190,7 @@ class Decider:
         return place(self._rules, incoming, key, session, trigger, now=now), None
 
     def _read(self, known: Known) -> tuple[Triggered, str | None]:
-        """Whether it begins a new conversation, or is a command line."""
+        """Whether the message begins a new conversation, or is a command line."""
         incoming = known.message
         if not incoming.from_person:
             return Triggered(triggered=False, remainder=incoming.text), None
@@ -209,7 +209,7 @@ class Decider:
     async def _decide_content(
         self, incoming: Incoming, placed: Placement, session: Session | None, person: str
     ) -> Decision:
-        """What is kept of a message beside where it goes."""
+        """The decision, apart from the session that the message goes to."""
         reply_to = incoming.reply_to
         if reply_to is None and session is not None:
             reply_to = read_reply_to(session.last_route)
@@ -219,7 +219,7 @@ class Decider:
 
 
 async def decide_for_session(store: Store, message: Incoming, session: Session) -> NewInbound:
-    """The inbox row of a message that names its session: it is said there as it is."""
+    """Make the inbox row of a message that names its session: no rules are applied."""
     decision = await _decide_as_said(store, message, message.text, message.reply_to)
     return NewInbound(
         id=secrets.token_hex(8),
@@ -247,7 +247,10 @@ async def _decide_as_said(
 
 
 def _check_may(incoming: Incoming, session: Session | None) -> None:
-    """Whether a person may speak under that key. What they may not see is as if it were not."""
+    """Check that a person may write under a key.
+
+    The error is the same whether the session does not exist or is not theirs.
+    """
     person = incoming.person
     if person is None or person == OWNER:
         return
@@ -259,7 +262,7 @@ def _check_may(incoming: Incoming, session: Session | None) -> None:
 
 
 def read_line(line: str) -> tuple[str, str] | None:
-    """The name of a command and what follows it; None for a path of this machine."""
+    """The name of a command and its arguments; None for an existing path."""
     return parse(line, is_path=os.path.exists)
 
 

@@ -1,6 +1,6 @@
 """Messages between the inbox and their turns: each is claimed for one turn, put back, or dropped.
 
-A claim carries the message's own id, so that one message can be let go without the others.
+A claim carries the message's own id, so that one message can be released without the others.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from clew.core.delivery import Inbound, NewInbound
 from clew.ports import Store
 
 MANY: Final = 10_000
-"""Messages of the inbox that are looked at."""
+"""How many messages of the inbox are read."""
 
 
 class Inbox:
-    """What this process has taken out of the inbox of the store."""
+    """The store's inbox, with the claims of this process."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -26,14 +26,14 @@ class Inbox:
         return f"{self._store.identity}#{inbound_id}"
 
     async def keep(self, new: NewInbound) -> tuple[Inbound, bool]:
-        """Keep a message, as this process's; False for a second delivery of one."""
+        """Store a message and claim it for this process; False for a second delivery."""
         return await self._store.accept(new, claimant=self._claimant(new.id))
 
     async def take(self, row: Inbound, *, in_order: bool = False) -> Inbound | None:
-        """Take a message that no living process has; None if another one has it, or was quicker.
+        """Claim a message that no live process has; None if another process has it.
 
-        What waits before it, such as a terminal's for its person's word, is only passed over;
-        `in_order`: then it is not taken.
+        Earlier messages, such as a terminal's that wait for the person to confirm, are skipped;
+        with `in_order` the message is not taken if there are any.
         """
         if row.status not in ("queued", "claimed"):
             return None
@@ -48,7 +48,7 @@ class Inbox:
         return await self._claim(row, queued.index(row.id))
 
     async def _claim(self, row: Inbound, before: int) -> Inbound | None:
-        """Claim the message behind so many others, which are put back at once."""
+        """Claim a message together with the `before` earlier ones, which are put back at once."""
         mine, aside = self._claimant(row.id), self._claimant("aside")
         try:
             if before:
@@ -63,23 +63,23 @@ class Inbox:
         return taken[0]
 
     async def put_back(self, *rows: Inbound) -> None:
-        """Leave messages in the inbox for any process; one that has a turn stays as it is."""
+        """Release messages in the inbox for any process; one that has a turn stays as it is."""
         for row in rows:
             await self._store.release_inbound(self._claimant(row.id))
 
     async def drop(self, *rows: Inbound) -> None:
-        """Take messages out of the inbox; they are not answered."""
+        """Remove messages from the inbox; they are not answered."""
         await self.put_back(*rows)
         await self._store.drop_inbound([each.id for each in rows])
 
 
 def is_own(store: Store, row: Inbound) -> bool:
-    """Whether this process has that message."""
+    """Whether this process has claimed that message."""
     return row.claimant is not None and row.claimant.startswith(f"{store.identity}#")
 
 
 async def keep_files(store: Store, files: Sequence[Attached]) -> tuple[dict[str, Any], ...]:
-    """Keep the files that come with a message; returns what the message says of each."""
+    """Store the files that come with a message; returns the part of the message for each."""
     return tuple([await _keep_file(store, each) for each in files])
 
 

@@ -1,8 +1,8 @@
-"""Linking: one conversation that goes on across surfaces.
+"""Links: one session that is used from several surfaces.
 
-A link is a route: from now on that key leads to this session. `/link` on one side gives a code,
-which the other side gives back within ten minutes; it works between processes too, for only the
-store knows it. `clew link` does the same from the command line, without a code.
+A link is a route: from now on that key leads to this session. `/link` on one surface gives a code,
+which is typed on the other within ten minutes. The code is only in the store, so it works between
+processes too. `clew link` does the same from the command line, without a code.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ from clew.runtime.metadata import note
 
 CODE_MS: Final = 600_000
 TRIES: Final = 5
-"""Wrong codes after which the right one does not count any more."""
+"""Wrong codes after which the right one is no longer valid."""
 
 
 LINK: Final = "link"
-"""Under this name the code is noted with its session: a hash, when it ends, and wrong tries."""
+"""Metadata key of the session's code: its hash, when it expires, and wrong tries."""
 
 _LETTERS: Final = "23456789abcdefghjkmnpqrstuvwxyz"
 _BEGINNING: Final = 4
 _SECRET: Final = 8
 _CODE: Final = re.compile(rf"([0-9a-f]{{{_BEGINNING}}})-?([{_LETTERS}]{{{_SECRET}}})")
 _MANY: Final = 200
-_WRONG: Final = "That code leads nowhere, or no longer. /link on the other side gives a new one."
+_WRONG: Final = "That code is not valid, or no longer. /link on the other side gives a new one."
 
 
 async def offer_link(store: Store, session: Session, now: int) -> str:
-    """A code that leads to the session, once; an earlier one of it does not count any more."""
+    """Make a code that leads to the session, once; an earlier code of it becomes invalid."""
     secret = "".join(secrets.choice(_LETTERS) for _ in range(_SECRET))
     noted = {"digest": _digest(session.id, secret), "expires_at": now + CODE_MS, "tries": 0}
     await note(store, session.id, lambda before: before | {LINK: noted})
-    # The beginning of the id tells where to look; the rest can't be guessed.
+    # The code begins like the session's id, to find it; the rest can't be guessed.
     return f"{session.id[:_BEGINNING]}-{secret}"
 
 
 async def redeem_link(
     store: Store, typed: str, key: str, now: int, *, viewer: str = OWNER
 ) -> Session:
-    """Let a key lead to the session of a code; `InvalidInput` if it is none that counts.
+    """Let a key lead to the session of a code; `InvalidInput` if the code is not valid.
 
-    Of several that come with one code at once, one gets in.
+    If several use one code at the same time, only one succeeds.
     """
     match = _CODE.fullmatch(typed.strip().lower())
     if match is None:
@@ -61,7 +61,7 @@ async def redeem_link(
 
 
 async def _use_up(store: Store, session: Session, secret: str, now: int) -> bool:
-    """Take the session's code if this is it, in one step; else it is one wrong try more."""
+    """Use up the session's code if it matches, in one step; otherwise count a wrong try."""
     given = _digest(session.id, secret)
     is_it = False
 
@@ -79,13 +79,13 @@ async def _use_up(store: Store, session: Session, secret: str, now: int) -> bool
 
 
 async def link(store: Store, key: str, session: Session, now: int) -> Session:
-    """Let a key lead to a session from now on. It goes on from there: it does not begin afresh."""
+    """Let a key lead to a session from now on; the session is not reset by its age."""
     await store.set_route(key, session.id)
     return await return_to(store, session, now)
 
 
 async def return_to(store: Store, session: Session, now: int) -> Session:
-    """A person comes back to a session on purpose, whenever they were last there."""
+    """Note that a person came back to a session on purpose, so that it is not reset."""
     return await note(store, session.id, lambda before: before | {RETURNED: now, LINK: None})
 
 

@@ -1,8 +1,8 @@
-"""Pairing: a stranger asks to be let in, and the owner decides.
+"""Pairing: a stranger asks to be admitted, and the owner decides.
 
-A stranger is told a code, which reaches the owner by another way than this one: that is how the
-owner knows who asks. What strangers write is not kept. The rules are in `core.channels.people`;
-that the caller is the owner is checked before.
+A stranger gets a code and gives it to the owner in another way: so the owner knows who asks.
+Messages of strangers are not stored. The rules are in `core.channels.people`; the caller checks
+that only the owner decides.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ OFFER: Final = (
 )
 WELCOME: Final = "You are let in. Write to me whenever you like."
 _NO_CODE: Final = (
-    "The code {code} does not count: it was used, it has expired, or nobody was given it. "
+    "The code {code} is not valid: it was used, it has expired, or it was never given out. "
     "Nothing was changed."
 )
 _NOBODY: Final = (
@@ -50,9 +50,9 @@ _NOBODY: Final = (
 async def offer_pairing(
     store: Store, incoming: Incoming, person: str, *, withheld: bool = False
 ) -> Pairing | None:
-    """Give a stranger a code, and tell it to them; None if too many wait already.
+    """Make a code for a stranger and send it to them; None if too many are waiting.
 
-    `withheld`: the send policy has nothing delivered there. Twice is as once, for one message.
+    `withheld`: the send policy denies delivery there. Can be repeated for one message.
     """
     reply_to = incoming.reply_to
     pairing = await store.ask_pairing(
@@ -73,7 +73,7 @@ async def offer_pairing(
 
 
 async def approve_pairing(store: Store, who: str, *, by: str) -> Pairing:
-    """Let in the person of this code or name, and tell them; `InvalidInput` if it is neither."""
+    """Admit the person with this code or name, and tell them; `InvalidInput` if unknown."""
     code = read_code(who)
     if code is not None:
         try:
@@ -94,7 +94,7 @@ async def approve_pairing(store: Store, who: str, *, by: str) -> Pairing:
 
 
 async def refuse_pairing(store: Store, who: str, *, by: str) -> Pairing:
-    """Keep a person out, guest or not, and tell them nothing; `InvalidInput` if unknown."""
+    """Refuse a person, guest or not, without telling them; `InvalidInput` if unknown."""
     code = read_code(who)
     if code is None:
         person = _get_person(who)
@@ -117,7 +117,7 @@ def _channel_of(person: str) -> str:
 
 
 def _identity(incoming: Incoming) -> str:
-    """One for each message, however often it is delivered."""
+    """The identity of a message, the same for each delivery."""
     if incoming.external_id is None:
         return secrets.token_hex(16)
     arrival = incoming.arrival

@@ -1,9 +1,9 @@
-"""The one way in: what is to be done about a message is decided, kept with it, and carried out.
+"""The entrance for every message: decides, stores the message with the decision, carries it out.
 
 Deciding (`inbound.decision`) changes nothing. The inbox row with the decision is the first commit;
-after it, everything is done from the row. So a second delivery changes nothing, and what a process
-left when it died is carried out by another one (`runtime.recovery`) by the same function.
-How a platform is listened to, and how answers get there, is known to channels.
+after it, everything is done from the row. So a second delivery changes nothing, and if a process
+dies, another one (`runtime.recovery`) carries the row out with the same function. Only channels
+know how to listen to a platform and how to send answers there.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ from clew.runtime.lane.turn import Asker
 from clew.runtime.outbound import Replies
 
 SETTLE_S: Final = 1.0
-"""Seconds of quiet after which what was said while a turn ran is answered together."""
+"""Seconds without a new message after which messages sent during a turn are answered together."""
 
 
 class Ticket(msgspec.Struct, frozen=True):
-    """What became of a message: its inbox row, its turn when that has ended, and its session.
+    """An accepted message: its inbox row, a future of its ended turn, and its session.
 
-    `turn` is cancelled if there will be none: the message was taken back, was delivered for the
-    second time (not `is_new`), or is a command. `session` is as it was before the turn. Without a
-    row the message was not kept, and `note` says why.
+    `turn` is cancelled if there will be no turn: the message was taken back, was delivered a
+    second time (not `is_new`), or is a command. `session` is its state before the turn. Without a
+    row the message was not stored, and `note` says why.
     """
 
     inbound: Inbound | None
@@ -63,14 +63,14 @@ class Ticket(msgspec.Struct, frozen=True):
 
     @property
     def row(self) -> Inbound:
-        """The row of a message that was kept."""
+        """The row of a message that was stored."""
         if self.inbound is None:
             raise InvalidInput(self.note or "The message was not kept.")
         return self.inbound
 
 
 def ticket_of(row: Inbound) -> Ticket:
-    """The ticket of a message that was kept before; its turn is found by the row."""
+    """The ticket of a message that was stored before; its turn is found by the row."""
     return Ticket(row, False, _no_turn())
 
 
@@ -81,12 +81,12 @@ def _no_turn() -> asyncio.Future[Turn]:
 
 
 class Handling(msgspec.Struct, frozen=True, kw_only=True):
-    """What this process knows about a message beside its row; who takes it up does without.
+    """What this process knows about a message besides its row; recovery has only defaults.
 
-    `queue`: what becomes of it while a turn runs, in place of the session's mode. `model` answers
-    in place of the session's own. `asker` asks its questions; not `attended`, the answer to all of
-    them is no. `is_placed`: rules have chosen its session. What `is_recovered` interrupts nothing
-    and joins nothing: it waits for its turn. `session` is the one that the message names.
+    `queue` overrides the session's queue mode, `model` the session's model. `asker` asks the owner
+    about tool calls; if not `attended`, all calls that need approval are denied. `is_placed`: rules
+    have chosen its session. `is_recovered`: it interrupts no turn and joins none. `session` is the
+    one that the message names.
     """
 
     queue: QueueMode | None = None
@@ -99,13 +99,13 @@ class Handling(msgspec.Struct, frozen=True, kw_only=True):
 
 
 RECOVERED: Final = Handling(is_recovered=True)
-"""A message that another process has left, or that comes again."""
+"""For a message that another process left, or that is delivered again."""
 
 
 class GivenCommand(msgspec.Struct, frozen=True, kw_only=True):
     """A command, who gave it, and where.
 
-    `key` led to the session; `own_key` is the conversation's on its platform, if that is another.
+    `key` led to the session; `own_key` is the conversation's key on its platform, if different.
     """
 
     line: str
@@ -117,7 +117,7 @@ class GivenCommand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Commands(Protocol):
-    """What runs the commands of channels (`inbound.commands`)."""
+    """Runs the commands of channels (`inbound.commands`)."""
 
     @property
     def place(self) -> Place:
@@ -125,12 +125,12 @@ class Commands(Protocol):
         ...
 
     async def run(self, given: GivenCommand) -> str:
-        """Run a command; what it says."""
+        """Run a command; returns the answer."""
         ...
 
 
 class Front(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reception knows that takes in messages of channels, and under keys."""
+    """What a reception needs to accept messages of channels, and messages under keys."""
 
     rules: ReceptionRules
     commands: Commands
@@ -139,7 +139,7 @@ class Front(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reception:
-    """Takes messages in. Without rules (`open`) only such that name their session."""
+    """Accepts messages. Until `open` sets the rules, only those that name their session."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class Reception:
     def open(
         self, rules: ReceptionRules, commands: Commands, *, settle_s: float = SETTLE_S
     ) -> None:
-        """Take in messages of channels, and such under keys, by these rules."""
+        """From now on accept messages of channels, and messages under keys, by these rules."""
         decider = Decider(
             self._store,
             rules,
@@ -177,11 +177,11 @@ class Reception:
     @property
     def _open_front(self) -> Front:
         if self._front is None:
-            raise InvalidInput("Keys lead nowhere here: name a session. Nothing was sent.")
+            raise InvalidInput("Keys can't be used here: name a session. Nothing was sent.")
         return self._front
 
     def find_keyholder(self, key: str) -> str | None:
-        """The person whose own conversation a key is; None if it belongs to no person."""
+        """The person to whom the conversation of a key belongs; None for a shared one."""
         return None if self._front is None else find_keyholder(self._front.rules, key)
 
     # --- deciding and keeping -------------------------------------------------------------------
@@ -218,7 +218,7 @@ class Reception:
             return ticket
 
     async def receive(self, message: Incoming) -> Receipt:
-        """Accept a message of a channel; what to tell the platform about it."""
+        """Accept a message of a channel; returns the receipt for the channel."""
         ticket = await self.accept(message)
         if ticket.inbound is None:
             return Receipt(is_new=False, note=ticket.note)
@@ -226,12 +226,12 @@ class Reception:
         return Receipt(inbound_id=row.id, session_id=row.session_id, is_new=ticket.is_new)
 
     async def decide(self, message: Incoming) -> NewInbound:
-        """All that there is to decide about a message; nothing is kept or changed by it."""
+        """Make all decisions about a message, without storing or changing anything."""
         decider = self._open_front.decider
         return await decider.decide(await decider.meet(message))
 
     async def _turn_away(self, known: Known) -> str:
-        """A stranger's words are not kept; they may ask to be let in."""
+        """Refuse a stranger's message, which is not stored; may offer a pairing code."""
         if known.admission == "ignored":
             return f"{known.person} may not talk here."
         reply_to = known.message.reply_to
@@ -241,7 +241,7 @@ class Reception:
         return f"{known.person} is not let in yet."
 
     async def _keep(self, new: NewInbound, handling: Handling) -> Ticket:
-        """Keep the row with its decision, the first commit, and carry it out."""
+        """Store the row with its decision (the first commit), and carry it out."""
         row, is_new = await self._inbox.keep(new)
         if is_new:
             return await self._carry_out(row, handling)
@@ -251,15 +251,15 @@ class Reception:
     async def take_up(
         self, row: Inbound, handling: Handling = RECOVERED, *, in_order: bool = False
     ) -> Ticket | None:
-        """Carry out a message that no living process has; None if one has it, or was quicker.
+        """Carry out a message that no live process has; None if another process has it.
 
-        `in_order`: nor if an earlier one of its session waits.
+        `in_order`: also None if an earlier message of its session waits.
         """
         taken = await self._inbox.take(row, in_order=in_order)
         return None if taken is None else await self._carry_out(taken, handling)
 
     async def _learn(self, message: Incoming, session: Session) -> None:
-        """What the message tells about the conversation, if it tells anything new."""
+        """Record facts about the conversation that the message brings, if there are new ones."""
         news = find_news(message, session)
         if news is not None:
             await self._store.describe_session(session.id, news)
@@ -267,10 +267,10 @@ class Reception:
     # --- carrying out ---------------------------------------------------------------------------
 
     async def _carry_out(self, row: Inbound, handling: Handling) -> Ticket:
-        """Do what a row that this process holds asks for; twice is as once."""
+        """Carry out the decision of a row that this process has claimed. Can be repeated."""
         decision = read_decision(row)
         try:
-            # One that is known is not asked for: once it is seen in the inbox, it is in its lane.
+            # A known session is not read again: a row that is visible must be in its lane.
             session = handling.session or await self._open_session(row, decision)
         except BaseException:
             await self._inbox.put_back(row)
@@ -281,7 +281,7 @@ class Reception:
             return Ticket(row, True, _no_turn(), session)
         work = self._make_work(row, decision, session, handling)
         if self._lanes.is_closing:
-            # The message is kept: the next process runs it.
+            # The message is stored: the next process runs it.
             await self._inbox.put_back(row)
             work.done.cancel()
         else:
@@ -320,8 +320,8 @@ class Reception:
         except Conflict:
             session = await self._store.get_session(new.id or "")
         if decision.pinned and not session.pinned:
-            # The pin goes along; the one before would else stay on top for ever. Its own pin goes
-            # first, so that a process that takes this up sees that there is something left to do.
+            # Move the pin from the previous session, which would stay on top of the list otherwise.
+            # Unpin first: if this process dies in between, the next one sees that work is left.
             await self._store.edit_session(new.previous_id or "", SessionEdit(pinned=False))
             session = await self._store.edit_session(session.id, SessionEdit(pinned=True))
         if session.last_route is None and new.previous_id is not None:
@@ -330,7 +330,7 @@ class Reception:
         return session
 
     async def _keep_route(self, session: Session, previous_id: str) -> None:
-        """A job's answer is delivered where the session before this one spoke last."""
+        """Copy the last route of the previous session: a job's answer is delivered there."""
         with contextlib.suppress(SessionNotFound):
             before = await self._store.get_session(previous_id)
             if before.last_route is not None:
@@ -351,7 +351,7 @@ class Reception:
     # --- commands -------------------------------------------------------------------------------
 
     async def _obey(self, row: Inbound, decision: Decision, session: Session) -> None:
-        """Run a command. It is out of the inbox before it begins: none is run twice."""
+        """Run a command. It leaves the inbox before it runs, so that none runs twice."""
         given = GivenCommand(
             line=decision.command or "",
             session=session,
@@ -374,11 +374,11 @@ class Reception:
         except ClewError as error:
             text = str(error)
         if text and given.reply_to is not None:
-            # It is delivered in any case: its person waits for it.
+            # The answer is delivered in any case: the person waits for it.
             await self._tell(row, given.reply_to, given.session, text, "reply", withheld=False)
 
     async def answered(self, row: Inbound) -> None:
-        """Wait until a command is answered, if this process is at it."""
+        """Wait until a command is answered, if this process runs it."""
         if row.id in self._tasks:
             await asyncio.wait({self._tasks[row.id]})
 
@@ -392,7 +392,7 @@ class Reception:
         *,
         withheld: bool,
     ) -> None:
-        """Words that no turn says, to where the message came from. Twice is as once."""
+        """Send a text outside of turns to where the message came from. Can be repeated."""
         await self._store.add_outbound(
             session.id,
             NewOutbound(
@@ -405,7 +405,7 @@ class Reception:
             ),
         )
         if reply_to.is_fetched:
-            # The caller reads it; nothing is sent.
+            # The caller reads the answer; nothing is sent.
             await self._store.settle_outbound(f"{row.id}-{what}", "sent")
         self._replies.bell.set()
 
@@ -416,7 +416,7 @@ class Reception:
 
 
 def _choose_mode(session: Session, handling: Handling) -> QueueMode:
-    """What becomes of a message that comes while a turn runs in its session."""
+    """The queue mode for a message that comes while a turn runs in its session."""
     noted = session.metadata.get("queue")
     if noted is None and handling.is_placed and session.platform != "cli":
         return "collect"

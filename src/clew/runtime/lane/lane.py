@@ -1,8 +1,8 @@
 """A lane: one session does one thing at a time.
 
-It takes its work in order (`lane.order` tells who is next where other processes wait too), gets the
-lease for each, and makes the first commit of a turn, with what people said; from there on
-`lane.turn` runs it to its end. What a turn says and does is up to the agent.
+It takes its work in order (`lane.order` says what comes next if other processes wait too), gets the
+lease for each piece, and makes the first commit of a turn, with the user messages; then `lane.turn`
+runs it to its end. What happens in a turn is up to the agent.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from clew.runtime.lane.queue import Chore, Queue, Work, drafts_of, is_quiet
 from clew.runtime.lane.turn import RunningTurn, new_turn_id, run_to_end
 
 Abandon = Callable[[Work, BaseException | None], Awaitable[None]]
-"""Called for a turn that did not begin, with the error that kept it from beginning."""
+"""Called for a turn that did not begin, with the error that prevented it."""
 
 TTL_MS: Final = 5_000
-"""How long the lease lasts if this process dies before it has given it back."""
+"""How long the lease lasts if this process dies without releasing it."""
 TRIES: Final = 5
 
 
@@ -68,7 +68,7 @@ class Lane:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing at all happens here, or will."""
+        """Whether nothing runs or waits here."""
         return self._worker is None or self._worker.done()
 
     @property
@@ -90,24 +90,24 @@ class Lane:
             self._worker = asyncio.create_task(self._work(), name=f"lane {self.session_id}")
 
     def _interrupt(self) -> None:
-        """Abort the turn that runs. One that is only about to begin takes along what comes."""
+        """Abort the running turn. A turn that is about to begin takes the new message along."""
         if self._running is not None and self._has_begun:
             self._running.cancel()
 
     def do(
         self, run: Callable[[Lease], Awaitable[Any]], *, quiet: bool = False
     ) -> asyncio.Future[Any]:
-        """Add something that is no turn (`Chore`). Its result need not be awaited."""
+        """Add work that is not a turn (`Chore`). Its result need not be awaited."""
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         done.add_done_callback(lambda each: each.cancelled() or each.exception())
         self.put(Chore(done=done, run=run, quiet=quiet))
         return done
 
     async def stop(self, *, closing: bool = False) -> bool:
-        """Abort the turn that runs, or waits to, and wait until it has its end.
+        """Abort the turn that runs or is about to, and wait until its end is stored.
 
-        `closing`: the process ends, and no person has stopped the turn. If its answer is to be
-        delivered, the next gateway goes on with it.
+        `closing`: the process ends, and no person stopped the turn. If the answer must be
+        delivered, the next gateway continues the turn.
         """
         if self._running is None:
             return False
@@ -126,12 +126,12 @@ class Lane:
         self._gate.set()
 
     def clear(self, only: Collection[str] | None = None) -> tuple[Work, ...]:
-        """Take back what has not begun; of it, only the messages with these ids."""
+        """Take back work that has not begun, or only the messages with these ids."""
         self._cleared.set()
         return self._queue.clear() if only is None else self._queue.take_out(only)
 
     async def settle(self) -> None:
-        """Wait until a turn that is over has let the session go: that takes a moment."""
+        """Wait until a turn that has ended has released the session: that takes a moment."""
         if self._turn is not None and not self._turn.is_open:
             await self._over.wait()
 
@@ -160,7 +160,7 @@ class Lane:
                 together = []
             if running.cancelled() or error is not None:
                 await self._give_up(together, error)
-            # Idle before the turn's future is done: a caller that awaits it may undo it at once.
+            # The lane is idle before the turn's future is done: its caller may undo it at once.
             self._running = self._doing = self._turn = self.turn_id = None
             if not isinstance(error, Later):
                 for done in dict.fromkeys((work.done, *(each.done for each in together))):
@@ -168,7 +168,10 @@ class Lane:
             over.set()
 
     async def _give_up(self, works: list[Work], error: BaseException | None) -> None:
-        """A turn did not begin, or could not write its end; who watches hears of the first."""
+        """Abandon a turn that did not begin, or could not store its end.
+
+        Watchers are told only of one that did not begin.
+        """
         for each in works:
             with contextlib.suppress(ClewError):
                 await self._abandon(each, error)
@@ -178,7 +181,7 @@ class Lane:
             self._parts.bus.publish(self.session_id, told)
 
     async def _let_settle(self) -> None:
-        """Wait while more may come that is to be answered together (`settle_s`)."""
+        """Wait for more messages that should be answered together (`settle_s`)."""
         loop = asyncio.get_running_loop()
         self._cleared.clear()
         while self._queue.is_collecting and (left := self._quiet_at - loop.time()) > 0:
@@ -218,7 +221,7 @@ class Lane:
             )
             early = await self._order.find_early(work)
             heed_cancel()
-            # From here to the commit nothing may come in between (`_interrupt`).
+            # No await from here to the commit, except the commit itself (`_interrupt`).
             self._turn, self.turn_id, self._has_begun = turn, turn.id, True
             self._together += self._queue.take_along(work, but=early)
             await whole(turn.record(*opening(self._together, turn)))
@@ -231,7 +234,7 @@ class Lane:
         return ended
 
     def _tell_once(self) -> Callable[[], None]:
-        """A function that tells watchers once that another process is busy with the session."""
+        """A function that tells watchers, once, that another process is busy with the session."""
         notices = [Notice("Another process is busy with this session; this waits for its turn.")]
 
         def tell() -> None:
@@ -241,7 +244,7 @@ class Lane:
         return tell
 
     async def _steer(self, turn: RunningTurn) -> bool:
-        """Put what was said meanwhile into the turn; what can't be put there keeps its place."""
+        """Add new messages to the running turn; those that can't join keep their place."""
         early = await self._order.find_early()
         together = self._together
         works = self._queue.take_steering(turn.person, turn.reply_to, but=early)
@@ -255,23 +258,23 @@ class Lane:
 
 
 def _settle(done: asyncio.Future[Any], running: asyncio.Task[Any]) -> None:
-    """Tell who waits for the turn, if they still do."""
+    """Set the result for those who wait for the turn."""
     if done.done():
         return
     if running.cancelled():
         done.cancel()
     elif (error := running.exception()) is not None:
         done.set_exception(error)
-        done.exception()  # it need not be read
+        done.exception()  # nobody has to read the error
     else:
         done.set_result(running.result())
 
 
 def opening(works: Sequence[Work], turn: RunningTurn) -> tuple[Change, ...]:
-    """The turn's first commit: its row, and what the user said."""
+    """The changes of the turn's first commit: its row, and the user messages."""
     turn.reply_to = works[-1].reply_to
     if turn.reply_to is not None:
-        # The process that goes on with it after a crash has to know this too.
+        # Stored, because a process that continues the turn after a crash needs it.
         attended = works[-1].attended
         turn.reply_to = msgspec.structs.replace(turn.reply_to, attended=attended)
     start = StartTurn(
@@ -288,7 +291,7 @@ def opening(works: Sequence[Work], turn: RunningTurn) -> tuple[Change, ...]:
 async def put_into(
     turn: RunningTurn, works: tuple[Work, ...], queue: Queue, wake: Callable[[], None]
 ) -> bool:
-    """Record works that were taken from the queue; False, or an error, if they are back in it."""
+    """Record works taken from the queue into a turn; otherwise they are put back."""
     rows = _rows(works)
     try:
         await turn.record(TakeInbound(turn_id=turn.id, inbound=rows), *_said(works, turn))
@@ -296,7 +299,7 @@ async def put_into(
         queue.put_first(works)
         wake()
         if isinstance(error, Conflict):
-            return False  # another process has such a row: its own turn will tell
+            return False  # another process has one of these rows: they get a turn of their own
         raise
     turn.answers += rows
     turn.signal(TurnJoined(turn.id, rows))
@@ -315,7 +318,7 @@ def _said(works: Sequence[Work], turn: RunningTurn) -> tuple[Change, ...]:
 
 
 class Lanes:
-    """Where this process has something to do."""
+    """The lanes of all sessions in which this process is at work."""
 
     def __init__(self, inbox: Inbox, make: Callable[[str, Abandon], Lane]) -> None:
         self.is_closing = False
@@ -324,9 +327,9 @@ class Lanes:
         self._lanes: dict[str, Lane] = {}
 
     def get(self, session_id: str) -> Lane:
-        """The lane of a session, for something that comes."""
+        """The lane of a session; made if there is none."""
         if session_id not in self._lanes:
-            # Those that have nothing to do are forgotten here, where another one comes.
+            # Idle lanes are dropped when a new one is made.
             self._lanes = {key: lane for key, lane in self._lanes.items() if not lane.is_idle}
             self._lanes[session_id] = self._make(session_id, self._abandon)
         return self._lanes[session_id]
@@ -336,19 +339,19 @@ class Lanes:
         return self._lanes.get(session_id)
 
     def refuse_if_closing(self) -> None:
-        """`Conflict`, when nothing new may come."""
+        """Raise `Conflict` while closing."""
         if self.is_closing:
             raise Conflict("clew is closing: nothing new begins here. Start it again.")
 
     def do_between(
         self, session_id: str, run: Callable[[Lease], Awaitable[Any]], *, quiet: bool = False
     ) -> None:
-        """Do something as soon as the session is free; not while closing."""
+        """Run a chore as soon as the session is free; refused while closing."""
         if not self.is_closing:
             self.get(session_id).do(run, quiet=quiet)
 
     def list_running(self) -> tuple[str, ...]:
-        """The sessions in which there is something to do."""
+        """The sessions that are not idle."""
         return tuple(key for key, lane in self._lanes.items() if lane.busy)
 
     def list_queued(self, session_id: str) -> tuple[Inbound, ...]:
@@ -362,7 +365,7 @@ class Lanes:
         return 0 if lane is None else len(lane.waiting)
 
     async def settle(self, session_id: str) -> None:
-        """Wait a moment for a turn that is over, and for a quiet chore of the lane."""
+        """Wait for a turn that has ended to release the session, and for quiet chores."""
         lane = self._lanes.get(session_id)
         if lane is not None:
             await lane.settle()
@@ -374,13 +377,13 @@ class Lanes:
     async def take_back(
         self, session_id: str, only: Collection[str] | None = None
     ) -> tuple[Inbound, ...]:
-        """Take what waits, or the messages with these ids, out of lane and inbox."""
+        """Take queued messages, or those with these ids, out of lane and inbox."""
         taken = self._clear(session_id, only)
         await self._inbox.drop(*taken)
         return taken
 
     async def put_back(self, session_id: str) -> None:
-        """Take what waits out of the lane; it stays in the inbox."""
+        """Take queued messages out of the lane; they stay in the inbox."""
         await self._inbox.put_back(*self._clear(session_id))
 
     async def hold_back(self, session_id: str) -> None:
@@ -391,7 +394,7 @@ class Lanes:
             await self._inbox.put_back(*_list_messages(lane.waiting))
 
     def let_go_on(self, session_id: str, *, without_queue: bool = False) -> None:
-        """The end of `hold_back`; without what waited, which stays in the inbox, or with it."""
+        """End `hold_back`. `without_queue`: messages that waited stay in the inbox."""
         lane = self._lanes.get(session_id)
         if lane is not None:
             if without_queue:
@@ -403,9 +406,9 @@ class Lanes:
         return () if lane is None else _list_messages(lane.clear(only))
 
     async def _abandon(self, work: Work, error: BaseException | None) -> None:
-        """A turn did not begin. Its message is taken back, if a person stopped it; else it waits.
+        """Handle a turn that did not begin: drop its message if a person stopped it, else keep it.
 
-        One that had begun has its message already: then this changes nothing.
+        Changes nothing for a turn that had begun: its message is no longer in the inbox.
         """
         if work.inbound is None:
             return
@@ -415,11 +418,11 @@ class Lanes:
             await self._inbox.drop(work.inbound)
 
     async def close(self) -> None:
-        """Abort what runs, and put back what has not begun; nothing comes any more."""
+        """Abort running turns and put back what has not begun; accepts nothing more."""
         self.is_closing = True
         for session_id, lane in tuple(self._lanes.items()):
             await self.put_back(session_id)
-            lane.resume()  # a switch to another session may hold it back
+            lane.resume()  # a switch to another session may have paused it
             await lane.stop(closing=True)
             await lane.join()
 
@@ -440,19 +443,19 @@ async def stop_elsewhere(store: Store, session_id: str) -> bool:
 
 
 async def _find_open(store: Store, session_id: str) -> Turn | None:
-    """The turn that a living process runs."""
+    """The turn that a live process runs."""
     turns = await store.list_turns(session_id, limit=1)
     return next((each for each in turns if each.ended_at is None), None)
 
 
 async def _abort(store: Store, turn: Turn) -> bool:
-    """Give a turn its end under a lease that is taken from who runs it; False to look again."""
+    """End a turn under a lease taken from the process that runs it; False to try again."""
     lease = await store.find_lease(turn.session_id)
     if lease is None:
         await store.interrupt_turns(turn.session_id)  # no process runs it any more
         return False
     try:
-        # In the holder's name it is never free in between, so no third process can get it.
+        # Taken over in the holder's name, so that no third process can get it in between.
         taken = await store.acquire_lease(turn.session_id, lease.holder, ttl=TTL_MS)
     except LeaseHeld:
         return False
@@ -460,7 +463,7 @@ async def _abort(store: Store, turn: Turn) -> bool:
         end = EndTurn(turn_id=turn.id, status="aborted")
         await store.record(turn.session_id, taken.epoch, end)
     except (StaleLease, RecordNotFound):
-        return False  # it has come to its end, or another process has taken over
+        return False  # it has ended, or another process has taken over
     finally:
         await store.release_lease(taken)
     return True
@@ -469,7 +472,7 @@ async def _abort(store: Store, turn: Turn) -> bool:
 async def take_back_elsewhere(
     store: Store, session_id: str, only: Collection[str] | None = None
 ) -> tuple[Inbound, ...]:
-    """Take what other processes have not begun out of the inbox, or of it those with these ids."""
+    """Remove messages from the inbox that other processes have not begun, or only these ids."""
     rows = [
         row
         for row in await store.list_inbound(session_id, limit=MANY)

@@ -1,7 +1,7 @@
-"""The lease of a session: the right to write to it, got when no other process has it, and renewed.
+"""The lease of a session: the right to write to it. Waits for it, renews it, gives it back.
 
-A lane has a `Leasing`; `hold` is for what runs beside the lanes. That a process whose lease was
-taken over can't write any more is the store's promise.
+A lane has a `Leasing`; `hold` is for work outside of lanes. The store makes sure that a process
+whose lease was taken over can't write any more.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ BUSY: Final = 0.2
 """Seconds between two attempts to get a lease that another process holds."""
 
 HEED: Final = 1.0
-"""Seconds between two looks whether another process has taken the lease."""
+"""Seconds between two checks whether another process has taken the lease."""
 
 
 class Leasing:
-    """The right to run what is next in one session."""
+    """Gets and keeps the lease of one session, for its lane."""
 
     def __init__(self, parts: RuntimeParts, session_id: str) -> None:
         self._store = parts.store
@@ -39,9 +39,9 @@ class Leasing:
     async def get(
         self, tell: Callable[[], None], *, quiet: bool = False
     ) -> tuple[Lease, Turn | None]:
-        """The lease, and the newest turn: what a dead process was at has its end then.
+        """Get the lease, and the newest turn. Turns of dead processes are marked as interrupted.
 
-        Waits while another process has it, and `tell`s so; `LeaseHeld` if `quiet`.
+        Waits while another process has it, and calls `tell`; raises `LeaseHeld` if `quiet`.
         """
         while True:
             await self._store.interrupt_turns(self._session_id)
@@ -65,16 +65,16 @@ class Leasing:
                 raise
             if newest is None or newest.ended_at is not None:
                 return lease, newest
-            # Its process died after the look at it: what it was at is not interrupted yet.
+            # Its process died after the check: its turn is not marked as interrupted yet.
             await self.give_back(lease)
 
     async def give_back(self, lease: Lease) -> None:
-        """Give the lease back; a store that fails now lets it run out."""
+        """Give the lease back; if the store fails, it expires by itself."""
         with contextlib.suppress(ClewError):
             await whole(self._store.release_lease(lease))
 
     async def while_kept(self, lease: Lease, work: Awaitable[T]) -> T:
-        """Do something that may take longer than a lease lasts."""
+        """Renew the lease while work runs that may take longer than it lasts."""
         keeper = asyncio.create_task(self.keep(lease))
         try:
             return await work
@@ -104,8 +104,8 @@ async def keep_lease(store: Store, lease: Lease, *, lease_ms: int, renew_ms: int
         except StaleLease:
             return
         except ClewError:
-            # A store that is busy or full: the lease outlasts a renewal that was missed, and
-            # even one that ran out is still ours until another process takes it.
+            # The store is busy or full: the lease outlasts a missed renewal, and even an
+            # expired one is still ours until another process takes it.
             continue
 
 
@@ -118,7 +118,7 @@ async def _find_pulse(store: Store) -> int | None:
 async def _is_ours(store: Store, lease: Lease, lease_ms: int) -> bool:
     now = await store.find_lease(lease.session_id)
     if now is None:
-        # Given back by who took it; or it ran out while this process slept, and is ours still.
+        # Another process took it and gave it back; or it expired while this process slept.
         await store.renew_lease(lease, ttl=lease_ms)
         return True
     return now.epoch == lease.epoch
@@ -140,7 +140,7 @@ async def hold(
     keeping: asyncio.Task[None] | None = None
     try:
         lease = await asyncio.shield(taking)
-        # One that was taken over is found out by the record, which then changes nothing.
+        # If it was taken over, the record fails and changes nothing.
         keeping = asyncio.create_task(
             keep_lease(store, lease, lease_ms=lease_ms, renew_ms=renew_ms)
         )

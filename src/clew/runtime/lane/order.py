@@ -1,9 +1,9 @@
-"""The order of messages in a session that several processes take messages for.
+"""The order of messages in a session for which several processes accept messages.
 
-Messages are answered in the order in which they came into the inbox, whichever process has them:
-what another process has is waited for, what a dead one left is adopted first, and so is a turn that
-was cut off. No process is waited for for ever: one that lives and does nothing is passed over, and
-answers what it has when it wakes. Who runs turns is decided by the lease, which is not known here.
+Messages are answered in the order of the inbox, whichever process has them. A lane waits for
+earlier messages of other processes; it first adopts messages and cut-off turns that a dead process
+left. It does not wait forever: a live process that does nothing is passed over, and answers its
+messages when it wakes up. The lease decides who may run turns; this module does not know it.
 """
 
 from __future__ import annotations
@@ -25,49 +25,49 @@ from clew.runtime.lane.parts import RuntimeParts
 from clew.runtime.lane.queue import Queue, Work, work_of
 
 PERSONS: Final = ("cli", "spawn")
-"""Channels whose messages are not run by another process when theirs is dead: a terminal's wait
-for their person, a sub-agent's for nothing.
+"""Channels whose messages no other process takes over: messages of a dead terminal wait until the
+person confirms them, those of a dead sub-agent are never run.
 """
 
 YOUNG_MS: Final = 600_000
-"""Two gateways may begin one session at once; a message of one then has another session's id in its
-row. Later than this after a session's beginning, there are none of those any more.
+"""Two gateways may begin one session at the same time; then a message may have another session's id
+in its row. This long after a session began, such rows no longer occur.
 """
 
 LOOK: Final = 0.2
-"""Seconds between two looks at who is next."""
+"""Seconds between two checks of what comes next."""
 
 OWN: Final = 1.0
-"""Seconds that a message may be on its way between the inbox of this process and its lane."""
+"""Seconds that a message of this process may take from the inbox to its lane."""
 
 TRIES: Final = 3
-"""Times that a message is adopted before it is passed over: it can't be begun, and others can."""
+"""How often a message is adopted; after that it is passed over, because it can't be started."""
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """What waits for a session: all of it, and what of it is not in this process's lane."""
+    """The messages that wait for a session: all, and those not in this process's lane."""
 
     ids: tuple[str, ...]
     others: tuple[Inbound, ...]
 
     def list_before(self, inbound_id: str) -> tuple[str, ...]:
-        """What came before that message; nothing, if it does not wait itself."""
+        """The messages before this one; none if it does not wait itself."""
         known = inbound_id in self.ids
         return self.ids[: self.ids.index(inbound_id)] if known else ()
 
     def find_elsewhere(self, inbound_id: str) -> tuple[Inbound, ...]:
-        """What came before that message, and is not in the lane."""
+        """The messages before this one that are not in the lane."""
         earlier = set(self.list_before(inbound_id)) if self.others else ()
         return tuple(each for each in self.others if each.id in earlier)
 
     def list_ready(self, here: Collection[str]) -> frozenset[str]:
-        """Those of the lane that wait, with nothing of other processes before them."""
+        """Messages of the lane that have no other process's message before them."""
         bar = self.ids.index(self.others[0].id) if self.others else len(self.ids)
         return frozenset(here).intersection(self.ids[:bar])
 
 
 class Later(Exception):  # no error
-    """What was to run has to wait for what came before it, and is in this lane too."""
+    """Raised if an earlier message is in this lane too: the work has to wait for it."""
 
     def __init__(self, *first: Work, order: Sequence[str] = ()) -> None:
         super().__init__("something comes first")
@@ -76,7 +76,7 @@ class Later(Exception):  # no error
 
 
 class Order:
-    """Who is next in one session, as one lane sees it."""
+    """What comes next in one session, as one lane sees it."""
 
     def __init__(
         self,
@@ -85,26 +85,26 @@ class Order:
         queue: Queue,
         list_begun: Callable[[], Sequence[Work]],
     ) -> None:
-        """`list_begun`: what the lane has taken out of the queue, and is at."""
+        """`list_begun`: the work that the lane has taken out of the queue and runs."""
         self._parts = parts
         self._store = parts.store
         self._session_id = session_id
         self._queue = queue
         self._list_begun = list_begun
         self._patience = parts.lease_ms / 1000
-        """Seconds in which another process has to begin what it has."""
+        """Seconds in which another process has to begin its message."""
         self._passed: set[str] = set()
-        """Messages that are no longer waited for."""
+        """Messages that are passed over."""
         self._tries: Counter[str] = Counter()
         self._attempted: set[str] = set()
-        """Turns that were cut off, and are gone on with here."""
+        """Turns that were cut off and are continued here."""
         self._session: Session | None = None
-        """For what never changes of it: its key, and when it began."""
+        """Read once, for what never changes: its key, and when it began."""
 
     # --- what of this lane may begin --------------------------------------------------------------
 
     async def let_pass(self, work: Work, tell: Callable[[], None]) -> None:
-        """Wait for what came before this message, in other processes; `Later` if it is here."""
+        """Wait for earlier messages of other processes; `Later` if one is in this lane."""
         if work.inbound is None:
             return
         waiting = await self._wait(work.inbound.id, tell)
@@ -112,22 +112,24 @@ class Order:
             raise Later(order=waiting.ids)
 
     async def check_place(self, work: Work, newest: Turn | None) -> None:
-        """Whether what was cut off here is still, and is gone on with before anything new."""
+        """Check that a cut-off turn is continued before anything new, and only once."""
         is_cut_off = newest is not None and newest.status == "interrupted"
         if work.after is not None:
             if not is_cut_off or newest is None or newest.id != work.after:
                 raise asyncio.CancelledError  # another process was quicker
         elif newest is not None and is_cut_off and work.inbound is not None:
             if newest.id in self._attempted:
-                return  # it could not be begun, and this one may
+                return  # it could not be continued, so the new message may begin
             first = await self._parts.find_cut_off(newest)
             if first is not None:
                 self._attempted.add(newest.id)
                 raise Later(work_of(first))
 
     async def find_early(self, first: Work | None = None) -> frozenset[str]:
-        """What waits here, but not for this turn: another process has something that comes before
-        it, or has taken it back. If that may be so of the first one, all wait for their own.
+        """Messages that wait here but can't join this turn.
+
+        Another process has an earlier message, or has taken them back. If that may be true of the
+        first one, none of them joins.
         """
         while works := self._queue.works:
             waiting = await self._look()
@@ -139,20 +141,20 @@ class Order:
         return frozenset()
 
     def _list_here(self) -> frozenset[str]:
-        """The messages in the lane: those that it has begun, and those that wait."""
+        """The messages in the lane: those it has begun, and those that wait."""
         return _ids((*self._list_begun(), *self._queue.works))
 
     # --- what waits in this lane and in other processes -------------------------------------------
 
     async def _look(self) -> Waiting:
-        """What waits for the session, in order."""
+        """The messages that wait for the session, in order."""
         here = self._list_here()
         rows = [row for row in await self._list() if row.id in here or self._counts(row)]
         others = tuple(row for row in rows if row.id not in here)
         return Waiting(tuple(row.id for row in rows), others)
 
     async def _wait(self, inbound_id: str, tell: Callable[[], None]) -> Waiting:
-        """Wait until no other process has an earlier message. `tell` it if it takes time."""
+        """Wait until no other process has an earlier message. Calls `tell` if it takes time."""
         loop = asyncio.get_running_loop()
         since = loop.time()
         seen: tuple[str, ...] = ()
@@ -175,7 +177,7 @@ class Order:
             await asyncio.sleep(LOOK)
 
     async def _take_over(self, earlier: Collection[Inbound]) -> bool:
-        """Adopt what no living process has, or pass it over; False if one has to wait."""
+        """Adopt messages that no live process has, or pass them over; False if one has to wait."""
         is_other = False
         for row in earlier:
             if is_own(self._store, row) or not await self._is_left(row):

@@ -1,4 +1,4 @@
-"""What every lane and every turn of a runtime works with: one bag of parts, made by the runtime."""
+"""The parts that every lane and every turn of a runtime uses, made by the runtime."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # they work with these parts
 
 
 class AroundTurns(Protocol):
-    """What is done before and after every turn (`upkeep.after_turn`)."""
+    """Called before and after every turn (`upkeep.after_turn`)."""
 
     async def prepare(self, lease: Lease, coming: Sequence[Draft]) -> None:
         """Before a turn: make room for the messages that it begins with."""
@@ -37,17 +37,17 @@ class AroundTurns(Protocol):
         ...
 
     async def turn_ended(self, session: Session, turn: Turn) -> None:
-        """A turn has its end."""
+        """A turn has ended."""
         ...
 
 
 class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
     """Store, agent, clock and what else lanes and turns need.
 
-    `adopt`: put a message that no living process has into its lane; False if another process was
-    quicker, None if this process takes nothing up. `find_cut_off`: what goes on with the
-    newest turn of a session, which was cut off; None to leave it. `remember`: keep a rule that the
-    owner has allowed for good. `spawn`: let a sub-agent do a task; its answer.
+    `adopt`: put a message that no live process has into its lane; False if another process was
+    first, None if this process takes over nothing. `find_cut_off`: the attempt that continues a
+    session's newest turn, which was cut off; None to leave it. `remember`: store a rule that the
+    owner has allowed for good. `spawn`: let a sub-agent do a task; returns its answer.
     """
 
     store: Store

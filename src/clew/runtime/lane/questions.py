@@ -1,4 +1,4 @@
-"""Approvals that wait for an answer, which may be given here or in another process."""
+"""Approvals that wait for an answer, from this process or another one."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from clew.core.turn import Approval, ApprovalScope, Decision
 from clew.ports import Clock, Store
 
 LOOK = 0.5
-"""Seconds between two looks for an answer that another process gave."""
+"""Seconds between two checks for an answer from another process."""
 
 
 async def list_waiting(asking: Questions, session_id: str) -> tuple[Approval, ...]:
-    """The questions of a session that a living process waits for, oldest first."""
+    """The questions of a session that a live process waits for, oldest first."""
     found = await asking.store.list_approvals(session_id)
     own = tuple(each for each in found if asking.is_asking(each.id))
     if own or not found:
@@ -33,7 +33,7 @@ class Questions:
 
     @contextmanager
     def expecting(self, approval_id: str) -> Iterator[None]:
-        """A turn of this process will wait for that answer, or does, inside the block."""
+        """Inside the block, a turn of this process expects that answer."""
         self._answered[approval_id] = asyncio.Event()
         try:
             yield
@@ -53,7 +53,7 @@ class Questions:
         scope: ApprovalScope = "once",
         reason: str | None = None,
     ) -> Approval:
-        """Answer; the first answer stays. Returns what holds."""
+        """Answer a question; the first answer stays. Returns the answer that counts."""
         decided = await self.store.decide_approval(
             approval_id, decision, by=by, scope=scope, reason=reason
         )
@@ -62,7 +62,7 @@ class Questions:
         return decided
 
     async def wait(self, approval: Approval) -> Approval:
-        """Wait until an expected question is answered, or the time for it is over."""
+        """Wait until an expected question is answered or expires."""
         answered = self._answered[approval.id]
         while not answered.is_set() and self._clock() < approval.expires_at:
             try:
@@ -72,5 +72,5 @@ class Questions:
                 waiting = await self.store.list_approvals(approval.session_id)
                 if all(each.id != approval.id for each in waiting):
                     break
-        # The first answer stays: where there is one, this only reads it.
+        # The first answer stays: if there is one, this only reads it.
         return await self.store.decide_approval(approval.id, "no", by="expired")

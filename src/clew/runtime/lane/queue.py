@@ -1,7 +1,7 @@
-"""What waits for a session: in which order it is done, and what of it is done together.
+"""The queue of a session: in which order messages are answered, and which of them together.
 
-Every message is durable before it is here. When a turn runs is decided by the lane, what it records
-by the turn.
+Every message is durable before it is queued. The lane decides when a turn runs, the turn what it
+records.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from clew.core.turn import Lease, QueueMode, Turn
 from clew.runtime.lane.turn import Asker
 
 CAP: Final = 20
-"""Messages that are answered together in full; of more, the oldest are shortened to a line."""
+"""How many messages are answered together in full; older ones are shortened to a line."""
 LINE: Final = 200
 """Columns of such a line."""
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """Another attempt at a turn; it is no message, and nothing of it is in the inbox.
+    """Another attempt at a turn; it is not a message and has no inbox row.
 
-    Without drafts it goes on where the thread ends; with them it says them again, in place of the
-    turns that it undoes. `after` is the turn that was cut off and that it goes on with; if another
-    process has, there is nothing left to do.
+    Without drafts it continues at the end of the thread; with drafts it sends these again, in place
+    of the turns that it undoes. `after` is the cut-off turn that it continues; if another process
+    already did, nothing happens.
     """
 
     person: str
@@ -47,9 +47,9 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 class Work(msgspec.Struct, kw_only=True):
     """One turn to run: a message of the inbox, or another `Attempt`.
 
-    `settle_s`: if it comes while another one runs, and is answered together with what comes after
-    it, it waits until nothing was said for so many seconds. `from_person`: a person said it, and
-    not a job or a webhook.
+    `settle_s`: if it comes while another turn runs and may be answered together with later
+    messages, it waits until no message came for so many seconds. `from_person`: a person wrote it,
+    and not a job or a webhook.
     """
 
     done: asyncio.Future[Turn]
@@ -74,9 +74,9 @@ def work_of(attempt: Attempt) -> Work:
 
 
 class Chore(msgspec.Struct, kw_only=True):
-    """Something else that needs the session for itself, between turns. It is given the lease.
+    """Other work that needs the session for itself, between turns. It gets the lease.
 
-    One that is `quiet` takes a moment, and the lane counts as free meanwhile.
+    A `quiet` one takes only a moment, and the lane counts as free during it.
     """
 
     done: asyncio.Future[Any]
@@ -100,34 +100,34 @@ class Queue:
 
     @property
     def works(self) -> tuple[Work, ...]:
-        """The turns among it."""
+        """The turns in the queue."""
         return tuple(each for each in self._waiting if isinstance(each, Work))
 
     @property
     def is_quiet(self) -> bool:
-        """Whether the lane counts as free with all of it."""
+        """Whether all work in the queue is quiet, so that the lane counts as free."""
         return all(map(is_quiet, self._waiting))
 
     @property
     def is_collecting(self) -> bool:
-        """Whether what is next may be answered together with what is still to come."""
+        """Whether the next message may be answered together with later ones."""
         first = next((each for each in self._waiting if not is_quiet(each)), None)
         return isinstance(first, Work) and first.queue == "collect"
 
     def put(self, work: Work | Chore) -> None:
-        """At the end."""
+        """Add work at the end."""
         self._waiting.append(work)
 
     def put_first(self, works: Iterable[Work]) -> None:
-        """Back to the front, in their order."""
+        """Put works back to the front, in their order."""
         self._waiting.extendleft(reversed(tuple(works)))
 
     def take(self) -> Work | Chore:
-        """What is next."""
+        """Take the next work."""
         return self._waiting.popleft()
 
     def sort(self, ids: Sequence[str]) -> None:
-        """Let messages that came in in this order be in this order; all else keeps its place."""
+        """Sort messages into the order of these ids; all other work keeps its place."""
         order = {each: position for position, each in enumerate(ids)}
         sorted_works = iter(sorted(_known(self.works, order), key=lambda work: order[_id(work)]))
         known = set(map(_id, _known(self.works, order)))
@@ -137,11 +137,11 @@ class Queue:
         )
 
     def take_along(self, first: Work, *, but: Collection[str] = ()) -> tuple[Work, ...]:
-        """What is said in the same turn as the first, which is about to begin.
+        """Take the messages that share a turn with the first one, which is about to begin.
 
-        That is what collects or steers likewise; and what has to interrupt the first would find it
-        with nothing done yet, so it comes along with all that waits before it. Nothing behind
-        what is in `but`, for which the time has not come.
+        These are messages that collect or steer like the first. A message that would interrupt it
+        joins too, with all before it, since nothing has been done yet. Stops at the messages in
+        `but`, which can't be answered yet.
         """
         together: list[Work] = []
         count, alike = 0, first.queue in ("collect", "steer")
@@ -157,9 +157,9 @@ class Queue:
     def take_steering(
         self, person: str, reply_to: ReplyTo | None = None, *, but: Collection[str] = ()
     ) -> tuple[Work, ...]:
-        """What goes into a turn of this person that runs. Other people's have no rights there.
+        """Take the messages that join a running turn of this person; others' never join it.
 
-        What came from another conversation is answered there, so it waits for a turn of its own.
+        A message from another conversation is answered there, so it waits for a turn of its own.
         """
         return self._remove(
             [
@@ -174,7 +174,7 @@ class Queue:
         )
 
     def clear(self) -> tuple[Work, ...]:
-        """Take back everything, and cancel its futures."""
+        """Take back all work, and cancel its futures."""
         works = self.works
         for each in self._waiting:
             each.done.cancel()
@@ -182,7 +182,7 @@ class Queue:
         return works
 
     def take_out(self, ids: Collection[str]) -> tuple[Work, ...]:
-        """The same with these messages, and no others."""
+        """Take back only these messages, and cancel their futures."""
         named = [each for each in self.works if each.inbound is not None and each.inbound.id in ids]
         for each in named:
             each.done.cancel()
@@ -203,7 +203,7 @@ def _known(works: Iterable[Work], order: dict[str, int]) -> list[Work]:
 
 
 def drafts_of(works: Sequence[Work]) -> list[tuple[Draft, bool]]:
-    """What is said in one turn, and whether a person says it; too many messages are shortened."""
+    """The drafts of one turn, each with whether a person wrote it; shortens if too many."""
     over = max(0, len(works) - CAP) if all(each.queue == "collect" for each in works) else 0
     said = [(draft, work.from_person) for work in works[over:] for draft in work.drafts]
     if not over:
@@ -223,10 +223,10 @@ def _may_join(first: Work, each: Work) -> bool:
 
 
 def place_of(reply_to: ReplyTo | None) -> tuple[str, str, str] | None:
-    """Where the answer is expected, beside the thread."""
+    """The conversation where the answer is expected, besides the thread."""
     return None if reply_to is None else reply_to.place
 
 
 def _is_message(work: Work) -> bool:
-    """Whether it is just something that a person said."""
+    """Whether it is an ordinary message: not another attempt, and not a sub-agent's task."""
     return work.inbound is not None and not work.undo and work.asker is None

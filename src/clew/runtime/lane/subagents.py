@@ -1,7 +1,7 @@
 """Sub-agents: a task in a session of its own, whose questions the spawning turn asks.
 
-It runs like any other message, through the runtime's one door; when the turn that spawned it is
-stopped, so is it.
+It runs like any other message, through `Runtime.accept`; when the turn that spawned it is stopped,
+the sub-agent is stopped too.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from clew.runtime.inbound.reception import Ticket
 from clew.runtime.lane.turn import Asker, RunningTurn
 
 ANSWER = 50
-"""Messages of a sub-agent's thread among which its answer is looked for."""
+"""How many messages of a sub-agent's thread are searched for its answer."""
 
 
 class Door(Protocol):
-    """What of the runtime a sub-agent needs."""
+    """The methods of the runtime that a sub-agent needs."""
 
     async def accept(self, message: Incoming, *, asker: Asker | None = None) -> Ticket:
-        """Keep a message, and run its turn."""
+        """Store a message, and run its turn."""
         ...
 
     async def stop(self, session_id: str) -> bool:
@@ -36,7 +36,7 @@ class Door(Protocol):
 
 
 class Spawner:
-    """Runs the tasks that turns hand on."""
+    """Runs the tasks that turns give to sub-agents."""
 
     def __init__(self, store: Store, clock: Clock, door: Door) -> None:
         self._store = store
@@ -49,7 +49,7 @@ class Spawner:
         return self._at_work[session_id]
 
     async def spawn(self, turn: RunningTurn, task: str, personality: str | None) -> str:
-        """The last answer of a sub-agent; `InvalidInput` with the reason if it came to nothing."""
+        """Run a sub-agent; returns its last answer, or raises `InvalidInput` with the reason."""
         if turn.session.kind == "subagent":
             raise InvalidInput("A sub-agent can't spawn another one.")
         child = await self._make(turn, task, personality)

@@ -1,8 +1,8 @@
-"""A turn while it runs: what it records, what it shows, and whom it asks.
+"""A running turn: what it records, what it shows, and whom it asks.
 
-The way of a message through here is: commit, then show. Every record carries the epoch of the
-lease, so a turn whose session was taken over can't write. How long the turn may run, and in which
-order turns run, is decided by the lane.
+Every message is committed first and shown then. Every record carries the epoch of the lease, so a
+turn whose session was taken over can't write. The lane decides how long a turn may run, and in
+which order turns run.
 """
 
 from __future__ import annotations
@@ -48,13 +48,15 @@ from clew.runtime.metadata import Change as Noting
 from clew.runtime.metadata import note
 
 APPROVAL_MS = 600_000
-"""Ten minutes; after that the answer is no."""
+"""Ten minutes; then an unanswered approval is denied."""
 
 PATIENCE: Final = 1.0
-"""Seconds that a cancelled turn has to stop before the lane goes on without it."""
+"""Seconds that a cancelled turn has to stop before the lane continues without it."""
 
-TAKEN_OVER: Final = "Another process has taken this session over; what this one was at is not kept."
-STOPPED: Final = "It was stopped from elsewhere."
+TAKEN_OVER: Final = (
+    "Another process has taken this session over; the work of this one is not stored."
+)
+STOPPED: Final = "Another process stopped it."
 
 
 def new_turn_id() -> str:
@@ -63,7 +65,7 @@ def new_turn_id() -> str:
 
 
 class Asker(Protocol):
-    """What can ask the owner: the turn itself, or the one that spawned it."""
+    """Asks the owner: the turn itself, or the turn that spawned it."""
 
     async def ask(self, call: ToolCall, request: dict[str, Any]) -> Approval:
         """See `ports.LiveTurn.ask`."""
@@ -90,7 +92,7 @@ class RunningTurn:
         self._lease = lease
         self._id = turn_id
         self._person = person
-        # Only the owner answers for tools, and what a guest asks for is not the owner's wish.
+        # Only the owner approves tool calls, and not for what a guest asked for.
         self._attended = attended and person == OWNER
         self._asker = asker
         self._steer = steer
@@ -99,11 +101,11 @@ class RunningTurn:
         self._open = True
         self._head = session.head
         self.partial = ""
-        """What was streamed since the last assistant message."""
+        """The text streamed since the last assistant message."""
         self.reply_to: ReplyTo | None = None
-        """Where its answer goes, beside the thread."""
+        """Where its answer goes, besides the thread."""
         self.answers: tuple[str, ...] = ()
-        """The messages of the inbox that it has taken."""
+        """The ids of the inbox messages that it answers."""
 
     @property
     def id(self) -> str:
@@ -138,7 +140,7 @@ class RunningTurn:
         return await self.end(*changes, EndTurn(turn_id=self._id, status="done"))
 
     async def end(self, *changes: Change) -> Recorded:
-        """A record after which there is none."""
+        """The last record of the turn."""
         return await unbroken(self._record(changes, last=True))
 
     async def _record(self, changes: tuple[Change, ...], *, last: bool = False) -> Recorded:
@@ -160,7 +162,7 @@ class RunningTurn:
             self._open = False
         self._show(changes, recorded)
         if _is_estimate(changes) and not self._session.metadata.get(ESTIMATED):
-            with contextlib.suppress(ClewError):  # what counts is recorded
+            with contextlib.suppress(ClewError):  # the record itself has succeeded
                 await self._note(lambda before: before | {ESTIMATED: True})
         return recorded
 
@@ -173,9 +175,9 @@ class RunningTurn:
         return self._steer is not None and await self._steer(self)
 
     def as_cut_off(self, error: str) -> Turn:
-        """The turn as who watches has to take it, if the store could not even keep its end.
+        """The turn as watchers are told of it, if the store could not save its end.
 
-        In the store it is unfinished until a process finds that none runs it.
+        In the store it stays unfinished until a process finds that no process runs it.
         """
         return Turn(
             self._id,
@@ -191,7 +193,7 @@ class RunningTurn:
         )
 
     def close(self) -> None:
-        """Refuse what a tool that was too slow to stop may still want to write."""
+        """Refuse later writes, from a tool that was too slow to stop."""
         self._open = False
 
     def _show(self, changes: tuple[Change, ...], recorded: Recorded) -> None:
@@ -214,7 +216,7 @@ class RunningTurn:
         if isinstance(signal, TextDelta):
             self.partial += signal.text
         elif isinstance(signal, Retrying):
-            self.partial = ""  # the next attempt begins anew
+            self.partial = ""  # the next attempt starts from the beginning
         self._parts.bus.publish(self._session.id, signal)
 
     async def ask(self, call: ToolCall, request: dict[str, Any]) -> Approval:
@@ -234,11 +236,11 @@ class RunningTurn:
             )
             expecting = self._parts.questions.expecting
             try:
-                # Before it is recorded: the owner may answer on a channel at once.
+                # Before it is recorded, because the owner may answer on a channel at once.
                 with expecting(approval.id) if self._attended else contextlib.nullcontext():
                     decided = await self._get_answer(approval)
             except asyncio.CancelledError:
-                # The turn does not wait for the answer any more, so the question is withdrawn.
+                # The turn no longer waits for the answer, so the question is withdrawn.
                 with contextlib.suppress(ClewError):
                     answer = self._parts.questions.decide(approval.id, "no", by="stopped")
                     self.signal(ApprovalDecided(await unbroken(answer)))
@@ -277,7 +279,7 @@ class RunningTurn:
         if always:
             await self._parts.remember(rule)
         if isinstance(self._asker, RunningTurn):
-            # The person answered for the conversation they are in, not for this part of it.
+            # The person allowed it in their own conversation, not only in the sub-agent's session.
             await self._asker.allow(rule, always=False)
         await self._note(lambda before: before | {"allow": _add(rule, before.get("allow", ()))})
 
@@ -291,7 +293,7 @@ def _add(rule: str, known: Sequence[str]) -> list[str]:
 
 
 def _is_estimate(changes: tuple[Change, ...]) -> bool:
-    """Whether there is an answer among them that is paid for and has no count of its provider."""
+    """Whether the changes have an answer with usage that no provider has counted."""
     paid = any(isinstance(each, AddUsage) and each.usage.api_calls for each in changes)
     answers = (each.draft for each in changes if isinstance(each, AddMessage))
     return paid and any(each.role == "assistant" and each.usage is None for each in answers)
@@ -305,9 +307,9 @@ async def run_to_end(
     *,
     is_closing: Callable[[], bool],
 ) -> Turn:
-    """Let the agent work, and give the turn its end; watchers are told of it in any case.
+    """Run the agent, and store the end of the turn; watchers are always told of the end.
 
-    `is_closing`: the process ends, and no person has stopped the turn, so the next one goes on.
+    `is_closing`: the process ends, and no person stopped the turn: the next process continues it.
     """
     bus, session_id = parts.bus, turn.session.id
     bus.publish(session_id, TurnStarted(turn.id, turn.session.model, turn.answers))
@@ -331,7 +333,7 @@ async def _let_work(
 ) -> tuple[TurnEnd | None, str | None]:
     agent = asyncio.create_task(_answer(parts, turn), name=f"turn {turn.id}")
     keeper = asyncio.create_task(leasing.keep(lease))
-    # A person's stop cancels this task: what follows gives the turn its end all the same.
+    # A person's stop cancels this task: the end of the turn is still stored below.
     with contextlib.suppress(asyncio.CancelledError):
         if not is_cancelled():
             await asyncio.wait({agent, keeper}, return_when=asyncio.FIRST_COMPLETED)
@@ -362,7 +364,7 @@ async def _end(
             end = EndTurn(turn_id=turn.id, status=status, error=error, partial=partial)
             await whole(turn.end(end))
     except (StaleLease, RecordNotFound):
-        status = None  # another process has given the turn its end
+        status = None  # another process has already ended the turn
     ended = await whole(parts.store.get_turn(turn.id))
     if status is None:
         text = STOPPED if ended.status == "aborted" else TAKEN_OVER
@@ -371,7 +373,7 @@ async def _end(
 
 
 def _verdict(agent: asyncio.Task[None], *, lost: bool) -> tuple[TurnEnd | None, str | None]:
-    """How the turn ended, and why; no end where this process may not write one."""
+    """How the turn ended, and why; None if this process may not write the end."""
     if not agent.done():
         return "aborted", "It did not stop when it was told to."
     if agent.cancelled():

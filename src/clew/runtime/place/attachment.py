@@ -13,7 +13,7 @@ from clew.runtime.cancellation import unbroken
 
 
 class Attachments:
-    """What one terminal has attached. `terminal` is its name, for others who ask who has it."""
+    """The attachments of one terminal. `terminal` is its name, shown to others."""
 
     def __init__(
         self, store: Store, *, terminal: str | None = None, beat_ms: int = HEARTBEAT_MS
@@ -29,7 +29,7 @@ class Attachments:
         return session.id in self._held
 
     async def take(self, session: Session) -> Attachment | None:
-        """Attach; returns the dead holder that was in the way, if any. Held, or not, as a whole."""
+        """Attach; returns the dead process that held it before, if any. Safe if cancelled."""
         return await unbroken(self._take(session))
 
     async def _take(self, session: Session) -> Attachment | None:
@@ -37,7 +37,7 @@ class Attachments:
             _, dead = await self._store.attach(session.id, terminal=self._terminal)
         except ClewError:
             if session.id not in self._held:
-                # It may have come to pass all the same, as when a connection breaks.
+                # The store may have attached it all the same, if the connection broke.
                 with contextlib.suppress(ClewError):
                     await self._store.detach(session.id)
             raise
@@ -53,7 +53,7 @@ class Attachments:
             self._held.discard(session.id)
 
     def close(self) -> None:
-        """Let the heartbeat end."""
+        """End the heartbeat."""
         if self._beating is not None:
             self._beating.cancel()
             self._beating = None

@@ -1,6 +1,6 @@
-"""Beginning a session at a place: what it is to be like, its row, and the key's route to it.
+"""Begins a session at a place: its settings, its row, and the key's route to it.
 
-A session begins with the first message of a surface, or when the time of the one before is over.
+A session begins with the first message of a surface, or when the reset rule ends the previous one.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from clew.runtime.place.attachment import Attachments
 from clew.runtime.runtime import Runtime
 
 CHOSEN: Final = ("title", "personality", "thinking", "service_tier", "mode", "send_policy")
-"""What a person can choose for a session before it begins, beside its model."""
+"""What a person can choose for a session before it begins, besides its model."""
 
 KEPT: Final = ("model", "provider", "personality", "thinking", "service_tier", "send_policy")
-"""What a session that begins by itself takes over from the one before."""
+"""What a new session copies from the previous one after a reset."""
 
 
 class Surface(msgspec.Struct, frozen=True, kw_only=True):
     """Where a session is used from: a terminal in a directory, or a conversation on a channel.
 
-    `key` is the surface's own. `attachments` are what a terminal of this process holds; at a
-    gateway, and on channels, nothing is held. `judge` tells whether a session goes on by itself;
-    without one all do.
+    `key` is the surface's own. `attachments` are the sessions that a terminal of this process
+    holds; a gateway and channels hold none. `judge` is the reset rule: whether a session continues;
+    without it all do.
     """
 
     runtime: Runtime
@@ -51,7 +51,7 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
         return self.runtime.store
 
     def find_model(self, name: str | None) -> ModelInfo:
-        """The model of that name; the default where it is not configured."""
+        """The model of that name; the default model if it is not configured."""
         try:
             return self.models.get_model(name)
         except ModelNotFound:
@@ -60,7 +60,7 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     def describe_switch(
         self, previous: Session | None, target: Session | None, reason: str
     ) -> dict[str, Any]:
-        """What the hooks are told about a switch."""
+        """The payload of the hooks for a switch."""
         return {
             "session_id": None if target is None else target.id,
             "previous_id": None if previous is None else previous.id,
@@ -77,7 +77,7 @@ async def begin(
     previous_id: str | None = None,
     transcript_path: str | None = None,
 ) -> Session:
-    """A new session with what the person has chosen for it; the surface's key leads there."""
+    """Begin a session with the person's choices, and let the surface's key lead to it."""
     chosen = {name: value for name in CHOSEN if (value := getattr(wanted, name)) is not UNSET}
     if chosen.get("title"):
         chosen["title_by"] = "user"
@@ -93,9 +93,9 @@ async def begin(
 
 
 async def renew(at: Surface, session: Session) -> Session:
-    """The session; where its time is over and nothing runs in it, a new one that follows it.
+    """Return the session, or its successor if the reset rule ends it and nothing runs in it.
 
-    The new one has what the person had chosen. A hook may refuse it; then the old one goes on.
+    The successor keeps the person's choices. A hook may refuse it; then the old session continues.
     """
     if at.judge is None or at.runtime.is_running(session.id):
         return session
@@ -132,10 +132,10 @@ def _keep_choices(at: Surface, session: Session) -> dict[str, Any]:
 
 
 def _name_successor(session: Session) -> str:
-    """The id of the session that follows one whose time is over.
+    """The id of the session that follows after a reset.
 
-    Several terminals that find this at once all get one new session: for all of them a person was
-    last there at the same moment.
+    It is derived from the last interaction, so that several terminals that do this at once get the
+    same new session.
     """
     digest = hashlib.sha256(f"reset {session.id} {last_interaction(session)}".encode()).digest()
     return str(uuid.UUID(bytes=digest[:16], version=4))
@@ -144,7 +144,7 @@ def _name_successor(session: Session) -> str:
 async def _create(
     at: Surface, *, pinned: bool = False, noted: dict[str, Any] | None = None, **facts: Any
 ) -> Session:
-    """The session's row and the route to it; then it is held. One with an id is made only once."""
+    """Make the session's row and the route to it, and attach it. A given id is made only once."""
     store = at.store
     is_known = await store.find_keys(at.key, limit=1)
     new = NewSession(

@@ -1,7 +1,7 @@
-"""Directories and the sessions that belong to them: where we are, which key that is, who moved.
+"""Directories and their sessions: the current directory, its key, and directories that moved.
 
-The rim of `core.keys`: it looks at the disk and asks the store, core decides. It reads nothing
-inside a directory but whether there is a `.git`, and never runs git.
+Looks at the disk and asks the store; `core.keys` decides. Inside a directory it only checks whether
+there is a `.git`, and it never runs git.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ __all__ = [
 MOST: Final = 1_000
 """Sessions of a page."""
 REMEMBERED: Final = 500
-"""Newest CLI sessions among which those of a renamed directory are looked for."""
+"""How many of the newest CLI sessions are searched for those of a renamed directory."""
 UNKNOWN: Final = Identity(-1, -1)
-"""A directory that is there as far as we know, but can't be looked at."""
+"""The identity of a directory that probably exists but can't be accessed."""
 
 KeyRule = Literal["explicit", "ours", "moved", "free"]
 
@@ -56,7 +56,7 @@ KeyRule = Literal["explicit", "ours", "moved", "free"]
 class KeyChoice(msgspec.Struct, frozen=True):
     """The key of a place, and the session that it leads to, if it has begun.
 
-    `moved_from` is where the sessions were before that have followed their directory here.
+    `moved_from` is the old path of a directory that moved here with its sessions.
     """
 
     key: str
@@ -69,14 +69,14 @@ class KeyChoice(msgspec.Struct, frozen=True):
 
 
 def directory_facts(path: Path | str) -> dict[str, Any]:
-    """What a session's metadata keep of its directory, under `directory`; empty if it is gone."""
+    """What a session's metadata stores under `directory`; empty if the directory is gone."""
     identity = find_identity(str(path))
     facts: dict[str, Any] = {}
     return facts if identity in (None, UNKNOWN) else facts | msgspec.to_builtins(identity)
 
 
 def find_identity(path: str) -> Identity | None:
-    """What stands at this path now: None for nothing, `UNKNOWN` where we may not look."""
+    """The identity of a directory; None if there is none, `UNKNOWN` if it can't be accessed."""
     try:
         return Identity(*identify(Path(path)))
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -91,10 +91,10 @@ def find_identity(path: str) -> Identity | None:
 async def find_cli_key(
     store: Store, place: Place, explicit: str | None = None, *, follow: bool = True
 ) -> KeyChoice:
-    """The key of this place, and its session. An explicit key is taken as it is.
+    """The key of this place, and its session. An explicit key is used unchanged.
 
-    Sessions whose directory was moved or renamed to this place come along: their rows are
-    changed, unless `follow` is off, which only says what would be.
+    Sessions whose directory was moved or renamed to this place are updated, unless `follow` is off:
+    then the result only says what would happen.
     """
     if explicit is not None:
         key = check_key(explicit)
@@ -115,17 +115,17 @@ async def _decide(store: Store, place: Place) -> tuple[list[Claim], KeyDecision]
     claims: list[Claim] = []
     for number, key in enumerate(candidate_keys(place)):
         claims.append(await _claim(store, place, key))
-        # A key of its own may stand behind one that is free by now, so two are always looked at.
+        # The place may already have the second key although the first is free now: check both.
         if number and weigh_claim(place, claims[-1]) != "theirs":
             break
     decision = choose_cli_key(place, claims)
     if decision is None:
-        raise InvalidInput("Every key of this directory is another one's. Choose one with --key.")
+        raise InvalidInput("Other directories have all keys of this one. Choose one with --key.")
     return claims, decision
 
 
 async def _claim(store: Store, place: Place, key: str) -> Claim:
-    """Who has a key: whom it leads to, else who had it last (`/new` may have cleared the route)."""
+    """Who has a key: the session it leads to, else the last one (`/new` clears the route)."""
     session = await store.find_route(key)
     if session is None:
         session = next(iter(await store.find_keys(key, limit=1)), None)
@@ -140,7 +140,7 @@ async def _claim(store: Store, place: Place, key: str) -> Claim:
 
 
 async def _find_old_home(store: Store, place: Place) -> str | None:
-    """Where this directory was before, if a session remembers it there and nothing is there now."""
+    """The old path of this directory, if a session was made there and nothing is there now."""
     where = SessionFilter(viewer=OWNER, platform="cli", archived=None)
     for session in (await store.list_sessions(where, limit=REMEMBERED)).sessions:
         home, recorded = home_of(session, place.scope), recorded_identity(session)
@@ -152,7 +152,7 @@ async def _find_old_home(store: Store, place: Place) -> str | None:
 
 
 async def _bring(store: Store, place: Place, old: str, key: str, *, follow: bool) -> KeyChoice:
-    """Let the sessions of a directory that moved belong to where it is now."""
+    """Move the sessions of a directory that moved to its new path."""
     session = await _find_led(store, place, old, key)
     if not follow:
         return KeyChoice(key, session, old, "moved")
@@ -169,7 +169,7 @@ async def _bring(store: Store, place: Place, old: str, key: str, *, follow: bool
 
 
 async def _find_led(store: Store, place: Place, old: str, key: str) -> Session | None:
-    """The session that the directory's key led to where it was; none after a `/new`."""
+    """The session that the directory's old key led to; none after a `/new`."""
     before = msgspec.structs.replace(place, project=old, basename=Path(old).name)
     for each in (key, *candidate_keys(before)):
         session = await store.find_route(each)
@@ -188,7 +188,7 @@ async def list_home(store: Store, directory: str, scope: Scope) -> list[Session]
 async def walk_sessions(
     store: Store, where: dict[str, Any], *, viewer: str = OWNER, first: int = 100
 ) -> AsyncIterator[Session]:
-    """The sessions of a list, page by page, for as long as somebody reads on."""
+    """Iterate over the sessions of a list; reads page by page, as needed."""
     cursor: str | None = None
     limit = first
     while True:
@@ -202,19 +202,19 @@ async def walk_sessions(
 
 
 async def move_here(store: Store, session: Session, place: Place) -> Session:
-    """Let a session belong to this place from now on. Its place in lists stays the same."""
+    """Let a session belong to this place from now on. Its position in lists does not change."""
     return await _settle(store, session, place, place.cwd)
 
 
 async def fork_here(
     store: Store, session: Session, place: Place, *, at: int | None = None
 ) -> Session:
-    """A fork of any session that belongs to this place."""
+    """Fork a session; the fork belongs to this place."""
     return await move_here(store, await store.fork_session(session.id, at=at), place)
 
 
 async def _follow(store: Store, session: Session, place: Place, old: str) -> None:
-    """Take a session along; one that was opened further down stays as far down."""
+    """Update the path of a session; one of a subdirectory stays in that subdirectory."""
     below = Path(session.cwd or old)
     inner = below.relative_to(old) if below.is_relative_to(old) else Path()
     await _settle(store, session, place, str(Path(place.project) / inner))

@@ -1,11 +1,11 @@
-"""Finding the session that a person means by what they typed, and what to say if there is none.
+"""Finds the session that a person means by what they typed, with advice if there is none.
 
-One resolver for `--resume VALUE`, for commands that read and for commands that change: which steps
-it takes is an argument (`core.resume.PURPOSES`). Every look-up goes along an index of the store, so
-it costs the same with 50,000 sessions as with twenty; only a part of a title, the last step, is
-looked for in all of them. What is decided with the answers is in `core.resume`. `--continue` is
-below; where a terminal's breadcrumb is kept is `terminal.breadcrumbs`: here it is a value that may
-be out of date. Transcript files are opened in `transfer.resume_file`.
+One resolver for `--resume VALUE`, for commands that read and for commands that change: its steps
+are an argument (`core.resume.PURPOSES`). Every look-up uses an index of the store, so it costs the
+same with 50,000 sessions as with twenty; only the last step, a part of a title, searches all of
+them. `core.resume` decides what the results mean. `--continue` is below; the terminal's breadcrumb
+is passed in (`terminal.breadcrumbs` stores it) and may be out of date. `transfer.resume_file` opens
+transcript files.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from clew.runtime.place.directories import walk_sessions
 MOST: Final = 1_000
 """Sessions that one look-up returns at most."""
 REMEMBERED: Final = 500
-"""Newest sessions whose titles and file names are compared with what was typed."""
+"""How many of the newest sessions are compared by title and file name."""
 
 
 async def look_up(
@@ -53,7 +53,7 @@ async def look_up(
 ) -> Resolution:
     """The sessions that a value may mean: those of the first step that finds any.
 
-    With a `place`, its sessions come first at each step. No file is looked for.
+    With a `place`, its sessions come first at each step. Files are not looked for.
     """
     value = check_value(value) if purpose == "resume" else value.strip()
     if not value:
@@ -92,7 +92,7 @@ async def get_trashed(store: Store, value: str, *, viewer: str = OWNER) -> Sessi
 
 
 def _check_named(value: str) -> None:
-    """No session has an empty name: among several that are named, this one is just not there."""
+    """Raise `SessionNotFound` for an empty name, as for any other name that does not exist."""
     if not value.strip():
         raise SessionNotFound(shown_value(value))
 
@@ -121,7 +121,7 @@ async def _only(store: Store, value: str, found: Sequence[Session]) -> Session:
 async def _look(
     store: Store, step: Step, value: str, place: Place | None, *, viewer: str
 ) -> tuple[Sequence[Session], list[Rejected]]:
-    """What one step finds, and what it nearly found."""
+    """The sessions that one step finds, and those it rejects."""
     match step:
         case "id":
             whole = id_prefix(value)
@@ -135,7 +135,7 @@ async def _look(
             return await _find_by_key(store, value)
         case "fragment":
             return await _find_fragments(store, value, place, viewer=viewer)
-    return (), []  # a path: a client looks at its own disk, see `find_file`
+    return (), []  # a path: the client checks its own disk, see `find_file`
 
 
 async def _find_parts(store: Store, value: str) -> list[Session]:
@@ -149,13 +149,13 @@ async def _find_parts(store: Store, value: str) -> list[Session]:
 
 
 async def _find_digits(store: Store, value: str) -> list[Session]:
-    """Sessions whose id begins so, however short that is, or ends so."""
+    """Sessions whose id begins (with any length) or ends with this."""
     begins = await store.find_sessions(value, limit=MOST)
     return [*begins, *await store.find_endings(value, limit=MOST)]
 
 
 async def _find_by_key(store: Store, key: str) -> tuple[list[Session], list[Rejected]]:
-    """The session that a key leads to; those that once had it only if it leads nowhere."""
+    """The session that a key leads to; if it leads nowhere, those that once had it."""
     led = await store.find_route(key)
     had = await store.find_keys(key, limit=MOST)
     if led is None:
@@ -167,7 +167,7 @@ async def _find_by_key(store: Store, key: str) -> tuple[list[Session], list[Reje
 async def _find_fragments(
     store: Store, value: str, place: Place | None, *, viewer: str
 ) -> tuple[list[Session], list[Rejected]]:
-    """Sessions with this in their titles, this directory's first; enough of them to choose."""
+    """Sessions with this in their titles, those of this directory first."""
     wanted = fold(value)
     found: list[Session] = []
     rejected: list[Rejected] = []
@@ -202,11 +202,11 @@ def _known(rejected: Sequence[Rejected], matches: Sequence[Session]) -> list[Rej
 
 
 async def advise(store: Store, typed: str, *, near_only: bool = True, viewer: str = OWNER) -> str:
-    """Where it may be: in the trash, under one of the nearest titles, or in the list.
+    """Advice where the session may be: in the trash, under a similar title, or in the list.
 
-    With `near_only` off the three nearest titles are named, however far they are.
+    Without `near_only` the three nearest titles are named, even if they are not similar.
     """
-    import difflib  # noqa: PLC0415  # only to be helpful
+    import difflib  # noqa: PLC0415  # only needed for advice
 
     trashed = await find_trashed(store, typed, viewer=viewer)
     if trashed:
@@ -228,7 +228,7 @@ async def advise(store: Store, typed: str, *, near_only: bool = True, viewer: st
 
 
 async def find_trashed(store: Store, typed: str, *, viewer: str = OWNER) -> list[Session]:
-    """The sessions in the trash that are meant: by the beginning of the id, else by title."""
+    """Find sessions in the trash by the beginning of the id, else by title."""
     trash = [each async for each in walk_sessions(store, {"trashed": True}, viewer=viewer)]
     prefix, title = id_prefix(typed), fold(typed.strip())
     found = [each for each in trash if prefix and each.id.startswith(prefix)]
@@ -241,7 +241,7 @@ Why = Literal["breadcrumb", "directory", "anywhere", "fresh", "none"]
 
 
 class Continued(msgspec.Struct, frozen=True):
-    """The session that `--continue` goes on with (None: a new one), why, and a line to say."""
+    """The session that `--continue` opens (None: a new one), why, and the notice to show."""
 
     session: Session | None
     why: Why
@@ -293,7 +293,7 @@ async def _find_newest(store: Store, where: dict[str, Any], viewer: str) -> Sess
     newest: Session | None = None
     where = where | {"platform": "cli", "archived": None}
     async for session in walk_sessions(store, where, viewer=viewer, first=20):
-        # What a sub-agent did in a session of its own is nobody's conversation.
+        # A sub-agent's own session is not a person's conversation.
         if session.message_count and session.kind != "subagent":
             if newest is None or session.updated_at > newest.updated_at:
                 newest = session

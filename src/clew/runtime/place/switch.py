@@ -1,7 +1,7 @@
 """The switch from one session to another, and leaving.
 
-The target is attached, the turn that began here is aborted, the old session is let go, and the key
-leads to the new one. Every step has a way back, so that a switch has happened or has not.
+A switch attaches the target, aborts the turn that began here, detaches the old session, and lets
+the key lead to the new one. If a step fails, the steps before it are undone.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ Reason = Literal["startup", "resume", "new", "fork"]
 class Switch(msgspec.Struct, frozen=True, kw_only=True):
     """From `previous` to `target`; None is a session that the next message makes.
 
-    `model` is the one that was used until now. `stops`: the turn that runs in `previous` is the
-    surface's, and is aborted; `waiting` are its messages behind that turn, which stay in the inbox.
-    `returns`: the person has named the target, so it goes on, however old it is.
+    `model` is the one used so far. `stops`: the turn that runs in `previous` belongs to the surface
+    and is aborted; `waiting` are its queued messages, which stay in the inbox. `returns`: a person
+    named the target, so it is not reset, however old it is.
     """
 
     target: Session | None
@@ -57,10 +57,10 @@ class Switch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Switched(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the surface is now, and what there is to say about it.
+    """The session that the surface is at now, and facts to report about the switch.
 
-    `model` answers next; `replacement` is its name where it is used in place of the session's own,
-    which is not configured any more. `taken_over`: the dead process that had the session open.
+    `model` answers next; `replacement` is its name if it replaces the session's own model, which is
+    no longer configured. `taken_over`: the dead process that had the session open.
     """
 
     session: Session | None
@@ -74,22 +74,22 @@ class Switched(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WayBack:
-    """How to undo the steps of a switch, and what to do once it can't fail any more."""
+    """How to undo the steps of a switch, and what to do once it has succeeded."""
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], Awaitable[object] | object]] = []
         self._finish: list[Callable[[], None]] = []
 
     def undo(self, step: Callable[[], Awaitable[object] | object]) -> None:
-        """How to undo the step that comes next: said before it, for it may end in its middle."""
+        """Register how to undo the next step: before that step, which may fail half-way."""
         self._undo.append(step)
 
     def finish(self, step: Callable[[], None]) -> None:
-        """What is done at the end, and can't fail itself."""
+        """Register a step for the end, which can't fail."""
         self._finish.append(step)
 
     async def go(self) -> None:
-        """Undo all steps, the last one first. One that fails does not keep the others."""
+        """Undo all steps, the last one first, even if undoing one of them fails."""
         while self._undo:
             with contextlib.suppress(Exception):
                 done = self._undo.pop()()
@@ -97,7 +97,7 @@ class WayBack:
                     await done
 
     def close(self) -> None:
-        """There is no way back any more."""
+        """The switch has succeeded: run the final steps."""
         self._undo.clear()
         for step in self._finish:
             step()
@@ -107,8 +107,8 @@ class WayBack:
 async def switching(at: Surface, wanted: Switch) -> AsyncIterator[Switched]:
     """Leave a session for another one. `SwitchRefused` if a hook says no.
 
-    If anything fails, inside the block too, everything is as it was; only a turn that ran there
-    stays aborted.
+    If anything fails, also inside the block, everything is restored; only an aborted turn stays
+    aborted.
     """
     about = at.describe_switch(wanted.previous, wanted.target, wanted.reason)
     verdict = await at.runtime.hooks.ask("session_before_switch", about)
@@ -171,9 +171,9 @@ async def _attach(at: Surface, target: Session, back: WayBack) -> Attachment | N
 
 
 async def _get_up(at: Surface, wanted: Switch, previous: Session, back: WayBack) -> None:
-    """Abort the turn that began here, keep what waits from beginning, and detach.
+    """Abort the turn that began here, hold back queued messages, and detach.
 
-    Reloading the own session disturbs nothing; it is only let go, if it is to be looked at.
+    Reloading the same session changes nothing; it is only detached if it is opened read-only.
     """
     runtime = at.runtime
     if wanted.stops and not wanted.is_reload:
@@ -191,7 +191,7 @@ async def _get_up(at: Surface, wanted: Switch, previous: Session, back: WayBack)
 
 
 def _is_others(runtime: Runtime, session_id: str, mine: Collection[str]) -> bool:
-    """Whether somebody else's messages wait there too: those have their turn."""
+    """Whether other people's messages wait there too: those still get their turn."""
     return bool({each.id for each in runtime.list_queued(session_id)} - set(mine))
 
 
@@ -216,7 +216,7 @@ async def _remember_route(at: Surface, back: WayBack) -> None:
 
 
 def _find_model(at: Surface, session: Session) -> ModelInfo | None:
-    """The session's model; None if it is no longer configured: then the current one stays."""
+    """The session's model; None if it is no longer configured: then the current model stays."""
     try:
         return at.models.get_model(session.model)
     except ModelNotFound:
@@ -228,7 +228,7 @@ def _word_model(session: Session, current: ModelInfo) -> str:
 
 
 async def _return_to(at: Surface, switched: Switched, *, read_only: bool) -> Switched:
-    """A person is at a session on purpose, which counts like having said something there."""
+    """Note that a person opened the session on purpose, which counts like writing there."""
     session, now = switched.session, at.runtime.clock()
     if session is None or read_only or at.judge is None or at.judge(session, now).fresh:
         return switched
@@ -240,7 +240,7 @@ async def _return_to(at: Surface, switched: Switched, *, read_only: bool) -> Swi
 async def branching(
     at: Surface, wanted: Switch, *, title: str | None = None
 ) -> AsyncIterator[Switched]:
-    """Switch to a branch of the target. Where that fails there is no branch: nobody was there."""
+    """Switch to a fork of the target. If that fails, the fork is deleted."""
     if wanted.target is None:
         raise TypeError("a branch needs a session to branch off")
     made = await fork_here(at.store, wanted.target, at.place)
@@ -259,10 +259,10 @@ async def branching(
 async def leave(
     at: Surface, session: Session, *, stops: bool = False, waiting: Collection[str] = ()
 ) -> bool:
-    """Leave a session: abort the surface's turn, let the session go, and tell the hooks.
+    """Leave a session: abort the surface's turn, detach, and tell the hooks.
 
-    What waits behind the turn stays in the inbox, unless others wait there too. Returns whether a
-    turn was aborted.
+    Queued messages stay in the inbox, unless others wait there too. Returns whether a turn was
+    aborted.
     """
     stopped = stops and await _stop(at.runtime, session.id, waiting)
     if at.attachments is not None:

@@ -1,7 +1,7 @@
-"""The upkeep of sessions around their turns: what no turn does, and every turn leaves to do.
+"""The upkeep of sessions before and after their turns: hooks, compaction, titles, usage.
 
-Hooks are told, a thread that has become too long is compacted, a session without a title is given
-one, and what all this took is booked. When a session is free for it, its lane knows.
+Tells the hooks, compacts a thread that has become too long, gives a session its title, and records
+what that cost. The session's lane decides when the session is free for it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Upkeep:
             await self._compactor.prepare(lease, coming)
 
     async def rescue(self, turn: RunningTurn) -> bool:
-        """In a turn whose thread is too long for its model: compact; False if that can't be."""
+        """Compact during a turn whose thread is too long for its model; False if impossible."""
         return self._compactor is not None and await self._compactor.rescue(turn)
 
     async def turn_started(self, session: Session, turn_id: str) -> None:
@@ -73,13 +73,13 @@ class Upkeep:
         await self._tell("turn_start", session, turn_id=turn_id)
 
     async def turn_ended(self, session: Session, turn: Turn) -> None:
-        """A turn has its end. What is to be done then runs beside what comes next."""
+        """A turn has ended. Starts the work after it in the background."""
         task = asyncio.create_task(self._after_turn(session, turn))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _after_turn(self, session: Session, turn: Turn) -> None:
-        """What closing waits for: the hooks, and a title in case the person is leaving."""
+        """The work that closing waits for: the hooks, and a title."""
         if session.title is None and turn.status == "done":
             with contextlib.suppress(ClewError):
                 await self._titler.give(session)
@@ -88,20 +88,20 @@ class Upkeep:
             await self._compact_if_due(session.id)
 
     async def _tell(self, event: HookEvent, session: Session, **about: str) -> None:
-        """Tell the hooks; what goes wrong with them is told to the watchers."""
+        """Tell the hooks; watchers are told of their failures."""
         payload = {"session_id": session.id, "cwd": session.cwd, "at": self._clock(), **about}
         for notice in await self._hooks.tell(event, payload):
             self._bus.publish(session.id, Notice(notice))
 
     async def _compact_if_due(self, session_id: str) -> None:
-        """After a turn: the person reads the answer meanwhile."""
+        """Compact after a turn if it is due, while the person reads the answer."""
         if self._compactor is None or self._lanes.count_queued(session_id):
-            return  # the next turn looks for itself
+            return  # the next turn checks again
         if await self._compactor.is_due(await self._store.get_session(session_id)):
             self._lanes.do_between(session_id, self._compactor.prepare)
 
     async def compact(self, session_id: str, instructions: str | None) -> Compacted:
-        """Compact at a person's wish. `InvalidInput` if there is too little, or it is stopped."""
+        """Compact for a person. `InvalidInput` if there is too little, or it is stopped."""
         compactor = self._get_compactor()
         self._lanes.refuse_if_closing()
         run = partial(compactor.compact_under, instructions=instructions)
@@ -115,22 +115,22 @@ class Upkeep:
         return made
 
     async def uncompact(self, session_id: str) -> Compaction:
-        """Take the latest compaction back. `LeaseHeld` while a turn runs."""
+        """Undo the latest compaction. `LeaseHeld` while a turn runs."""
         await self._lanes.settle(session_id)
         return await self._get_compactor().uncompact(session_id)
 
     def _get_compactor(self) -> Compactor:
         if self._compactor is None:
-            raise InvalidInput("Nobody here can write summaries.")
+            raise InvalidInput("Summaries can't be written here.")
         return self._compactor
 
     def spend(self, session_id: str, usage: Usage) -> None:
-        """Something beside the turns was paid for: book it as soon as the session is free."""
+        """Record usage outside of turns, as soon as the session is free."""
         self._ledger.add(session_id, usage)
         self._lanes.do_between(session_id, self._ledger.settle_under, quiet=True)
 
     async def close(self) -> None:
-        """Finish what the last turns left to do, when no more of them come."""
+        """Finish the work after the last turns, when no more turns can start."""
         if self._tasks:
             await asyncio.wait(self._tasks)
         await self._titler.close()
@@ -138,7 +138,7 @@ class Upkeep:
 
 
 class Titler:
-    """Gives sessions their titles. `spend` is told what a model's title took."""
+    """Gives sessions their titles. `spend` gets the usage of a model's title."""
 
     def __init__(self, store: Store, agent: Agent, spend: Callable[[str, Usage], None]) -> None:
         self._store = store
@@ -148,9 +148,9 @@ class Titler:
         self._asking: set[asyncio.Task[None]] = set()
 
     async def give(self, session: Session) -> None:
-        """A title from the prompt, now; a better one comes when it comes.
+        """Set a title from the prompt now, and ask a model for a better one in the background.
 
-        A session that is being given one is left alone: turns may be faster than models.
+        Does nothing if that is already under way: turns may be faster than models.
         """
         if session.id in self._giving:
             return
@@ -168,8 +168,8 @@ class Titler:
                 self._giving.discard(session.id)
 
     async def _give_plain(self, session_id: str) -> Sequence[Message]:
-        """The prompt's title; what a model's would be about, or nothing if none is needed."""
-        # How it was when its turn began says nothing: the title may have come meanwhile.
+        """Set the prompt's title. Returns the text for a model's title, None if not needed."""
+        # Read again: the title may have been set since the turn began.
         if (await self._store.get_session(session_id)).title is not None:
             return ()
         thread = await self._store.get_messages(session_id, FIRST_MESSAGES)
@@ -181,17 +181,17 @@ class Titler:
         return thread
 
     async def _ask(self, session: Session, thread: Sequence[Message]) -> None:
-        # Whatever goes wrong with a model: there is a title already.
+        # A failure of the model doesn't matter: there is a title already.
         with contextlib.suppress(Exception):
             better = await self._agent.make_title(session.model, thread)
             if better.usage.api_calls:
-                # First: it is paid for even if there is no time left to keep it.
+                # First, because it is paid for even if there is no time left to store the title.
                 self._spend(session.id, better.usage)
             if better.text:
                 await self._store.describe_session(session.id, SessionFacts(title=better.text))
 
     async def close(self) -> None:
-        """Do not wait for titles that models are still asked for."""
+        """Cancel titles that models have not written yet."""
         for task in self._asking:
             task.cancel()
         if self._asking:
@@ -199,12 +199,12 @@ class Titler:
 
 
 def _is_said(message: Message) -> bool:
-    """Whether a person said it: a title that tells of the greeting would tell nothing."""
+    """Whether a person wrote it, and not `/new`'s greeting, which makes no useful title."""
     return message.role == "user" and message.content != GREETING
 
 
 class Tidied(msgspec.Struct, frozen=True):
-    """What the start-up pass put away, and what it removed for good."""
+    """What the start-up pass archived or trashed, and what it removed for good."""
 
     retained: Retained
     purged: tuple[str, ...]

@@ -1,8 +1,8 @@
-"""Compaction in time: between turns, under the session's lease, and in one commit or not at all.
+"""Runs compactions: between turns, under the session's lease, each in one commit.
 
-Whether it is due, what stays and what a summary is made of is decided in
-`core.context.compaction`; who writes it is behind the two ports here. Whatever goes wrong on the
-way, a kill included, the session is as it was.
+`core.context.compaction` decides whether it is due, what stays and what a summary consists of; the
+two protocols here write the summary. If anything fails, even by a kill, the session stays as it
+was.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ from clew.runtime.upkeep.usage import Record, UsageLedger
 from clew.runtime.watch import Bus
 
 MOST_MESSAGES = 5_000
-"""Messages that one compaction looks at; of an imported thread without any, the newest."""
+"""How many messages one compaction reads: the newest ones of a long imported thread."""
 
 RECENT = 20
-"""Messages among which the last answer's count is looked for."""
+"""How many messages are searched for the last answer's count."""
 
 log = logging.getLogger(__name__)
 
 
 class Summariser(Protocol):
-    """Who writes summaries."""
+    """Writes summaries."""
 
     def get_model(self, session: Session) -> ModelInfo:
         """The model that the session's next turn uses."""
@@ -74,25 +74,25 @@ class Summariser(Protocol):
         signal: Callable[[Signal], None],
         spend: Callable[[Usage], None],
     ) -> Digest:
-        """A summary of the messages that takes in the previous one; `TurnFailed` like a turn.
+        """Summarise the messages together with the previous summary; `TurnFailed` like a turn.
 
-        `spend` is told what every answer took, those of a summary that fails included.
+        `spend` gets the usage of every answer, also of a summary that fails.
         """
         ...
 
 
 class Flusher(Protocol):
-    """Who lets the model write its memory before a thread is compacted."""
+    """Lets the model write its memory before a thread is compacted."""
 
     async def flush(
         self, session: Session, thread: Sequence[Message], *, spend: Callable[[Usage], None]
     ) -> None:
-        """A silent turn over this thread, if there is a point in it."""
+        """Run a silent turn over this thread, if it is useful."""
         ...
 
 
 class CompactingRules(msgspec.Struct, frozen=True, kw_only=True):
-    """What the configuration says about it."""
+    """The configuration of compaction."""
 
     auto: bool = True
     flush: bool = True
@@ -101,7 +101,7 @@ class CompactingRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Compactor:
-    """Compacts sessions, and takes that back."""
+    """Compacts sessions, and undoes compactions."""
 
     def __init__(
         self,
@@ -135,7 +135,7 @@ class Compactor:
         return made
 
     async def uncompact(self, session_id: str) -> Compaction:
-        """Take the latest compaction back; returns it. The one before it, if any, counts again."""
+        """Undo the latest compaction and return it; the previous one, if any, applies again."""
         async with self._hold(session_id) as lease:
             found = await self._store.find_compaction(session_id)
             if found is None:
@@ -163,8 +163,8 @@ class Compactor:
     async def is_due(self, session: Session, coming: Sequence[Draft] = ()) -> bool:
         """Whether the session should be compacted before its next turn, by itself.
 
-        `coming` are the messages that the turn begins with. Most of the time the session row alone
-        has the answer.
+        `coming` are the messages that the turn begins with. In most cases the session row is enough
+        to decide.
         """
         if not self._rules.auto or session.message_count == 0:
             return False
@@ -182,7 +182,7 @@ class Compactor:
         return is_due(last_input(recent, current) or used, size, held=held)
 
     async def prepare(self, lease: Lease, coming: Sequence[Draft] = ()) -> None:
-        """Compact before a turn or after it, if it is due. That it failed is told, not raised."""
+        """Compact before or after a turn, if it is due. A failure is reported, not raised."""
         session = await self._store.get_session(lease.session_id)
         try:
             if await self.is_due(session, coming):
@@ -193,7 +193,7 @@ class Compactor:
             self._say(session.id, f"Compacting failed; the conversation stays as it is. {error}")
 
     async def rescue(self, turn: LiveTurn) -> bool:
-        """Make room for a turn whose thread was too long for the model; False if that can't be."""
+        """Make room for a turn whose thread is too long for the model; False if not possible."""
         if not self._rules.auto:
             return False
         fresh = await self._store.get_session(turn.session.id)
@@ -241,10 +241,10 @@ class Compactor:
                 spend=partial(self._ledger.add, session.id),
             )
             made = _measure(found, digest, seen, session.context_tokens)
-            # The one commit. Who stops it now gets what they would get a moment later.
+            # The one commit. A stop that comes now is too late: the compaction is stored.
             await whole(settle(_change(made, found, digest)))
         except BaseException:
-            # Nothing has changed but what was spent. If that can't be told now, it is still owed.
+            # Nothing has changed but the usage. If it can't be recorded now, it is recorded later.
             with contextlib.suppress(ClewError):
                 await settle()
             raise
@@ -253,12 +253,12 @@ class Compactor:
         return made
 
     def _get_window(self, session: Session, *, refused: Sequence[Message]) -> int | None:
-        """What the model can read; less than what its provider has just refused."""
+        """The model's window; smaller than a request that its provider has just refused."""
         size = self._summariser.get_model(session).context_window
         return min(size or UNKNOWN_WINDOW, estimate_thread(refused)) if refused else size
 
     async def _flush(self, session: Session, seen: Sequence[Message], size: int | None) -> None:
-        """Let the memory be written, once for each compaction; nothing of it can stop this."""
+        """Let the model write its memory, once per compaction; a failure does not stop this."""
         if self._flusher is None or not self._rules.flush:
             return
         if self._flushed.get(session.id) == session.compactions:
@@ -268,7 +268,7 @@ class Compactor:
         self._flushed[session.id] = session.compactions
         try:
             await self._flusher.flush(session, seen, spend=partial(self._ledger.add, session.id))
-        except Exception:  # the border of a turn, if a silent one
+        except Exception:  # a turn catches everything, a silent one too
             log.exception("The memory could not be written before a compaction")
 
     def _say(self, session_id: str, text: str) -> None:

@@ -1,9 +1,9 @@
-"""What was spent beside the turns, until it is in the store: titles, summaries, silent turns.
+"""Usage outside of turns (titles, summaries, silent turns), until it is recorded.
 
-A provider is paid for what it answered, whatever came of it. So that a session's totals are always
-the sum of its turns, such spending counts to the newest turn of the session; one that has no turn
-of its own yet, as a fork that is compacted first, gets one without messages. When it is booked is
-decided by the caller.
+A provider is paid for an answer, even if it is not used. So that a session's totals are always the
+sum of its turns, such usage is added to the newest turn of the session; a session without a turn of
+its own (a fork that is compacted first) gets one without messages. The caller decides when it is
+recorded.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ from clew.runtime.lane.lease import hold
 from clew.runtime.lane.turn import new_turn_id
 
 Record = Callable[..., Awaitable[Recorded]]
-"""The store's `record` under a lease that is held."""
+"""The store's `record`, under a lease that the caller holds."""
 
 
 class UsageLedger:
-    """What each session still owes to its own totals."""
+    """The usage of each session that is not recorded yet."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._owed: dict[str, Usage] = {}
 
     def add(self, session_id: str, usage: Usage) -> None:
-        """Something was spent; it is booked with the next `settle`."""
+        """Add usage; the next `settle` records it."""
         self._owed[session_id] = self._owed.get(session_id, Usage()) + usage
 
     async def settle(
         self, session_id: str, record: Record, *changes: Change, turn_id: str | None = None
     ) -> None:
-        """Record the changes and what is owed, in one commit, to this turn or to the newest one.
+        """Record the changes and the pending usage in one commit, for this turn or the newest.
 
-        If that fails, it is still owed.
+        If that fails, the usage stays pending.
         """
         await unbroken(self._settle(session_id, record, changes, turn_id))
 
     async def settle_under(self, lease: Lease) -> None:
-        """Record what is owed under a lease that the caller holds."""
+        """Record the pending usage under a lease that the caller holds."""
         record = partial(self._store.record, lease.session_id, lease.epoch)
         await self.settle(lease.session_id, record)
 
     async def settle_all(self) -> None:
-        """Record all that is owed, before the end."""
+        """Record all pending usage, before the process ends."""
         for session_id in tuple(self._owed):
-            # What another process holds now can't be told any more.
+            # Usage of a session that another process holds now can't be recorded any more.
             with contextlib.suppress(ClewError):
                 async with hold(self._store, session_id, "settle") as lease:
                     await self.settle_under(lease)

@@ -28,7 +28,7 @@ Durability = Literal["full", "normal"]
 
 READERS = 4
 WAL_KEPT = 16 * 1024 * 1024
-"""Bytes to which the write-ahead log shrinks again after a large transaction."""
+"""Bytes to which the write-ahead log is shrunk after a large transaction."""
 
 PATIENCE = 60.0
 """Seconds that a writer waits for the lock of another process before it gives up."""
@@ -54,8 +54,8 @@ def connect(
 def connect_read_only(path: Path) -> apsw.Connection:
     """Open an existing file for reading.
 
-    A connection that may write would throw away the log of a damaged file on closing. It is opened
-    only where a process has died in a way that SQLite has to roll back first.
+    A connection that may write would delete the log of a damaged file when it closes. One is used
+    only if SQLite has to roll back the work of a dead process first.
     """
     try:
         return connect(path, mode="ro")
@@ -64,7 +64,7 @@ def connect_read_only(path: Path) -> apsw.Connection:
 
 
 def fetch(connection: apsw.Connection, sql: str, bindings: Row = ()) -> list[Row]:
-    """All rows of a query. What the columns hold is the schema's promise."""
+    """All rows of a query. The schema guarantees the types of the columns."""
     return connection.execute(sql, bindings).fetchall()
 
 
@@ -80,7 +80,7 @@ def lock_path(path: Path) -> Path:
 
 
 class BusyHandler:
-    """Waits for a lock with short jittered naps: SQLite's own handler lets some writers starve."""
+    """Waits for a lock with short jittered pauses: SQLite's own handler starves some writers."""
 
     def __init__(self) -> None:
         self._since = 0.0
@@ -170,7 +170,7 @@ class Threads:
             await asyncio.to_thread(thread.join)
 
     def _take(self) -> list[Pending]:
-        """Wait for a job and take what else is queued; nothing means that the queue has ended."""
+        """Wait for a job and take all that are queued; empty if the queue has ended."""
         first = self._queue.get()
         if first is None:
             return []
@@ -179,7 +179,7 @@ class Threads:
             try:
                 further = self._queue.get_nowait()
             except Empty:
-                break  # another thread was quicker
+                break  # another thread was first
             if further is None:
                 self._queue.put(None)
                 break
@@ -203,7 +203,7 @@ class Threads:
                 connection.close()
 
     def _wake_tasks(self, batch: list[Pending]) -> None:
-        """Wake the tasks that wait, each event loop once."""
+        """Wake the waiting tasks, with one call per event loop."""
         for loop in {pending.loop for pending in batch}:
             done = [pending for pending in batch if pending.loop is loop]
             try:
@@ -213,11 +213,11 @@ class Threads:
 
 
 NO_WAL = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs", "afs", "ceph"})
-"""Write-ahead logging needs memory that all processes share, which a network does not offer."""
+"""Network file systems: write-ahead logging needs memory that all processes share."""
 
 
 def file_system(path: Path) -> str | None:
-    """The type of the file system (`ext4`, `nfs4`, …); None where the system doesn't tell."""
+    """The type of the file system (`ext4`, `nfs4`, …); None if the system doesn't say."""
     try:
         lines = Path("/proc/self/mountinfo").read_text().splitlines()
     except OSError:

@@ -1,7 +1,7 @@
 """The open store file: its locks, its schema, its threads.
 
-Other modules ask for `read(job)` or `write(job)`. A write returns after its commit, and errors of
-the driver are raised as clew's.
+Other modules call `read(job)` or `write(job)`. A write returns after its commit, and errors of the
+driver are raised as clew's own.
 """
 
 from __future__ import annotations
@@ -41,16 +41,17 @@ from clew.version import __version__
 T = TypeVar("T")
 
 GROUP = 64
-"""Most jobs that share a commit."""
+"""How many jobs share a commit at most."""
 
 MERGE_EVERY = 100
 CHANGES_PER_PAGE = 6
-"""An append changes about a dozen rows, those of the indexes included, and two pages of merging
-for each of them keep the number of segments low."""
+"""One page of the index is merged for so many changed rows. An append changes about a dozen rows,
+those of the indexes included, so it merges two pages: that keeps the number of segments low.
+"""
 
 SHARED_PATIENCE = 30.0
 EXCLUSIVE_PATIENCE = 2.0
-"""Seconds: long enough for a `clew list` to end, too short for a chat."""
+"""In seconds: long enough for a `clew list` to end, too short for a chat."""
 
 
 class Database:
@@ -101,7 +102,7 @@ class Database:
         return await self._writer.submit(job)
 
     async def watch(self, job: Job[T]) -> T:
-        """Run a query about the connection itself, always on the same one, which never writes."""
+        """Run a query about the connection itself, always on the same one that never writes."""
         return await self._watcher.submit(job)
 
     async def close(self) -> None:
@@ -115,7 +116,7 @@ class Database:
         return connect(self.path, durability=self._durability)
 
     def _connect_reader(self) -> apsw.Connection:
-        # The first reader takes over the connection that checked the schema: opening is slow.
+        # The first reader reuses the connection that checked the schema: opening is slow.
         first, self._first = self._first, None
         connection = first or self._connect()
         register_functions(connection)
@@ -148,10 +149,9 @@ class Database:
             raise StoreBusy(f"Other processes kept {self.path} from being made. Try again.")
 
     def _make(self, connection: apsw.Connection, steps: Sequence[Migration]) -> bool:
-        """Make the schema of a new file; False if another process is just making it.
+        """Make the schema of a new file; False if another process is making it.
 
-        SQLite tells two processes that switch to WAL at once "busy" without a wait, so that they
-        can't wait for each other.
+        If two processes switch to WAL at the same time, SQLite reports "busy" without waiting.
         """
         try:
             schema.use_wal(connection, self.path)
@@ -170,12 +170,12 @@ class Database:
     def _migrate(self, steps: Sequence[Migration]) -> None:
         """Update the schema while no other process has the store open.
 
-        Of two processes that want to at once, one does it and the other sees that it was done.
+        If two processes try at the same time, one does it and the other sees that it is done.
         """
         latest = steps[-1].number
 
         def alone_or_done() -> bool:
-            self._lock.release()  # while two processes hold it, neither can have it alone
+            self._lock.release()  # while two processes hold it, neither can get it alone
             return self._lock.acquire() or self._stored_version(latest) == latest
 
         if not _keep_trying(alone_or_done, EXCLUSIVE_PATIENCE):
@@ -219,7 +219,7 @@ class Database:
                 connection.execute("ROLLBACK")
 
     def _merge(self, connection: apsw.Connection, changes: int) -> None:
-        """Keep the full-text indexes merged, in steps as large as what was written."""
+        """Merge the full-text indexes step by step, in proportion to what was written."""
         self._unmerged += changes
         if self._unmerged >= MERGE_EVERY:
             pages = self._unmerged // CHANGES_PER_PAGE
@@ -231,7 +231,7 @@ class Database:
                 )
 
     def _do(self, connection: apsw.Connection, pending: Pending, *, alone: bool) -> None:
-        """Run one job. Its error is its own, unless it ended the transaction of the group."""
+        """Run one job. An error affects only this job, unless it ended the group's transaction."""
         if alone:
             pending.result = pending.job(connection)
             return
@@ -248,7 +248,7 @@ class Database:
 
 
 def _keep_trying(attempt: Callable[[], bool], seconds: float) -> bool:
-    """Try until it works or the time is over, with short jittered naps."""
+    """Try until it works or the time is over, with short jittered pauses."""
     deadline = time.monotonic() + seconds
     while not attempt():
         if time.monotonic() > deadline:
@@ -258,7 +258,7 @@ def _keep_trying(attempt: Callable[[], bool], seconds: float) -> bool:
 
 
 def snapshot(job: Callable[[apsw.Connection], T]) -> Job[T]:
-    """A read of several statements that must agree with each other."""
+    """A read of several statements that see the same state of the file."""
 
     def run(connection: apsw.Connection) -> T:
         connection.execute("BEGIN")
@@ -272,10 +272,10 @@ def snapshot(job: Callable[[apsw.Connection], T]) -> Job[T]:
 
 @contextmanager
 def hold_store(path: Path, purpose: str, *, now: int, alone: bool) -> Iterator[None]:
-    """Have the store open as far as other processes can tell; `alone`: as the only one.
+    """Hold the store's locks as if it were open; `alone`: exclusively.
 
-    For what is done to a store file without a `Database`. `StoreInUse` names the processes that
-    are in the way of the purpose.
+    For work on a store file without a `Database`. `StoreInUse` names the processes that prevent the
+    purpose.
     """
     lock = FileLock(lock_path(path))
     presence = Presence(path.parent / "processes", version=__version__, started_at=now)

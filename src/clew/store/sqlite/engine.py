@@ -1,6 +1,6 @@
-"""SQLite as an engine of `store.work`: its transactions, its spelling of shared SQL, who is alive.
+"""SQLite as an engine of `store.work`: transactions, translation of shared SQL, live processes.
 
-Pieces of work run in the threads of `database`, each straight through: nothing in a SQLite
+Pieces of work run in the threads of `database`, each without interruption: nothing in a SQLite
 transaction waits for the event loop.
 """
 
@@ -43,7 +43,7 @@ _MARK = re.compile(r"\$(\d+)")
 
 
 class Statement(NamedTuple):
-    """A statement as SQLite takes it. `lists` are the places of bindings that are lists."""
+    """A statement in SQLite's form. `lists` are the positions of bindings that are lists."""
 
     sql: str
     lists: tuple[int, ...]
@@ -51,10 +51,10 @@ class Statement(NamedTuple):
 
 @lru_cache(maxsize=512)
 def spell(sql: str) -> Statement:
-    """A shared statement as SQLite takes it.
+    """Translate a shared statement into SQLite's form.
 
-    `$n` becomes `?n`: SQLite takes `$2` for a name, and numbers names by their first appearance,
-    so a tuple would be bound to the wrong ones.
+    `$n` becomes `?n`: SQLite takes `$2` for a name and numbers names by their first appearance, so
+    a tuple would be bound in the wrong order.
     """
     sql = _ANY.sub(r"IN (SELECT value FROM json_each(\1))", _LOCKS.sub("", sql))
     lists = tuple({int(each) - 1: None for each in _LISTS.findall(sql)})
@@ -62,7 +62,7 @@ def spell(sql: str) -> Statement:
 
 
 def system_time() -> int:
-    """The time of this machine in milliseconds UTC: the clock of a store that is given none."""
+    """The time of this machine in milliseconds UTC: a store's default clock."""
     return time.time_ns() // 1_000_000
 
 
@@ -105,7 +105,7 @@ class SqliteTransaction:
 
 
 def run_through(work: Coroutine[Any, Any, T]) -> T:
-    """The result of a piece of work over a `SqliteTransaction`, run without an event loop."""
+    """Run a piece of work over a `SqliteTransaction`, without an event loop."""
     try:
         work.send(None)
     except StopIteration as done:
@@ -154,7 +154,7 @@ class SqliteEngine:
 
     async def keep_living_leases(
         self,
-        tx: Transaction,  # noqa: ARG002  # the files tell
+        tx: Transaction,  # noqa: ARG002  # reads the process files
         leases: Sequence[Lease],
     ) -> list[Lease]:
         """See `work.Engine`."""
@@ -163,7 +163,7 @@ class SqliteEngine:
     async def keep_living_attachments(
         self, tx: Transaction, attachments: Sequence[Attachment]
     ) -> list[Attachment]:
-        """See `work.Engine`. The lock of a process tells on this host, its beat on others."""
+        """See `work.Engine`. Decided by the process's lock on this host, by its beat on others."""
         if not attachments:
             return []
         presence, oldest = self._db.presence, await tx.now() - STALE_HEARTBEAT_MS
@@ -178,5 +178,5 @@ class SqliteEngine:
         ]
 
     async def find_dead(self, holders: Sequence[str]) -> set[str]:  # noqa: ARG002  # none are left
-        """See `work.Engine`. A transaction looks at the files of the processes itself."""
+        """See `work.Engine`. Nothing: transactions check the process files themselves."""
         return set()

@@ -111,7 +111,7 @@ async def _record(
     *,
     idempotency_key: str | None,
 ) -> Recorded:
-    """Apply the changes, fenced by the epoch and recognised by the key."""
+    """Apply the changes, unless the epoch is stale or the idempotency key is known."""
     begin = await tx.one(BEGIN, (text(session_id),))
     if begin is None:
         raise SessionNotFound(session_id)
@@ -133,7 +133,7 @@ async def _record(
 
 
 async def _read_newest(tx: Transaction, session_id: str, window: Window) -> list[Row]:
-    """The newest rows of a thread, newest first. A session that is no fork needs two statements."""
+    """The newest rows of a thread, newest first. Two statements, except for forks."""
     row = await tx.one(SESSION, (text(session_id),))
     if row is None:
         raise SessionNotFound(session_id)

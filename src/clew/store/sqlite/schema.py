@@ -1,7 +1,7 @@
 """The schema of a SQLite file: its version, its migrations, and verified copies of the file.
 
 A new file is made in one transaction. An older one is backed up and verified first, and migrated
-while no other process has it open. A newer, foreign or damaged one is refused and left as it is.
+while no other process has it open. A newer, foreign or damaged one is refused and not changed.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from clew.store.migrations import Migration, read_migrations
 from clew.store.sqlite.connection import connect, fetch, lock_path
 
 APPLICATION_ID = 0x636C6577
-"""`clew` in ASCII: tells our files from other SQLite databases."""
+"""`clew` in ASCII: distinguishes our files from other SQLite databases."""
 
 
 PAGE_SIZE = 8192
-"""Twice the usual: messages waste less of a page, a tenth of the file."""
+"""Twice the default: messages waste less of a page, which saves a tenth of the file."""
 
 
 def shipped_migrations() -> tuple[Migration, ...]:
@@ -31,7 +31,7 @@ def shipped_migrations() -> tuple[Migration, ...]:
 
 def stored_version(connection: apsw.Connection, path: Path, latest: int) -> int:
     """The schema number of the file, 0 for a new one. Refuses a file that is not clew's."""
-    # In one statement, so of one moment: another process may be making the file just now.
+    # One statement, so that all values are consistent: another process may be making the file.
     ((application, version, has_tables),) = fetch(
         connection,
         """SELECT application_id, user_version, EXISTS (SELECT 1 FROM sqlite_schema)
@@ -53,13 +53,15 @@ def stored_version(connection: apsw.Connection, path: Path, latest: int) -> int:
 
 
 def apply(connection: apsw.Connection, steps: Sequence[Migration]) -> None:
-    """Run the steps that are missing, in one transaction. Two processes may call it at once."""
+    """Run the missing steps, in one transaction. Two processes may call it at the same time."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         current = connection.pragma("user_version")
         for step in steps:
             if step.number > current:
-                connection.execute(step.sql).fetchall()  # all statements, even if one has rows
+                connection.execute(
+                    step.sql
+                ).fetchall()  # runs all statements, even if one returns rows
                 connection.pragma("user_version", step.number)
         connection.pragma("application_id", APPLICATION_ID)
         connection.execute("COMMIT")
@@ -85,10 +87,10 @@ def verified_copy(
     lock: Path | None = None,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Path:
-    """A copy of the open database at `target`, checked; an unfinished one is removed.
+    """Copy the open database to `target` and check the copy; removes an unfinished one.
 
-    The copy gets the permissions of the file `lock` (the lock of the copied store if None). In an
-    open transaction it is of that moment, whatever other processes write meanwhile.
+    The copy gets the permissions of the file `lock` (None: the lock of the copied store). In an
+    open transaction it has the state of that transaction, whatever other processes write.
     """
     unfinished = target.with_name(target.name + ".part")
     discard(unfinished)
@@ -110,6 +112,6 @@ def verified_copy(
 
 
 def discard(path: Path) -> None:
-    """Remove a database file that is not in use, and what SQLite may have left beside it."""
+    """Remove a database file that is not in use, with the files that SQLite may have left."""
     for ending in ("", "-journal", "-wal", "-shm"):
         path.with_name(path.name + ending).unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""The search index in SQLite, as far as clew itself keeps it, and the functions that queries use.
+"""The part of SQLite's search index that clew itself maintains, and functions for queries.
 
 Triggers index every message in `messages_fts`. Messages in scripts without spaces are also split
-by clew into pairs of characters, for `messages_spaceless`: the triggers can only queue those.
+by clew into pairs of characters, for `messages_spaceless`: the triggers can only queue these.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _STEP = 200
 
 
 def index_queued(connection: apsw.Connection) -> None:
-    """Index what triggers have queued, in the transaction that is open now."""
+    """Index the messages that triggers have queued, in the open transaction."""
     while has_queued(connection):
         queued = fetch(
             connection,
@@ -45,7 +45,7 @@ def has_queued(connection: apsw.Connection) -> bool:
 
 
 def rebuild(connection: apsw.Connection) -> None:
-    """Build both indexes anew, in the transaction that is open now."""
+    """Rebuild both indexes, in the open transaction."""
     connection.execute("INSERT INTO messages_fts (messages_fts) VALUES ('rebuild')")
     connection.execute("INSERT INTO messages_spaceless (messages_spaceless) VALUES ('delete-all')")
     connection.execute("DELETE FROM spaceless_queue")

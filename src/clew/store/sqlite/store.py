@@ -57,9 +57,9 @@ class SqliteStore(
         migrations: Sequence[Migration] | None = None,
         search_seconds: float = DEADLINE,
     ) -> None:
-        """Open the file, making it if it is not there.
+        """Open the file; makes it if it does not exist.
 
-        `search_seconds` is how long a search looks before it answers with what it has.
+        `search_seconds` is the deadline after which a search returns what it has found.
         """
         self._search_seconds = search_seconds
         self._db = Database(
@@ -79,7 +79,7 @@ class SqliteStore(
         """See `ports.Processes`."""
         if type(identity) is not str:
             raise InvalidInput(f"An identity is text, not {type(identity).__name__}.")
-        # In a thread, for it looks at files.
+        # In a thread, because it reads files.
         return await self._db.read(lambda _: self._db.presence.is_living(identity))
 
     async def pulse(self) -> int:

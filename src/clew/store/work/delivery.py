@@ -1,4 +1,4 @@
-"""The durable inbox and outbox. PostgreSQL's claimants pass over rows that others are taking."""
+"""The durable inbox and outbox. In PostgreSQL, claimants skip rows that others are claiming."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from clew.store.rows import (
 from clew.store.work.sessions import get
 from clew.store.work.transaction import Engine, Transaction
 
-# SQLite finds a partial index only by the very condition that the index has. Hence the states stand
-# twice in some statements.
+# SQLite uses a partial index only if the query has exactly the index's condition. So some
+# statements name the states twice.
 _OPEN_INBOUND = "status IN ('queued', 'claimed')"
 _OPEN_OUTBOUND = "status IN ('pending', 'sending', 'uncertain')"
 
@@ -75,7 +75,7 @@ INSERT INTO outbox (id, session_id, key, channel, address, content, turn_id, seq
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $10)
 """
 
-# A reply waits while an earlier one under its key is still to be sent or on its way.
+# A reply waits while an earlier one under its key is pending or being sent.
 _CLAIM_OUTBOUND = f"""
 UPDATE outbox SET status = 'sending', claimant = $1, claimed_at = $2, updated_at = $2,
   attempts = attempts + 1
@@ -129,7 +129,7 @@ class SharedInbox:
                 return inbound_from(row), True
             return inbound_from(await tx.one(_KNOWN, bindings[1:4]) or ()), False
 
-        # Not repeatable: without an `external_id` a repetition would be a second message.
+        # Not repeatable: without an `external_id`, a repetition would add a second message.
         return await self._engine.write(work)
 
     async def claim_inbound(
@@ -268,5 +268,5 @@ def _delivery(row: Row | None, outbound_id: str) -> Outbound:
 
 
 def _in_order(rows: list[Row]) -> list[Row]:
-    """Rows that begin with their ordinal, in its order: an UPDATE returns them in any."""
+    """Sort rows by their first column, the ordinal: an UPDATE returns them in any order."""
     return sorted(rows, key=lambda row: int(row[0]))

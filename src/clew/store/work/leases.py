@@ -1,6 +1,6 @@
-"""Leases and attachments: which process may run the next turn, whose terminal has a session open.
+"""Leases (which process may run the next turn) and attachments (which terminal has a session open).
 
-Taking one locks the session's row first. Which processes are alive is known to the engine.
+Taking one locks the session's row first. The engine knows which processes are alive.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ async def find_living_lease(engine: Engine, session_id: str) -> Lease | None:
 
     async def work(tx: Transaction) -> Lease | None:
         row = await tx.one(_LEASE, (text(session_id),))
-        # The time may be a round trip, and most sessions have no holder.
+        # Reading the time may need a round trip, and most sessions have no holder.
         return None if row is None else await _living(engine, tx, row, await tx.now())
 
     found = await engine.read(work)
@@ -194,7 +194,7 @@ async def find_living_lease(engine: Engine, session_id: str) -> Lease | None:
 
 
 async def lock_lease(engine: Engine, tx: Transaction, session_id: str, now: int) -> Lease | None:
-    """The same inside a transaction; no other one renews or takes it until this one ends."""
+    """The same inside a transaction, which locks the lease against others until it ends."""
     row = await tx.one(f"{_LEASE} FOR UPDATE", (text(session_id),))
     return None if row is None else await _living(engine, tx, row, now)
 
@@ -242,13 +242,13 @@ def _stored(ids: Sequence[str]) -> list[str]:
 async def held_sessions(
     engine: Engine, tx: Transaction, now: int, ids: Sequence[str] | None = None
 ) -> set[str]:
-    """The sessions, of these or of all, that a living process has attached or leased."""
+    """The sessions, of these or of all, that a live process has attached or leased."""
     leases = await living_leases(engine, tx, now, ids)
     return {*leases, *await living_attachments(engine, tx, ids)}
 
 
 async def forget_dead_holders(engine: Engine) -> None:
-    """Find out which holders have died, before a transaction relies on who is alive."""
+    """Find out which holders have died, before a transaction needs to know who is alive."""
 
     async def work(tx: Transaction) -> list[str]:
         leases = map(_lease_from, await tx.fetch(_LEASES))

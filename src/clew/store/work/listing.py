@@ -1,4 +1,4 @@
-"""Finding and listing sessions, always along an index; their names, states and counts."""
+"""Finds and lists sessions, always by an index; their names, states and counts."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from clew.store.work.transaction import Dialect, Engine, Transaction
 
 MAX_SESSIONS = 1000
 MAX_NAMES = 5000
-"""The longest pages: building one keeps other threads from running."""
+"""The longest pages: building one blocks other threads."""
 
 Place = tuple[int, int, str]
-"""Where a session stands in a list: pinned, time, id."""
+"""The position of a session in a list: pinned, time, id."""
 
 IS_ARCHIVED = "(archived_at IS NOT NULL)"
-"""As SQLite's indexes spell it."""
+"""Written exactly as in SQLite's indexes."""
 
 _PREFIXES = f"""
 SELECT {SESSION_COLUMNS} FROM sessions WHERE id >= $1 AND id < $2 AND deleted_at IS NULL
@@ -54,7 +54,7 @@ SELECT {SESSION_COLUMNS} FROM sessions WHERE title_key = $1 AND deleted_at IS NU
 ORDER BY updated_at DESC, id DESC LIMIT $2
 """
 
-# The index has the last four digits; each of those few sessions is looked at.
+# The index has the last four digits; the few sessions with these are compared in full.
 ENDINGS = f"""
 SELECT {SESSION_COLUMNS} FROM sessions
 WHERE {{id_ending}} = $1 AND id LIKE $2 AND deleted_at IS NULL
@@ -72,7 +72,7 @@ SELECT wanted.id, (SELECT max(id) FROM sessions WHERE sessions.id < wanted.id),
 FROM {wanted_ids}
 """
 
-# The last column: whether an unfinished turn has a question that waits for its answer.
+# The last column: whether an unfinished turn waits for an approval.
 _NEWEST_TURNS = """
 SELECT s.id, t.status, u.turn_id IS NOT NULL, t.ended_at IS NULL AND EXISTS (
   SELECT 1 FROM approvals a
@@ -180,7 +180,7 @@ class SharedListing:
     async def _fetch_lists(
         self, tx: Transaction, where: SessionFilter, after: Place | None, limit: int, columns: str
     ) -> list[list[Row]]:
-        """The lists that a page is merged from: active and archived sessions have an index each."""
+        """The lists that a page is merged from: active and archived sessions have own indexes."""
         states = (False, True) if _is_both(where) else (bool(where.archived),)
         lists = []
         for archived in states:
@@ -260,7 +260,7 @@ def list_query(
     limit: int,
     columns: str = SESSION_COLUMNS,
 ) -> tuple[str, Row]:
-    """The query of a page; it walks along one of the indexes."""
+    """The query of a page; it uses one of the indexes."""
     conditions, bindings = _conditions(dialect, where, archived=archived)
     order = ("deleted_at", "id") if where.trashed else ("pinned", "updated_at", "id")
     if after is not None:
@@ -302,12 +302,12 @@ def _conditions(
 
 
 def _is_both(where: SessionFilter) -> bool:
-    """Whether a list has active and archived sessions."""
+    """Whether a list has both active and archived sessions."""
     return where.archived is None and not where.trashed
 
 
 def _session_page(where: SessionFilter, lists: list[list[Row]], limit: int) -> SessionPage:
-    """A page of lists that have one row more than fits, if there are so many."""
+    """Merge lists into a page. Each list has one row more than fits, if there are more."""
     rows = [row for each in lists for row in each]
     place = _trash_place if where.trashed else _place
     sessions = sessions_from(rows if len(lists) > 1 else rows[:limit])
@@ -326,7 +326,7 @@ def _trash_place(session: Session) -> Place:
 
 
 def _name_page(where: SessionFilter, lists: list[list[Row]], limit: int) -> NamePage:
-    """The same of names; there are many, so they are put in order as rows."""
+    """The same for names; sorted as rows, because there are many."""
 
     def place(row: Row) -> Place:
         return name_place(row, trashed=where.trashed)

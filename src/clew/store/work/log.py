@@ -49,7 +49,7 @@ _USAGE_NAMES: dict[UsageBy, str] = {
     "session": "t.session_id",
     "platform": "s.platform",
 }
-# Metadata is JSON in a text: a nested `estimated` counts too, which shows a ~ too many.
+# Metadata is JSON text: a nested `estimated` matches too, which only shows a needless ~.
 _SPENT_BY = """
 SELECT {name}, CAST(sum(t.input_tokens) AS bigint), CAST(sum(t.output_tokens) AS bigint),
   CAST(sum(t.cache_read_tokens) AS bigint), CAST(sum(t.cache_creation_tokens) AS bigint),
@@ -95,7 +95,7 @@ ORDER BY asked_at, ordinal
 
 
 class SharedLog:
-    """The part of `ports.Log` that is no hot path."""
+    """The part of `ports.Log` that is not a hot path."""
 
     _engine: Engine
 
@@ -168,7 +168,7 @@ class SharedLog:
         async def work(tx: Transaction) -> tuple[Turn, ...]:
             now = await tx.now()
             if await lock_lease(engine, tx, session_id, now) is not None:
-                return ()  # another process was quicker
+                return ()  # another process was first
             ids = await tx.fetch(_INTERRUPT, (text(session_id), now))
             await tx.run(_REFUSE_APPROVALS, (text(session_id), now))
             return tuple(map(turn_from, await tx.fetch(_TURNS, ([each for (each,) in ids],))))
@@ -205,7 +205,7 @@ class SharedLog:
 
         async def work(tx: Transaction) -> tuple[Approval, ...]:
             rows = await tx.fetch(_LIST_APPROVALS, (optional(session_id),))
-            # The time may be a round trip, and mostly nothing waits.
+            # Reading the time may need a round trip, and usually nothing waits.
             now = await tx.now() if rows else 0
             return tuple(each for each in map(approval_from, rows) if each.expires_at > now)
 

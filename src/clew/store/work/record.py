@@ -1,8 +1,8 @@
 """The changes of one record, applied in order inside its transaction.
 
-`Recording` gathers what they do to the session's row and writes that row once, at the end. How a
-record begins (its fence, its lock), how a message is inserted and indexed, and which columns the
-session's row has for its preview, are the engine's: see `record` there.
+`Recording` collects the changes to the session's row and writes that row once, at the end. The
+engines' own `record` begins it (fence and lock), inserts and indexes messages, and knows the
+columns of the preview.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ _DELETE_SCRATCH = "DELETE FROM scratchpad WHERE session_id = $1 AND name = $2 RE
 _CLEAR_TODOS = "DELETE FROM todos WHERE session_id = $1"
 _ADD_TODO = "INSERT INTO todos (session_id, position, text, status) VALUES ($1, $2, $3, $4)"
 
-# The lock keeps a purge from removing the blob before this message needs it.
+# The lock keeps a purge from removing the blob before this message is stored.
 _LOCK_BLOB = "SELECT 1 FROM blobs WHERE hash = $1 FOR KEY SHARE"
 _KEEP_BLOB = "INSERT INTO message_blobs (message_id, hash) VALUES ($1, $2)"
 
@@ -117,7 +117,7 @@ _REMEMBER = "INSERT INTO idempotency (session_id, key, result, at) VALUES ($1, $
 
 
 async def find_answer(tx: Transaction, session_id: str, key: str) -> Recorded | None:
-    """What a record with this idempotency key was answered, if there was one."""
+    """The result of an earlier record with this idempotency key, if there was one."""
     row = await tx.one(_ANSWER, (session_id, text(key)))
     return (
         None if row is None else msgspec.structs.replace(from_json(row[0], Recorded), repeated=True)
@@ -125,12 +125,12 @@ async def find_answer(tx: Transaction, session_id: str, key: str) -> Recorded | 
 
 
 async def remember_answer(tx: Transaction, session_id: str, key: str, answer: Recorded) -> None:
-    """Answer a second record with this idempotency key the same."""
+    """Store the result for a second record with this idempotency key."""
     await tx.run(_REMEMBER, (session_id, text(key), to_json(answer), answer.at))
 
 
 def check_usage(usage: Usage) -> tuple[int | None, ...]:
-    """What was spent, in the order of the columns: whole numbers, none of them negative."""
+    """Usage in the order of the columns; refuses negative and fractional numbers."""
     bindings = _whole_usage(usage)
     if min(value or 0 for value in bindings) < 0:
         raise InvalidInput("Usage can't be negative.")
@@ -174,14 +174,14 @@ class Recording(ABC):
 
     @abstractmethod
     async def insert_message(self, change: changes.AddMessage, bindings: Row, at: int) -> int:
-        """Insert the row of a message at `head`, and index it; its id."""
+        """Insert the row of a message at `head`, and index it; returns its id."""
 
     @abstractmethod
     async def advance(self, bindings: Row, preview: str | None) -> None:
         """Bring the session's row up to its new head.
 
         The bindings are its id and head, messages and bytes to add, the time of the last message,
-        and when a person last said something. `preview` counts if the session has none yet.
+        and when a person last wrote. `preview` is used if the session has none yet.
         """
 
     async def apply(self, requested: Sequence[Change]) -> None:
@@ -193,7 +193,7 @@ class Recording(ABC):
             await handler(self, change)
 
     async def finish(self) -> Recorded:
-        """Write the session's row, if anything moved it."""
+        """Write the session's row, if anything changed it."""
         if self._seqs:
             bindings = (
                 self.session_id, self.head, self._count, self._bytes, self._updated_at,
@@ -289,7 +289,7 @@ class Recording(ABC):
         await self.tx.run(_END_TURN, bindings)
 
     async def _set_turn(self, turn_id: str, status: str | None) -> None:
-        """Give an unfinished turn its next state; with None it stays, but has to be unfinished."""
+        """Set the state of an unfinished turn; None only checks that it is unfinished."""
         if not await self.tx.run(_SET_TURN, (text(turn_id), self.session_id, status)):
             raise RecordNotFound("unfinished turn in this session", turn_id)
 
@@ -315,9 +315,9 @@ class Recording(ABC):
             self._count += shown
 
     async def _count_messages(self, turn_id: str) -> int:
-        """How many messages of this thread a turn has; it must have begun in it."""
+        """How many messages a turn has in this thread; the turn must belong to the thread."""
         row = await self.tx.one(_TURN_START, (text(turn_id),))
-        # The session's row still has the head from before this record; its own messages count too.
+        # The session's row still has the old head; messages of this record count too.
         parts, _ = await list_segments(self.tx, self.session_id)
         for part in parts:
             own = part.session_id == self.session_id
@@ -349,7 +349,7 @@ class Recording(ABC):
         await self.tx.run(_NOTE_COMPACTION, (self.session_id, short_summary, tokens_after))
 
     async def _undo_compaction(self, change: changes.UndoCompaction) -> None:
-        """The compaction before it counts again; the counter stays: it happened."""
+        """Undo a compaction: the previous one applies again. The counter of compactions stays."""
         bindings = (self._at(change.at), text(change.compaction_id), self.session_id)
         if not await self.tx.run(_UNDO_COMPACTION, bindings):
             raise RecordNotFound("compaction in this session", change.compaction_id)

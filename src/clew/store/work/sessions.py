@@ -1,4 +1,4 @@
-"""Sessions and routes: making and editing sessions, and leading keys to them."""
+"""Sessions and routes: makes and edits sessions, and sets which keys lead to them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def get(tx: Transaction, session_id: str) -> Session:
 
 
 async def lock(tx: Transaction, session_id: str) -> Session:
-    """The same, and no other transaction changes the session until this one ends."""
+    """Get a session and lock it against other transactions until this one ends."""
     return _found(await tx.one(_LOCK, (text(session_id),)), session_id)
 
 
@@ -71,7 +71,7 @@ def title_columns(title: str | None, *, by: str) -> dict[str, Any]:
 
 
 def check_id(wanted: str | None) -> str:
-    """The id for a new session: the wanted one, or a fresh one. The INSERT tells if it is taken."""
+    """The id for a new session: the wanted one, or a fresh one. The INSERT fails if it is taken."""
     if wanted is None:
         return new_id()
     if not is_id(wanted):
@@ -91,7 +91,7 @@ class SharedSessions:
             return found, False
 
         async def work(tx: Transaction) -> tuple[Session, bool]:
-            # Two that meet a new key at once: the second finds the session of the first.
+            # If two open a new key at the same time, the second finds the session of the first.
             await tx.serialize(f"route {text(new.key)}")
             row = await tx.one(_ROUTED, (text(new.key),))
             if row is not None:
@@ -211,7 +211,7 @@ async def _set_route(tx: Transaction, key: str, session_id: str) -> None:
 
 
 def _columns(change: SessionEdit | SessionFacts) -> dict[str, Any]:
-    """The columns that a change names, ready to bind; `archived` and `origin` stay values."""
+    """The columns of a change, ready to bind; `archived` and `origin` stay values."""
     check_types(change)
     columns: dict[str, Any] = {}
     for name in change.__struct_fields__:
@@ -229,7 +229,7 @@ def _columns(change: SessionEdit | SessionFacts) -> dict[str, Any]:
 async def _update(
     tx: Transaction, session_id: str, columns: dict[str, Any], *, edited: bool
 ) -> Session | None:
-    """Set columns that differ; the session after it, None if none did."""
+    """Set columns that differ; returns the changed session, None if no column differs."""
     if not columns:
         return None
     names = list(columns)

@@ -1,4 +1,4 @@
-"""Credentials of the gateway."""
+"""The tokens of the gateway."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""What a piece of work runs on: the transaction that it is given, and the engine that runs it.
+"""The protocols of shared work: the transaction that it gets, and the engine that runs it.
 
 A piece of work awaits its transaction and nothing else. PostgreSQL awaits it; SQLite's threads run
-it straight through, because their transaction never waits, and refuse one that yields.
+it to its end without a loop, because their transaction never waits, and refuse one that yields.
 
-Shared SQL is what both databases understand, with `$1`, `$2` … for values. It has no `::casts`
+Shared SQL is SQL that both databases understand, with `$1`, `$2` … for values. It has no `::casts`
 (`CAST(… AS …)` works in both). Four things are PostgreSQL's, and the SQLite transaction replaces
 them (see `sqlite.engine`): `$n`, the column `ordinal`, `= ANY ($n)` with a list, and the clauses
-that lock rows. What differs more is a field of `Dialect`.
+that lock rows. Larger differences are fields of `Dialect`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Transaction(Protocol):
     """One transaction of either database."""
 
     async def fetch(self, sql: str, bindings: Row = ()) -> list[Row]:
-        """All rows of a statement. What the columns hold is the schema's promise."""
+        """All rows of a statement. The schema guarantees the types of the columns."""
         ...
 
     async def one(self, sql: str, bindings: Row = ()) -> Row | None:
@@ -33,11 +33,11 @@ class Transaction(Protocol):
         ...
 
     async def run(self, sql: str, bindings: Row = ()) -> int:
-        """How many rows an INSERT, UPDATE or DELETE has changed."""
+        """Run an INSERT, UPDATE or DELETE; returns how many rows it has changed."""
         ...
 
     async def now(self) -> int:
-        """The time by the store's clock. It may be a round trip: ask once."""
+        """The time of the store's clock. It may need a round trip: read it once."""
         ...
 
     async def serialize(self, name: str) -> None:
@@ -52,13 +52,13 @@ class Dialect(NamedTuple):
     """Fragments of SQL that the databases spell differently."""
 
     preview_columns: tuple[str, ...]
-    """Columns of a session that hold how it began."""
+    """Columns of a session that hold its preview."""
 
     contains_text: str
-    """Whether title or preview contain a folded text; `{0}` stands for its binding."""
+    """Whether the title or preview contains a folded text; `{0}` stands for its binding."""
 
     id_ending: str
-    """The last four characters of an id, as its index has them."""
+    """The last four characters of an id, written as in its index."""
 
     wanted_ids: str
     """The ids of the list `$1` as a table `wanted` with the column `id`."""
@@ -85,14 +85,14 @@ class Engine(Protocol):
         ...
 
     async def snapshot(self, work: Work[T]) -> T:
-        """Run several queries that see one moment."""
+        """Run several queries that see the same state of the store."""
         ...
 
     async def write(self, work: Work[T], *, about: str = "", repeatable: bool = False) -> T:
         """Run a piece of work in a transaction; returns after its commit.
 
-        `about` is the session that other processes are told of. A `repeatable` one may be run
-        again when a lost connection leaves open whether it was committed.
+        `about` is the session that other processes are notified about. `repeatable` work may run
+        again if a lost connection leaves it open whether it was committed.
         """
         ...
 
@@ -107,9 +107,9 @@ class Engine(Protocol):
         ...
 
     async def find_dead(self, holders: Sequence[str]) -> set[str]:
-        """The processes of these holders that have ended and that transactions take for alive.
+        """The processes of these holders that have ended but still count as alive.
 
-        Called outside of any transaction. From then on transactions know it too. Where a
-        transaction always knows, there are none.
+        Called outside of any transaction; afterwards transactions know it too. Returns nothing if
+        transactions of the engine always know who is alive.
         """
         ...
