@@ -196,19 +196,22 @@ def test_nothing_in_an_answer_drives_a_terminal(home: Home, work: Path) -> None:
     assert home.ask("hello", cwd=work).stdout == "abc\n"
 
 
+@pytest.mark.parametrize("how", ["text", "json", "failing"])
 def test_its_own_answer_is_printed_and_not_that_of_the_turn_before(
-    home: Home, work: Path, tmp_path: Path
+    home: Home, work: Path, tmp_path: Path, how: str
 ) -> None:
     """It waits behind a turn of another process, whose words and end are not its own."""
     held = tmp_path / "go on"
     slow = {"text": "This is for the chat.", "hold": str(held)}
-    home.script(ECHO, rules=[{"when": r"\bslow\Z", "answers": [slow]}])
+    refused = {"when": "failing", "answers": [{"error": {"status": 400}}]}
+    home.script(ECHO, rules=[{"when": r"\bslow\Z", "answers": [slow]}, refused])
     chat = Terminal(home, "--plain", cwd=work)
     chat.wait_for_prompt()
     chat.type("slow\n")
     chat.wait_for("This is")
+    said, options = f"{how} from outside", ["--json"] if how == "json" else []
     asking = subprocess.Popen(
-        [sys.executable, "-c", CLEW, "ask", "from outside"],
+        [sys.executable, "-c", CLEW, "ask", *options, said],
         env={**os.environ, "CLEW_HOME": str(home.path)},
         cwd=work,
         stdin=subprocess.DEVNULL,
@@ -218,12 +221,34 @@ def test_its_own_answer_is_printed_and_not_that_of_the_turn_before(
     with asking:
         assert asking.stdout is not None
         assert asking.stderr is not None
-        assert b"Another process is busy" in asking.stderr.readline()
+        told = asking.stdout if how == "json" else asking.stderr
+        assert b"Another process is busy" in told.readline()
         held.touch()
-        assert asking.stdout.read() == b"You said: from outside\n"
-        assert asking.wait(PATIENCE) == 0
-    chat.wait_for("You said: from outside")
+        printed = asking.stdout.read().decode()
+        assert asking.wait(PATIENCE) == (1 if how == "failing" else 0)
+    chat.wait_for(said)
+    chat.wait_for_prompt()
     assert chat.leave() == 0
+    if how == "json":
+        check_events([msgspec.json.decode(line) for line in printed.splitlines()], said)
+    else:
+        assert printed == ("" if how == "failing" else f"You said: {said}\n")
+
+
+def check_events(events: list[dict[str, Any]], said: str) -> None:
+    """All events are those of one turn, which answers this."""
+    result = events[-1]
+    assert (result["type"], result["answer"]) == ("result", f"You said: {said}")
+    started, ended = (
+        next(each for each in events if each["type"] == kind)
+        for kind in ("turn_started", "turn_ended")
+    )
+    assert started["turn_id"] == ended["turn"]["id"] == result["turn_id"]
+    assert started["answers"] == ended["answers"]
+    messages = [each["message"] for each in events if each["type"] == "message"]
+    assert [each["content"] for each in messages] == [said, f"You said: {said}"]
+    spoken = "".join(each["text"] for each in events if each["type"] == "text")
+    assert spoken == f"You said: {said}"
 
 
 def test_an_interrupt_while_it_waits_takes_it_back_and_leaves_the_other_turn_alone(

@@ -459,3 +459,19 @@ def test_no_network_is_told_after_some_attempts(home: Home, work: Path) -> None:
     assert "script can't be reached" in result.stderr
     assert "Your message is kept." in result.stderr
     assert "then\n" in result.stdout
+
+
+def test_the_second_of_two_terminals_in_a_fresh_directory_is_told(home: Home, work: Path) -> None:
+    home.script(ECHO)
+    first, second = open_chat(home, work), open_chat(home, work)
+    first.say("one")
+    told = second.say("two")
+    assert "Another terminal began a session here first (`clew -r " in told
+    assert "leads there. Yours is a session of its own." in told
+    assert "You said: two" in told
+    assert second.leave() == 0
+    assert "Another terminal" not in first.say("more")
+    assert first.leave() == 0
+    again = open_chat(home, work)
+    assert "You said: more" in again.text, "the directory's key leads to the first one"
+    assert again.leave() == 0

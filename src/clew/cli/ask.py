@@ -72,6 +72,8 @@ async def _ask(app: App, text: str, choice: Choice, *, typed: str) -> int:
             if ready.notice is not None:
                 aside.line(ready.notice, "dim")
             aside.line(f"Session {ready.session.id}", "dim")
+        if ready.beside is not None:
+            aside.line(ready.beside, "warning")
         question = Question(app, parts, seat.prepare(text, files=pictures), lines, aside)
         return await question.ask()
 

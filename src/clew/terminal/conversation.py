@@ -199,6 +199,8 @@ class Conversation:
             self._display.note(ready.notice)
         if ready.is_new:
             self._display.note(f"Session {ready.session.id}")
+        if ready.beside is not None:
+            self._display.note(ready.beside, "warning")
 
     async def _follow(self, sent: Sent) -> None:
         """Watch how a message ends; without a person, wait for it before the next is read."""
