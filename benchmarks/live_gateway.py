@@ -123,7 +123,7 @@ async def open_stage(folder: Path, words: int) -> AsyncIterator[Stage]:
         stack.push_async_callback(house.close)
         runtime = house.runtime
         calls, gate = Calls(house), Gate(store, host_clock)
-        token, secret = make_token("benchmark", "read", host_clock())
+        token, secret = make_token("benchmark", ("read",), host_clock())
         await store.add_token(token, digest_of(secret))
         guard = StreamGuard(gate)
         app = build_app(calls, gate, stream_guard=guard)

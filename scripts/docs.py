@@ -1,4 +1,4 @@
-"""Writes the pages of docs/reference that the code already knows: commands, errors and the API.
+"""Writes the pages that the code already knows: commands, errors, the API, and who may do what.
 
 With `--check` nothing is written; it fails when a page differs from what the code says.
 """
@@ -20,6 +20,8 @@ from clew.api.frames import ClientFrame, LiveFrame, StreamFrame
 from clew.api.operation import Operation
 from clew.api.table import OPERATIONS
 from clew.cli import main as clew
+from clew.core.commands import COMMANDS
+from clew.core.tokens import MEANINGS, OWNERS, SCOPES, covers
 from clew.gateway.app import DOCUMENT, HEALTH, RPC
 from clew.gateway.browser_login import LOGIN, LOGOUT, MAKE_LINK
 from clew.gateway.event_streams import EVENTS
@@ -180,6 +182,8 @@ def render_table() -> str:
 def render_operation(operation: Operation[Any, Any], known: dict[str, Any]) -> Iterator[str]:
     yield f"### {title_of(operation)}"
     scope = "no token" if operation in OPEN else f"scope `{operation.scope}`"
+    scope += ", for guests too" if operation.who == "guest" and operation not in OPEN else ""
+    scope += f" ({operation.also})" if operation.also else ""
     answer = "a WebSocket" if operation is LIVE else "nothing"
     if operation.answer == "file":
         answer = "the file"
@@ -269,7 +273,67 @@ def anchor_of(title: str) -> str:
     return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
+# --- who may do what ------------------------------------------------------------------------------
+
+TABLES = (
+    "<!-- The tables: written by `make docs` from the code. -->",
+    "<!-- The end of the tables. -->",
+)
+
+
+ABOUT_OPERATIONS = """\
+What each operation of a gateway needs. *Guests*: other people may call it for what is theirs."""
+ABOUT_COMMANDS = """\
+What each slash command needs of a token, and which of them guests have: on a channel, in a direct
+chat only. `/approve always` needs `admin`, `/resume` under a key that others read needs `write`."""
+SIGNED = {"hooks.call": "the webhook's signature", "login": "a sign-in code"}
+"""What has to come in place of a token."""
+
+
+def render_security() -> str:
+    """SECURITY.md as it is, with the tables of the code between the two marks."""
+    before, mark, rest = (ROOT / "SECURITY.md").read_text(encoding="utf-8").partition(TABLES[0])
+    _, end, after = rest.partition(TABLES[1])
+    if not mark or not end:
+        raise SystemExit(f"SECURITY.md needs these two lines: {TABLES}")
+    parts = [
+        render_scopes(),
+        ABOUT_OPERATIONS,
+        render_needs(),
+        ABOUT_COMMANDS,
+        render_command_needs(),
+    ]
+    return f"{before}{mark}\n\n" + "\n\n".join(parts) + f"\n\n{end}{after}"
+
+
+def render_scopes() -> str:
+    rows = ["| scope | a token with it | includes | for |", "|---|---|---|---|"]
+    for each, meaning in MEANINGS.items():
+        included = [f"`{other}`" for other in SCOPES if other != each and covers((each,), other)]
+        whom = "the owner" if each in OWNERS else "everybody"
+        rows.append(f"| `{each}` | {meaning} | {', '.join(included) or 'nothing else'} | {whom} |")
+    return "\n".join(rows)
+
+
+def render_needs() -> str:
+    rows = ["| operation | needs | guests | beyond that |", "|---|---|---|---|"]
+    for each in (*OPERATIONS, *BESIDE):
+        needs = SIGNED.get(each.name, "nothing") if each in OPEN else f"`{each.scope}`"
+        guests = "yes" if each.who == "guest" else ""
+        rows.append(f"| `{each.name}` | {needs} | {guests} | {each.also} |")
+    return "\n".join(rows)
+
+
+def render_command_needs() -> str:
+    rows = ["| command | needs | guests |", "|---|---|---|"]
+    for each in COMMANDS.values():
+        guests = "yes" if each.who == "guest" else ""
+        rows.append(f"| `/{each.name}` | `{each.scope}` | {guests} |")
+    return "\n".join(rows)
+
+
 PAGES: dict[str, Callable[[], str]] = {
+    "SECURITY.md": render_security,
     "docs/reference/api.md": render_api,
     "docs/reference/commands.md": render_commands,
     "docs/reference/errors.md": render_errors,

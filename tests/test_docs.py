@@ -29,7 +29,7 @@ from tests.patience import PATIENCE
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 PAGES = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")),
     *sorted(DOCS.rglob("*.md")),
 ]
 # The reference pages that `make docs` writes are no place where a reader learns of a command.

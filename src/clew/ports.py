@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         SessionState,
         StoreStats,
     )
-    from clew.core.tokens import Token
+    from clew.core.tokens import Scopes, Token
     from clew.core.turn import (
         Approval,
         ApprovalScope,
@@ -650,6 +650,11 @@ class LiveTurn(Protocol):
         """The person who asked: tools run with this person's rights."""
         ...
 
+    @property
+    def scopes(self) -> Scopes:
+        """What it was accepted with: it decides, with the person, which tools there are."""
+        ...
+
     async def get_thread(self, limit: int) -> tuple[Message, ...]:
         """The newest messages, including those that this turn has recorded."""
         ...
@@ -757,7 +762,9 @@ class Channel(Protocol):
 class Context(Protocol):
     """What a turn's request contains besides the thread."""
 
-    async def list_parts(self, session: Session, person: str) -> tuple[ContextPart, ...]:
+    async def list_parts(
+        self, session: Session, person: str, scopes: Scopes
+    ) -> tuple[ContextPart, ...]:
         """The parts of the system prompt and the tools, in the order in which they are sent."""
         ...
 

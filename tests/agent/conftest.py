@@ -17,6 +17,7 @@ from clew.core.live_events import Signal
 from clew.core.message import Draft, Message, ToolCall
 from clew.core.models import ModelInfo, Personality
 from clew.core.session import NewSession, Session
+from clew.core.tokens import scopes_of
 from clew.core.turn import Approval, Lease
 from clew.ports import Store
 from clew.store import open_store
@@ -32,6 +33,7 @@ class StoreTurn:
         self.store = store
         self.session = session
         self.person = session.person
+        self.scopes = scopes_of(session.person)
         self.id = turn_id
         self.signals: list[Signal] = []
         self.finished = False

@@ -21,6 +21,7 @@ from clew.core.changes import WriteScratch, WriteTodos
 from clew.core.models import ModelInfo, Personality
 from clew.core.notes import Todo
 from clew.core.session import NewSession, Session
+from clew.core.tokens import Scopes, scopes_of
 from clew.memory import MarkdownMemory
 from clew.ports import Store
 from clew.store import open_store
@@ -43,10 +44,17 @@ class Desk:
         return await self.store.create_session(NewSession(**given))
 
     async def list_parts(
-        self, session: Session, person: str = "owner", model: ModelInfo = MODEL, **options: Any
+        self,
+        session: Session,
+        person: str = "owner",
+        model: ModelInfo = MODEL,
+        scopes: Scopes | None = None,
+        **options: Any,
     ) -> dict[str, Part]:
         prompt = SystemPrompt(self.memory, self.store, lambda: NOON, **options)
-        parts = await prompt.list_parts(session, person, DEFAULT, model)
+        parts = await prompt.list_parts(
+            session, person, scopes or scopes_of(person), DEFAULT, model
+        )
         return {part.name: part for part in parts}
 
 
@@ -138,6 +146,19 @@ async def test_a_guest_learns_nothing_of_the_machine(desk: Desk) -> None:
         "personality",
         "environment",
     ]
+
+
+async def test_a_turn_without_tools_learns_nothing_about_the_machine(
+    desk: Desk, tmp_path: Path
+) -> None:
+    root = make_project(tmp_path)
+    (root / "AGENTS.md").write_text("Use tabs.")
+    session = await desk.begin(cwd=str(root), project=str(root))
+    assert "instructions" in await desk.list_parts(session, scopes=("write",))
+    parts = await desk.list_parts(session, scopes=("chat",))
+    assert "instructions" not in parts
+    assert str(root) not in "".join(part.text for part in parts.values())
+    assert "guest" not in parts["environment"].text
 
 
 async def test_a_name_can_not_add_lines_to_the_prompt(desk: Desk) -> None:

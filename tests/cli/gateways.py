@@ -30,11 +30,11 @@ def wait_for(path: Path) -> None:
 class GatewayProcess:
     """`clew serve`, with what it has said of itself."""
 
-    def __init__(self, home: Home, process: Forked, told: dict[str, str]) -> None:
+    def __init__(self, home: Home, process: Forked, told: dict[str, Any]) -> None:
         self.home = home
         self.process = process
         self.url = told["url"]
-        self.link = told["link"]
+        self.told = told
         self.token_file = told["token_file"]
         self.complaints = ""
         """What it has said beside its answer, when it has ended."""
@@ -79,9 +79,9 @@ def run_gateway(home: Home, *args: str) -> Iterator[GatewayProcess]:
         gateway.complaints = complaints
 
 
-def read_line(output: IO[bytes]) -> dict[str, str]:
+def read_line(output: IO[bytes]) -> dict[str, Any]:
     ready, _, _ = select.select([output], [], [], PATIENCE)
     line = output.readline() if ready else b""
     assert line, "the gateway did not start"
-    told: dict[str, str] = msgspec.json.decode(line)
+    told: dict[str, Any] = msgspec.json.decode(line)
     return told

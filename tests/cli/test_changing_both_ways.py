@@ -311,7 +311,7 @@ def test_tokens(ways: BothWays) -> None:
         assert revoked.stdout == 'The token "laptop" of owner is revoked.\n'
     masks = (r"clew_\S+", r"until \S+ \S+")
     ways.same("token", "create", "--name", "a", "--scope", "read", "--expires", "1d", masks=masks)
-    ways.same("token", "create", "--name", "a", "--scope", "admin", "--person", "alice")
+    ways.same("token", "create", "--name", "a", "--scope", "admin", "--person", "alice", "--yes")
     ways.same("token", "revoke", "nothing")
 
 
@@ -415,7 +415,7 @@ def test_a_token_that_only_reads_changes_nothing(ways: BothWays) -> None:
         ["link", "telegram:1", one],
         ["memory", "restore", "1"],
         ["pair", "approve", "telegram:1"],
-        ["token", "create", "--name", "more", "--scope", "admin"],
+        ["token", "create", "--name", "more", "--scope", "admin", "--yes"],
         ["cron", "add", "more", "@daily", "x"],
         ["import", __file__],
     ):

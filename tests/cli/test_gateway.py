@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import msgspec
@@ -13,6 +15,8 @@ import pytest
 from clew.version import __version__
 from tests.cli.conftest import Home
 from tests.cli.gateways import GatewayProcess, run_gateway
+from tests.cli.screens import Terminal
+from tests.patience import PATIENCE
 
 
 @pytest.fixture(scope="module")
@@ -62,10 +66,21 @@ def test_a_made_token_works_at_once_and_reaches_as_far_as_it_says(gateway: Gatew
 
 
 def test_a_new_link_signs_another_browser_in(gateway: GatewayProcess) -> None:
-    link = gateway.home.clew("gateway", "link").stdout.strip()
-    address, _, code = link.partition("/#code=")
+    terminal = Terminal(gateway.home, "gateway", "link", width=200)
+    assert terminal.finish() == 0
+    address, _, code = terminal.text.strip().partition("/#code=")
     assert address == gateway.url
     assert httpx.post(f"{address}/v1/login", json={"code": code}).status_code == 200
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_sign_in_code_is_printed_to_a_terminal_only(
+    gateway: GatewayProcess, options: tuple[str, ...]
+) -> None:
+    result = gateway.home.clew("gateway", "link", *options)
+    assert result.exit_code == 2
+    assert "terminal" in result.stderr
+    assert "code=" not in result.stdout + result.stderr
 
 
 @pytest.mark.parametrize(
@@ -121,3 +136,28 @@ def test_its_status_has_channels_and_jobs(tmp_path: Path) -> None:
     assert channel["state"] == "up"
     assert (status["cron"]["jobs"], status["cron"]["problems"]) == (1, {})
     assert status["cron"]["due_at"] > status["at"]
+
+
+def wait_for_turn(gateway: GatewayProcess, inbound: str) -> dict[str, Any]:
+    """The turn that answers a message, when it is over."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        answer = gateway.ask("GET", f"/v1/queue/{inbound}/answer").json()
+        if answer["turn"] is not None:
+            return dict(answer["turn"])
+    raise AssertionError("no turn has answered it")
+
+
+def test_a_chat_token_has_no_hands_on_the_machine(tmp_path: Path) -> None:
+    """The model calls the tool all the same: with `write` it runs, with `chat` there is none."""
+    home, made = Home(tmp_path / "home"), tmp_path / "made"
+    touch = {"tool_calls": [{"name": "shell", "arguments": {"command": f"touch {made}"}}]}
+    rule = {"when": "touch", "answers": [touch, {"text": "Done."}]}
+    home.script("hello", rules=[rule], more='[tools]\nallow = ["shell:touch"]')
+    said = {"text": "touch", "key": "agent:main:main"}
+    with run_gateway(home) as gateway:
+        for scopes, expected in (("chat", False), ("chat,approve", False), ("write", True)):
+            secret = home.clew("token", "create", "--name", "t", "--scope", scopes).stdout.strip()
+            sent = gateway.ask("POST", "/v1/chat", secret, json=said).json()
+            assert wait_for_turn(gateway, sent["inbound"])["status"] == "done"
+            assert made.exists() is expected, scopes

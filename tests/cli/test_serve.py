@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import stat
@@ -18,6 +19,8 @@ import pytest
 from clew.ports import Store
 from tests.cli.conftest import Home
 from tests.cli.gateways import GatewayProcess, run_gateway, wait_for
+from tests.cli.screens import Terminal
+from tests.forks import start_clew
 from tests.patience import PATIENCE
 
 ANSWER = "an answer after all"
@@ -155,13 +158,42 @@ def wait_until_it_stops(gateway: GatewayProcess) -> None:
 
 def test_the_link_signs_a_browser_in_once(home: Home) -> None:
     home.script("hello")
-    with run_gateway(home) as gateway, httpx.Client(base_url=gateway.url) as browser:
-        page, _, code = gateway.link.partition("#code=")
+    terminal = Terminal(home, "serve", "--port", "0", width=200)
+    terminal.wait_for("within 15 minutes: ")
+    link = terminal.wait_for("\n").strip()
+    page, _, code = link.partition("#code=")
+    with httpx.Client(base_url=page) as browser:
         assert "text/html" in browser.get(page).headers["content-type"]
         answer = browser.post("/v1/login", json={"code": code})
         assert answer.status_code == 200
         assert browser.get("/v1/status").status_code == 200
-        assert httpx.post(f"{gateway.url}/v1/login", json={"code": code}).status_code == 401
+        assert httpx.post(f"{page}v1/login", json={"code": code}).status_code == 401
+    terminal.process.terminate()
+    assert terminal.finish() == 0
+
+
+def test_no_sign_in_code_is_written_where_no_terminal_is(home: Home) -> None:
+    home.script("hello")
+    with (home.path / "log").open("wb") as log, Path(os.devnull).open("rb") as nothing:
+        process = start_clew(
+            ["serve", "--port", "0"],
+            env={**os.environ, "CLEW_HOME": str(home.path)},
+            cwd=None,
+            streams=(nothing.fileno(), log.fileno(), log.fileno()),
+        )
+        wait_for(home.path / "gateway.json")
+        process.terminate()
+        assert process.wait() == 0
+    logged = (home.path / "log").read_text("utf-8")
+    assert "The gateway is at http://" in logged
+    assert "code=" not in logged
+    assert "clew gateway link" in logged
+
+
+def test_no_sign_in_code_is_told_to_programs_either(home: Home) -> None:
+    home.script("hello")
+    with run_gateway(home) as gateway:
+        assert gateway.told["link"] is None
 
 
 def test_a_port_that_is_taken_is_told_in_words(home: Home) -> None:

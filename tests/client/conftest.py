@@ -22,7 +22,7 @@ from clew.clock import host_clock
 from clew.core.live_events import Committed
 from clew.core.message import Message
 from clew.core.session import OWNER, NewSession, Session
-from clew.core.tokens import SCOPES, Scope, Token, digest_of
+from clew.core.tokens import ALL, SCOPES, Scope, Scopes, Token, digest_of
 from clew.ports import Store
 from clew.runtime.runtime import Runtime
 from tests.client.calling import open_calls
@@ -42,26 +42,27 @@ class Place:
         self.actor: Any = calls.parts.runtime.agent
         self.calls = calls
         self.url = url
-        self.secrets: dict[tuple[str, Scope], str] = {}
+        self.secrets: dict[tuple[str, Scopes], str] = {}
         self._clients: list[Client] = []
 
     @property
     def runtime(self) -> Runtime:
         return self.calls.parts.runtime
 
-    async def client(self, person: str = OWNER, scope: Scope = "admin") -> Client:
+    async def client(self, person: str = OWNER, scope: Scope | Scopes = ALL) -> Client:
         """Somebody's client of it."""
+        scopes = (scope,) if isinstance(scope, str) else scope
         if self.way == "local":
-            return Client(transport=LocalTransport(self.calls, Caller(person, scope)))
-        if (person, scope) not in self.secrets:
-            self.secrets[person, scope] = await self.add_token(person, scope)
-        client = Client(self.url, self.secrets[person, scope])
+            return Client(transport=LocalTransport(self.calls, Caller(person, scopes)))
+        if (person, scopes) not in self.secrets:
+            self.secrets[person, scopes] = await self.add_token(person, scopes)
+        client = Client(self.url, self.secrets[person, scopes])
         self._clients.append(client)
         return client
 
-    async def add_token(self, person: str, scope: Scope) -> str:
+    async def add_token(self, person: str, scopes: Scopes) -> str:
         secret = secrets.token_urlsafe(32)
-        token = Token(secrets.token_hex(8), "test", person, scope, host_clock())
+        token = Token(secrets.token_hex(8), "test", person, scopes, host_clock())
         await self.store.add_token(token, digest_of(secret))
         return secret
 

@@ -30,7 +30,7 @@ async def test_what_was_said_while_the_gateway_was_away_comes_exactly_once(
     place: Place, here: Client
 ) -> None:
     session = await place.talked(here, "one")
-    secret = await place.add_token("owner", "read")
+    secret = await place.add_token("owner", ("read",))
     seen: list[int] = []
 
     async def read_to(live: Live, last: int) -> None:
@@ -60,7 +60,7 @@ async def test_what_was_said_while_the_gateway_was_away_comes_exactly_once(
 
 
 async def test_the_state_comes_again_after_a_break(place: Place) -> None:
-    secret = await place.add_token("owner", "read")
+    secret = await place.add_token("owner", ("read",))
     async with serving(place.calls) as url:
         client = Client(url, secret)
         opened = client.live()
@@ -77,7 +77,7 @@ async def test_the_state_comes_again_after_a_break(place: Place) -> None:
 
 
 async def test_a_revoked_token_ends_the_events_with_a_word(place: Place, here: Client) -> None:
-    made = await here.tokens.create("laptop", "read")
+    made = await here.tokens.create("laptop", ("read",))
     async with serving(place.calls) as url, Client(url, made.secret) as client:
         async with client.live() as live:
             frames = aiter(live)

@@ -41,7 +41,7 @@ async def test_it_begins_with_the_state(place: Place, client: Client) -> None:
         state = await next_of(aiter(live), *_all())
     assert isinstance(state, StateFrame)
     assert [each.id for each in state.sessions] == [session.id]
-    assert (state.person, state.scope) == ("owner", "admin")
+    assert (state.person, state.scopes) == ("owner", ("admin",))
 
 
 def _all() -> tuple[type[LiveFrame], ...]:

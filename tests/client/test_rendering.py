@@ -82,7 +82,7 @@ async def test_another_form_is_refused(place: Place, client: Client) -> None:
     with pytest.raises(InvalidInput, match="render"):
         await client.call("sessions.messages", {"id": session, "render": "pdf"})
     if place.way == "http":
-        token = await place.add_token("owner", "read")
+        token = await place.add_token("owner", ("read",))
         headers = {"Authorization": f"Bearer {token}"}
         async with httpx.AsyncClient(base_url=place.url, headers=headers) as http:
             for path in (f"/v1/sessions/{session}", f"/v1/sessions/{session}/messages"):

@@ -145,7 +145,7 @@ async def test_a_guest_deletes_and_undoes_what_is_theirs(place: Place, client: C
         guest.trash.empty(),
         guest.trash.put(everything=True, for_good=True),
     ):
-        with pytest.raises(Forbidden, match="remove sessions for good"):
+        with pytest.raises(Forbidden, match="Only the owner"):
             await attempt
 
 

@@ -64,7 +64,7 @@ class Peer:
     async def __call__(self, socket: ServerConnection) -> None:
         self.connections += 1
         left = self.chance.randrange(0, 12)
-        await self._say(socket, StateFrame("0", 0, "owner", "read"))
+        await self._say(socket, StateFrame("0", 0, "owner", ("read",)))
         async for data in socket:
             wanted = read_client_frame(data)
             if not isinstance(wanted, Subscribe) or wanted.session is None:
@@ -194,6 +194,33 @@ def test_what_is_no_address_of_a_gateway_is_refused(url: str) -> None:
 )
 def test_only_this_machine_is_reached_without_a_proxy(url: str, *, expected: bool) -> None:
     assert is_here(url) is expected
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://example.org",
+        "http://192.168.1.7:7717",
+        "http://0.0.0.0:7717",
+        "http://localhost.example.org",
+        "http://127.0.0.1@example.org",
+        "http://127.0.0.1.nip.io",
+        "http://[::ffff:192.168.1.7]:7717",
+        "HTTP://EXAMPLE.ORG",
+    ],
+)
+def test_a_token_is_never_sent_over_plain_http_to_another_machine(url: str) -> None:
+    with pytest.raises(InvalidInput, match="plain http"):
+        Client(url, "clew_secret")
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://127.0.0.1:7717", "http://127.9.9.9", "http://[::1]:1", "http://LOCALHOST:7717",
+     "https://example.org", "https://192.168.1.7:7717"],
+)  # fmt: skip
+async def test_a_token_is_sent_to_this_machine_or_over_tls(url: str) -> None:
+    await Client(url, "clew_secret").close()
 
 
 def test_an_address_may_have_a_path_before_the_api() -> None:

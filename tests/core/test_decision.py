@@ -14,6 +14,7 @@ from clew.core.channels.replies import ReplyTo
 from clew.core.decision import Decision, encode_decision, follows_key, read_decision
 from clew.core.delivery import Inbound
 from clew.core.session import NewSession
+from clew.core.tokens import SCOPES, Scopes, make_scopes
 
 REPLY_TO = ReplyTo(channel="telegram", key="telegram:7", address={"chat": 7}, person="telegram:7")
 OPENS = NewSession(key="agent:main:main", id="s2", reset_reason="daily", previous_id="s1")
@@ -31,12 +32,13 @@ replies = st.builds(
     ReplyTo, channel=texts, key=texts, account=texts, address=words, person=st.none() | texts,
     is_retry=st.booleans(), attended=st.booleans(),
 )  # fmt: skip
+scopes = st.lists(st.sampled_from(SCOPES), min_size=1).map(make_scopes)
 sessions = st.builds(NewSession, key=texts, id=st.none() | texts, reset_reason=st.none() | texts)
 decisions = st.builds(
     Decision, text=texts, parts=st.lists(words, max_size=2).map(tuple), pinned=st.booleans(),
     opens=st.none() | sessions, may_resume=st.booleans(), command=st.none() | texts,
     own_key=texts, from_person=st.booleans(), attended=st.booleans(),
-    reply_to=st.none() | replies, platform=st.none() | texts,
+    reply_to=st.none() | replies, platform=st.none() | texts, scopes=st.none() | scopes,
 )  # fmt: skip
 
 
@@ -45,6 +47,27 @@ def test_what_is_encoded_is_read_again(decision: Decision) -> None:
     payload = json.loads(json.dumps(encode_decision(decision)))
     assert read_decision(row(payload)) == decision
     assert payload["text"] == decision.text
+
+
+@pytest.mark.parametrize(
+    ("channel", "told", "person", "expected"),
+    [
+        ("api", ["write", "approve"], "owner", ("write", "approve")),
+        ("api", ["chat", "from the future"], "owner", ("chat",)),
+        ("api", ["from the future"], "owner", ()),
+        ("api", "admin", "owner", ("chat",)),
+        ("api", None, "owner", ("chat",)),
+        ("cli", None, "owner", ("admin",)),
+        ("telegram", None, "owner", ("admin",)),
+        ("telegram", None, "telegram:7", ("chat",)),
+    ],
+)
+def test_a_caller_whose_scopes_are_not_known_may_only_talk(
+    channel: str, told: object, person: str, expected: Scopes
+) -> None:
+    payload = {"text": "hello"} | ({} if told is None else {"scopes": told})
+    kept = msgspec.structs.replace(row(payload), channel=channel)
+    assert read_decision(kept).find_scopes(person) == expected
 
 
 def test_what_is_as_usual_is_left_out() -> None:

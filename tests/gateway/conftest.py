@@ -16,7 +16,7 @@ from clew.api.local import Calls
 from clew.api.problems import MEDIA_TYPE
 from clew.clock import host_clock
 from clew.core.session import OWNER, NewSession, Session
-from clew.core.tokens import SCOPES, Scope, digest_of
+from clew.core.tokens import ALL, SCOPES, Scope, Scopes, TokenKind, digest_of
 from clew.gateway.app import build_app
 from clew.gateway.auth import Gate, Setup
 from clew.gateway.endpoints import Endpoint
@@ -53,10 +53,18 @@ class House:
         return self.calls.parts.store
 
     async def secret(
-        self, scope: Scope = "admin", person: str = OWNER, *, expires_at: int | None = None
+        self,
+        scope: Scope | Scopes = ALL,
+        person: str = OWNER,
+        *,
+        expires_at: int | None = None,
+        kind: TokenKind = "bearer",
     ) -> str:
         now = host_clock()
-        token, secret = make_token("test", scope, now, person=person, expires_at=expires_at)
+        scopes = (scope,) if isinstance(scope, str) else scope
+        token, secret = make_token(
+            "test", scopes, now, person=person, expires_at=expires_at, kind=kind
+        )
         await self.store.add_token(token, digest_of(secret))
         return secret
 

@@ -83,7 +83,7 @@ async def test_it_begins_with_who_one_is_and_what_goes_on(place: Place, admin: s
     held.go_on.set()
     await soon(saying)
     assert isinstance(state, StateFrame)
-    assert (state.person, state.scope) == ("owner", "admin")
+    assert (state.person, state.scopes) == ("owner", ("admin",))
     assert [(each.id, each.status) for each in state.sessions] == [(session.id, "running")]
 
 
@@ -357,8 +357,8 @@ async def test_a_refusal_is_nothing_that_went_wrong_here(
     assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
 
 
-async def test_a_page_of_its_own_comes_in_with_a_cookie(place: Place, admin: str) -> None:
-    cookie = f"{place.house.gate.setup.cookie}={admin}"
+async def test_a_page_of_its_own_comes_in_with_a_cookie(place: Place) -> None:
+    cookie = f"{place.house.gate.setup.cookie}={await place.house.secret(kind='cookie')}"
     headers = {"Cookie": cookie, "Origin": place.url, "Sec-Fetch-Site": "same-origin"}
     async with place.socket(None, headers=headers) as live:
         assert (await next_frame(live, StateFrame)).person == "owner"

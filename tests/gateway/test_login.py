@@ -39,6 +39,28 @@ async def test_a_code_becomes_a_cookie_that_opens_what_a_token_opens(house: Hous
     assert [each["name"] for each in opened.json()["tokens"]] == ["browser"]
 
 
+async def test_the_value_of_a_cookie_is_no_bearer_token(house: House) -> None:
+    cookie = cookie_of(await log_in(house, house.gate.make_code()))
+    refused = await house.ask("GET", "/v1/status", token=cookie.value)
+    check_problem(refused, 401, "unauthorized")
+    headers = {"Cookie": f"{cookie.key}={cookie.value}"}
+    assert (await house.ask("GET", "/v1/status", headers=headers)).status_code == 200
+
+
+async def test_a_bearer_token_is_no_cookie(house: House, admin: str) -> None:
+    headers = {"Cookie": f"{house.gate.setup.cookie}={admin}"}
+    check_problem(await house.ask("GET", "/v1/status", headers=headers), 401, "unauthorized")
+    assert (await house.ask("GET", "/v1/status", token=admin)).status_code == 200
+
+
+async def test_a_cookie_as_a_token_counts_as_a_wrong_guess(house: House) -> None:
+    cookie = cookie_of(await log_in(house, house.gate.make_code()))
+    codes = [
+        (await house.ask("GET", "/v1/status", token=cookie.value)).status_code for _ in range(11)
+    ]
+    assert codes == [401] * 10 + [429]
+
+
 async def test_a_code_is_good_once(house: House) -> None:
     code = house.gate.make_code()
     assert (await log_in(house, code)).status_code == 200

@@ -139,7 +139,8 @@ async def test_a_socket_opens_for_a_token_and_for_a_cookie(echoing: House) -> No
     async with open_server(echoing) as url:
         async with knock(url, good, Origin=url) as ws:
             assert await soon(ws.recv()) == "hello owner"
-        cookie = {"Cookie": f"{echoing.gate.setup.cookie}={good}"}
+        own = await echoing.secret("chat", kind="cookie")
+        cookie = {"Cookie": f"{echoing.gate.setup.cookie}={own}"}
         async with knock(url, None, **cookie) as ws:
             assert await soon(ws.recv()) == "hello owner"
 

@@ -99,7 +99,7 @@ async def _deliver(store: Store, session_id: str) -> None:
     for name in ("zebra", "apple", "mango"):
         await store.accept(NewInbound(id=name, channel="tg", key="tg:1", external_id=name))
         await store.add_token(
-            Token(id=name, name=name, person="owner", scope="read", created_at=1), name.encode()
+            Token(id=name, name=name, person="owner", scopes=("read",), created_at=1), name.encode()
         )
         asking = NewPairing(
             person=f"tg:{name}", channel="tg", code=name, name=name, reply_to={"key": name}

@@ -388,7 +388,7 @@ class History:
         sent = self.random.choice(self.outbound or ["none"])
         answered = self.random.choice(self.approvals or ["none"])
         status: Any = self.random.choice(("sent", "pending", "failed", "nonsense"))
-        token = Token(self.name("t"), self.words(2), "owner", "read", self.clock())
+        token = Token(self.name("t"), self.words(2), "owner", ("read",), self.clock())
         guest, decided = f"{channel}:{self.random.randrange(5)}", self.random.choice(DECIDED)
         asking = NewPairing(person=guest, channel=channel, code=self.name("CODE"), name=who)
         data = self.words(3).encode("utf-8", "surrogatepass")

@@ -14,6 +14,7 @@ from clew.store.postgres.schema import shipped_migrations
 from clew.store.postgres.store import PostgresStore
 from clew.testing.contract.case import make
 from tests.postgres.server import Server
+from tests.store.old_tokens import OLD_TOKENS
 
 LATEST = shipped_migrations()[-1].number
 
@@ -64,6 +65,22 @@ async def test_an_update_that_fails_leaves_everything_as_it_was(server: Server, 
     server.execute("DROP TABLE added", older)
     await (await PostgresStore.open(url, migrations=steps)).close()
     assert server.execute("SELECT max(number) FROM clew_schema", older) == [(LATEST + 2,)]
+
+
+async def test_a_token_of_an_older_schema_may_do_what_it_could(server: Server) -> None:
+    before = next(step.number for step in shipped_migrations() if step.name == "scopes") - 1
+    name = server.create_database()
+    try:
+        url = server.url(name)
+        await (await PostgresStore.open(url, migrations=shipped_migrations()[:before])).close()
+        for number, token in enumerate(OLD_TOKENS):
+            server.execute(token.insert(number, f"decode('0{number}', 'hex')"), name)
+        async with await open_store(url) as store:
+            assert await store.find_token(b"\x01") is not None
+            found = [(each.name, each.scopes, each.kind) for each in await store.list_tokens()]
+        assert found == [(each.name, each.scopes, each.kind) for each in OLD_TOKENS]
+    finally:
+        server.drop_database(name)
 
 
 async def test_a_first_start_that_fails_leaves_the_database_empty(server: Server) -> None:

@@ -15,6 +15,7 @@ import pytest
 from clew.core.message import Draft
 from clew.core.search.hits import SearchFilter
 from clew.core.session import OWNER, NewSession, Session
+from clew.core.tokens import Scopes
 from clew.errors import StoreDamaged, StoreForeign, StoreInUse, StoreTooNew
 from clew.store.migrations import Migration
 from clew.store.sqlite.backup import back_up, restore
@@ -24,6 +25,7 @@ from clew.store.sqlite.schema import shipped_migrations, verified_copy
 from clew.store.sqlite.store import SqliteStore
 from tests.patience import PATIENCE
 from tests.store.files import Child, contents, digest, fill, holding, query, snapshot
+from tests.store.old_tokens import OLD_TOKENS
 
 NEXT = shipped_migrations()[-1].number + 1
 
@@ -73,6 +75,22 @@ def test_a_new_file_is_made_whole_and_private(path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700
     assert not list(path.parent.glob("*.before-*"))
+
+
+def test_a_token_of_an_older_schema_may_do_what_it_could(path: Path) -> None:
+    before = next(step.number for step in shipped_migrations() if step.name == "scopes") - 1
+    database = Database(path, clock=lambda: 1, version="0.1")
+    database.open(shipped_migrations()[:before])
+    database._release()
+    for number, token in enumerate(OLD_TOKENS):
+        query(path, token.insert(number, f"x'0{number}'"))
+
+    async def look() -> list[tuple[str, Scopes, str]]:
+        async with SqliteStore(path) as store:
+            assert await store.find_token(b"\x01") is not None
+            return [(each.name, each.scopes, each.kind) for each in await store.list_tokens()]
+
+    assert asyncio.run(look()) == [(each.name, each.scopes, each.kind) for each in OLD_TOKENS]
 
 
 def test_deliveries_keep_their_order_when_the_outbox_is_made_anew(path: Path) -> None:

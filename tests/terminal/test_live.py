@@ -44,7 +44,7 @@ from clew.terminal.live import BACK, LOST, LiveEvents, Sent, open_live
 from tests.patience import PATIENCE
 
 HERE = "3f0c6f1e-9a4b-4c7d-8e21-5b6a7c8d9e0f"
-STATE = StateFrame("0", 0, "owner", "admin")
+STATE = StateFrame("0", 0, "owner", ("admin",))
 
 
 def make_session(**fields: Any) -> SessionView:

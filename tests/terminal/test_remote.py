@@ -176,6 +176,25 @@ def test_commands_of_a_switch_go_there_and_back(home: Home, gateway: GatewayProc
     assert again.leave() == 0
 
 
+def test_a_token_for_a_terminal_talks_approves_and_makes_no_rule_for_always(
+    home: Home, gateway: GatewayProcess
+) -> None:
+    secret = home.clew("token", "create", "--name", "laptop", "--for", "terminal").stdout.strip()
+    chat = open_chat(home, "--url", gateway.url, "--token", secret)
+    chat.wait_for_prompt()
+    chat.type("please write\n")
+    chat.wait_for("[a]lways, [n]o: ")
+    chat.type("a\n")
+    assert "scope admin" in chat.wait_for("[a]lways, [n]o: ")
+    assert not (work(home) / "note.txt").exists()
+    chat.type("y\n")
+    chat.wait_for("Written.")
+    chat.wait_for_prompt()
+    assert (work(home) / "note.txt").read_text() == "hi"
+    assert "The title is now: Plans" in chat.say("/title Plans")
+    assert chat.leave() == 0
+
+
 def test_a_tool_asks_here_and_ctrl_c_stops_there(home: Home, gateway: GatewayProcess) -> None:
     chat = open_chat(home)
     chat.wait_for_prompt()
@@ -312,7 +331,7 @@ def test_nobody_at_the_address_is_an_error(home: Home) -> None:
 
 
 def test_a_wrong_token_and_a_revoked_one_are_errors(home: Home, gateway: GatewayProcess) -> None:
-    made = gateway.ask("POST", "/v1/tokens", json={"name": "t", "scope": "chat"}).json()
+    made = gateway.ask("POST", "/v1/tokens", json={"name": "t", "scopes": ["chat"]}).json()
     gateway.ask("DELETE", f"/v1/tokens/{made['token']['id']}")
     for token in ("nonsense", made["secret"]):
         result = home.chat("hello", args=("--url", gateway.url, "--token", token))
@@ -325,7 +344,7 @@ def test_a_wrong_token_and_a_revoked_one_are_errors(home: Home, gateway: Gateway
 def test_a_token_that_is_revoked_in_the_middle_ends_the_chat(
     home: Home, gateway: GatewayProcess
 ) -> None:
-    made = gateway.ask("POST", "/v1/tokens", json={"name": "t", "scope": "chat"}).json()
+    made = gateway.ask("POST", "/v1/tokens", json={"name": "t", "scopes": ["chat"]}).json()
     args = ("chat", "--plain", "--url", gateway.url, "--token", made["secret"])
     chat = Terminal(home, *args, width=200, cwd=work(home))
     chat.wait_for_prompt()
@@ -343,7 +362,7 @@ def test_a_token_that_is_revoked_in_a_turn_ends_the_chat_and_not_the_turn(
     home: Home, gateway: GatewayProcess
 ) -> None:
     held = home.path / "go on"
-    made = gateway.ask("POST", "/v1/tokens", json={"name": "t", "scope": "chat"}).json()
+    made = gateway.ask("POST", "/v1/tokens", json={"name": "t", "scopes": ["chat"]}).json()
     args = ("chat", "--plain", "--url", gateway.url, "--token", made["secret"])
     chat = Terminal(home, *args, width=200, cwd=work(home))
     chat.wait_for_prompt()
@@ -360,7 +379,7 @@ def test_a_token_that_is_revoked_in_a_turn_ends_the_chat_and_not_the_turn(
 def test_a_token_that_is_revoked_ends_a_full_screen_and_keeps_the_draft(
     home: Home, gateway: GatewayProcess
 ) -> None:
-    made = gateway.ask("POST", "/v1/tokens", json={"name": "t", "scope": "chat"}).json()
+    made = gateway.ask("POST", "/v1/tokens", json={"name": "t", "scopes": ["chat"]}).json()
     args = ("chat", "--url", gateway.url, "--token", made["secret"])
     chat = FullScreen(home, *args, width=120, cwd=work(home))
     chat.sees("Write a message")

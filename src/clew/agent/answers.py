@@ -106,6 +106,7 @@ async def _listening(
     loop = asyncio.get_running_loop()
     ends = None if info.embedded else silence.ends
     heard = loop.time()
+    limit = asyncio.timeout(ends)
 
     def hear() -> None:
         nonlocal heard
@@ -114,23 +115,22 @@ async def _listening(
             limit.reschedule(heard + ends)
 
     def look() -> None:
-        nonlocal timer
         quiet = loop.time() - heard
         if quiet >= silence.told:
             signal(Stalled(round(quiet)))
         wait = silence.again if quiet >= silence.told else silence.told - quiet
-        timer = loop.call_later(wait, look)
+        timers[:] = [loop.call_later(wait, look)]
 
-    timer = loop.call_later(silence.told, look)
+    timers = [loop.call_later(silence.told, look)]
     try:
-        async with asyncio.timeout(ends) as limit:
+        async with limit:
             yield hear
     except TimeoutError as error:
         if not limit.expired():
             raise
         raise Interrupted(stalled(info, silence.ends)) from error
     finally:
-        timer.cancel()
+        timers[0].cancel()
 
 
 def check_answer(response: ModelResponse, info: ModelInfo) -> None:

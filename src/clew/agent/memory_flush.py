@@ -23,6 +23,7 @@ from clew.core.message import Draft, Message, ToolCall, number
 from clew.core.models import ModelInfo, Personality
 from clew.core.notes import Blob
 from clew.core.session import OWNER, Session
+from clew.core.tokens import Scopes, scopes_of
 from clew.core.turn import Approval
 from clew.core.usage import Usage
 from clew.errors import InvalidInput
@@ -124,10 +125,13 @@ class SilentTurn:
         session: Session,
         thread: Sequence[Message],
         spend: Callable[[Usage], None] = lambda _: None,
+        *,
+        scopes: Scopes | None = None,
     ) -> None:
         self.id = f"silent-{secrets.token_hex(6)}"
         self.session = session
         self.person = session.person
+        self.scopes = scopes or scopes_of(session.person)
         self._spend = spend
         self._rows = list(thread)
         self._add(Draft(role="user", content=FLUSH_REQUEST))

@@ -28,6 +28,7 @@ from clew.core.names import format_bytes
 from clew.core.notes import ScratchEntry, Todo
 from clew.core.session import OWNER, Session
 from clew.core.text import strip_controls
+from clew.core.tokens import Scopes, has_own_tools
 from clew.errors import ClewError
 from clew.files.directories import find_repository
 from clew.ports import Clock, LiveTurn, Memory, Notes, Personalities
@@ -82,21 +83,28 @@ class SystemPrompt:
 
     async def build_prompt(self, turn: LiveTurn, personality: Personality, model: ModelInfo) -> str:
         """The whole prompt."""
-        parts = await self.list_parts(turn.session, turn.person, personality, model)
+        parts = await self.list_parts(turn.session, turn.person, turn.scopes, personality, model)
         return "\n\n".join(part.text for part in parts)
 
     async def list_parts(
-        self, session: Session, person: str, personality: Personality, model: ModelInfo
+        self,
+        session: Session,
+        person: str,
+        scopes: Scopes,
+        personality: Personality,
+        model: ModelInfo,
     ) -> tuple[Part, ...]:
         """The parts of the prompt, in order, without empty ones."""
         if model.embedded:
             return (Part("personality", EMBEDDED_SOUL),)
         soul = personality.soul or f"You are clew, working as {personality.name}."
-        parts = [Part("personality", soul), await self._environment(session, person)]
+        has_tools = has_own_tools(person, scopes)
+        environment = await self._environment(session, person, has_tools=has_tools)
+        parts = [Part("personality", soul), environment]
         mode = {"plan": PLAN, "plan_paused": PAUSED}.get(session.mode or "")
         if mode:
             parts.append(Part("mode", mode))
-        if person == OWNER and session.cwd:
+        if has_tools and session.cwd:
             parts += await self._instructions(session.cwd, session.project)
         if person == OWNER or self._guests == "read":
             parts += await self._memories(personality)
@@ -105,11 +113,11 @@ class SystemPrompt:
         )
         return tuple(parts)
 
-    async def _environment(self, session: Session, person: str) -> Part:
+    async def _environment(self, session: Session, person: str, *, has_tools: bool) -> Part:
         today = datetime.fromtimestamp(self._clock() / 1000, self._tz)
         lines = [f"Date: {today:%A, %Y-%m-%d} ({today.tzname()})"]
-        # A guest learns nothing about the machine.
-        if person == OWNER:
+        # Who has no tools for the machine learns nothing about it.
+        if has_tools:
             lines.append(f"Platform: {platform.system()} {platform.machine()}")
             if session.cwd:
                 lines.append(f"Working directory: {_line(session.cwd)}")
@@ -249,23 +257,25 @@ class ContextParts:
         self._toolbox = toolbox
         self._prompt = prompt
 
-    async def list_parts(self, session: Session, person: str) -> tuple[ContextPart, ...]:
+    async def list_parts(
+        self, session: Session, person: str, scopes: Scopes
+    ) -> tuple[ContextPart, ...]:
         """See `ports.Context`."""
         info = choose_model(self._catalogue, self._personalities, session)
         personality = choose_personality(self._personalities, session)
-        parts = await self._prompt.list_parts(session, person, personality, info)
+        parts = await self._prompt.list_parts(session, person, scopes, personality, info)
         prompts = [
             ContextPart("prompt", part.name, estimate_text(part.text), part.source)
             for part in parts
         ]
-        return (*prompts, *_tools(await self._list_tools(session, person, personality, info)))
+        turn = SilentTurn(msgspec.structs.replace(session, person=person), (), scopes=scopes)
+        return (*prompts, *_tools(await self._list_tools(turn, personality, info)))
 
     async def _list_tools(
-        self, session: Session, person: str, personality: Personality, info: ModelInfo
+        self, turn: SilentTurn, personality: Personality, info: ModelInfo
     ) -> Sequence[ToolSpec]:
         if info.embedded or not info.tools:
             return ()
-        turn = SilentTurn(msgspec.structs.replace(session, person=person), ())
         return await self._toolbox.list_tools(turn, personality, info)
 
 

@@ -38,10 +38,12 @@ class ApprovalList(msgspec.Struct, frozen=True):
 LIST: Final = row(
     "approvals.list", "GET", "approvals", "read", ListApprovals, ApprovalList,
     "List the tool calls that wait for the owner's decision.",
+    who="guest",
 )  # fmt: skip
 DECIDE: Final = row(
-    "approvals.decide", "POST", "approvals/{id}", "write", DecideApproval, Approval,
+    "approvals.decide", "POST", "approvals/{id}", "approve", DecideApproval, Approval,
     "Approve or refuse a tool call. The first answer stays.",
+    also="`always` needs `admin`",
 )  # fmt: skip
 ROWS: Final = (
     LIST,

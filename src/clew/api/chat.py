@@ -78,10 +78,12 @@ SEND: Final = row(
     "chat.send", "POST", "chat", "chat", SendChat, Accepted,
     "Send a message. Returns when it is stored; its turn follows.", status=202, answer="events",
     uploads=True,
+    who="guest", also="`platform` is the owner's; a guest names keys of their own sessions only",
 )  # fmt: skip
 ABORT: Final = row(
     "chat.abort", "POST", "sessions/{id}/abort", "chat", StopSession, Stopped,
     "The same as sessions.stop.",
+    who="guest",
 )  # fmt: skip
 ROWS: Final = (
     SEND,

@@ -55,7 +55,8 @@ class CommandReply(msgspec.Struct, frozen=True, kw_only=True):
 # --- the rows of the table ---------------------------------------------------------------------
 
 RUN: Final = row(
-    "commands.run", "POST", "commands", "chat", RunCommand, CommandReply,
+    "commands.run", "POST", "commands", "read", RunCommand, CommandReply,
     "Run a slash command, as in a chat.",
+    who="guest", also="what the command needs",
 )  # fmt: skip
 ROWS: Final = (RUN,)

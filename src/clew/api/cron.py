@@ -48,15 +48,15 @@ LIST: Final = row(
     "List the jobs.",
 )  # fmt: skip
 ADD: Final = row(
-    "cron.add", "POST", "cron", "write", AddJob, CronJob,
+    "cron.add", "POST", "cron", "admin", AddJob, CronJob,
     "Add a job.", status=201,
 )  # fmt: skip
 REMOVE: Final = row(
-    "cron.remove", "DELETE", "cron/{name}", "write", OneJob, CronJob,
+    "cron.remove", "DELETE", "cron/{name}", "admin", OneJob, CronJob,
     "Remove a job. Its sessions stay.",
 )  # fmt: skip
 RUN: Final = row(
-    "cron.run", "POST", "cron/{name}/run", "write", OneJob, Accepted,
+    "cron.run", "POST", "cron/{name}/run", "admin", OneJob, Accepted,
     "Run a job now.", status=202,
 )  # fmt: skip
 ROWS: Final = (

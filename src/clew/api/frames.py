@@ -19,7 +19,7 @@ from clew.api.sessions import ListedSession
 from clew.core.live_events import Committed, Event
 from clew.core.session import Status
 from clew.core.text import to_wire
-from clew.core.tokens import Scope
+from clew.core.tokens import Scopes
 from clew.core.turn import Approval
 from clew.errors import InvalidInput
 
@@ -57,7 +57,7 @@ class StateFrame(msgspec.Struct, frozen=True, tag="state", tag_field="type", omi
     version: str
     at: int
     person: str
-    scope: Scope
+    scopes: Scopes
     sessions: tuple[ListedSession, ...] = ()
     approvals: tuple[Approval, ...] = ()
 

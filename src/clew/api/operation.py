@@ -15,6 +15,8 @@ from clew.core.tokens import Scope
 from clew.errors import InvalidInput
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+Who = Literal["owner", "guest"]
+"""`guest`: other people may use it too, for what is theirs."""
 Answer = Literal["json", "file", "events"]
 """`file`: an `Exported`, sent as the file itself. `events`: JSON, or a stream if asked for."""
 
@@ -34,7 +36,9 @@ R = TypeVar("R")
 class Operation(msgspec.Struct, Generic[P, R], frozen=True, kw_only=True):
     """One public operation. `etag` reads the version of a result, if it has one.
 
-    `uploads`: its body may contain files, and so may be longer than others.
+    `scope` and `who` are what a caller needs for all of it (`Caller.check`); `also` says what some
+    parameters need beyond that, which the handler checks. `uploads`: its body may contain files,
+    and so may be longer than others.
     """
 
     name: str
@@ -44,6 +48,8 @@ class Operation(msgspec.Struct, Generic[P, R], frozen=True, kw_only=True):
     takes: type[P]
     gives: Any
     help: str
+    who: Who = "owner"
+    also: str = ""
     status: int = 200
     answer: Answer = "json"
     etag: Callable[[Any], str] | None = None
@@ -86,6 +92,8 @@ def row(  # noqa: PLR0917  # a row of the table
     gives: type[R],
     help: str,  # noqa: A002  # as the field is called
     *,
+    who: Who = "owner",
+    also: str = "",
     status: int = 200,
     answer: Answer = "json",
     etag: Callable[[Any], str] | None = None,
@@ -100,6 +108,8 @@ def row(  # noqa: PLR0917  # a row of the table
         takes=takes,
         gives=gives,
         help=help,
+        who=who,
+        also=also,
         status=status,
         answer=answer,
         etag=etag,

@@ -37,6 +37,7 @@ class OutboxList(msgspec.Struct, frozen=True):
 LIST: Final = row(
     "outbox.list", "GET", "outbox", "read", ListOutbox, OutboxList,
     "List replies to channels, with the state of their delivery.",
+    who="guest",
 )  # fmt: skip
 RETRY: Final = row(
     "outbox.retry", "POST", "outbox/{id}/retry", "write", RetryOutbound, Outbound,

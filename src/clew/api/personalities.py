@@ -28,10 +28,12 @@ class PersonalityList(msgspec.Struct, frozen=True):
 LIST: Final = row(
     "personalities.list", "GET", "personalities", "read", NoParams, PersonalityList,
     "List the personalities.",
+    who="guest",
 )  # fmt: skip
 GET: Final = row(
     "personalities.get", "GET", "personalities/{id}", "read", OnePersonality, Personality,
     "Get one personality.",
+    who="guest",
 )  # fmt: skip
 ROWS: Final = (
     LIST,

@@ -117,22 +117,27 @@ def view_queued(inbound: Inbound) -> QueuedView:
 LIST: Final = row(
     "queue.list", "GET", "queue", "read", ListQueue, QueueList,
     "List messages that wait for their turn.",
+    who="guest",
 )  # fmt: skip
 DROP: Final = row(
     "queue.drop", "POST", "queue", "write", DropQueue, Dropped,
     "Take back the messages that wait in a session.",
+    who="guest",
 )  # fmt: skip
 GET: Final = row(
     "queue.get", "GET", "queue/{id}", "read", GetQueued, Outcome,
     "Get a message that was sent, and the turn that answers it.",
+    who="guest",
 )  # fmt: skip
 RUN: Final = row(
     "queue.run", "POST", "queue/{id}/run", "chat", RunQueued, Accepted,
     "Run a waiting message that no process has claimed.", status=202,
+    also="the scopes that the message was accepted with",
 )  # fmt: skip
 WAIT: Final = row(
     "queue.wait", "GET", "queue/{id}/answer", "read", WaitForAnswer, Waited,
     "Wait until the turn that answers a message is over.",
+    who="guest",
 )  # fmt: skip
 ROWS: Final = (
     LIST,

@@ -185,10 +185,12 @@ LOCATE: Final = row(
 BEGIN: Final = row(
     "seats.begin", "POST", "seats/begin", "chat", BeginSession, SessionView,
     "Begin a session of a terminal's directory.", status=201,
+    also="a key that others read needs `write`",
 )  # fmt: skip
 SWITCH: Final = row(
     "seats.switch", "POST", "seats/switch", "chat", SwitchSeat, Seated,
     "Switch a terminal from one session to another.",
+    also="a key that others read, a fork, or a move to another directory needs `write`",
 )  # fmt: skip
 LEAVE: Final = row(
     "seats.leave", "POST", "seats/leave", "chat", LeaveSeat, Left,

@@ -470,74 +470,92 @@ def _session_etag(answer: Any) -> str:
 LIST: Final = row(
     "sessions.list", "GET", "sessions", "read", ListSessions, SessionList,
     "List sessions, newest first; with `q` search their messages, best first.",
+    who="guest",
 )  # fmt: skip
 GET: Final = row(
     "sessions.get", "GET", "sessions/{id}", "read", GetSession, SessionDetail,
     "Get a session and its newest messages.", etag=_session_etag,
+    who="guest",
 )  # fmt: skip
 MESSAGES: Final = row(
     "sessions.messages", "GET", "sessions/{id}/messages", "read", GetMessages, MessagePage,
     "Get a page of a session's messages.",
+    who="guest",
 )  # fmt: skip
 UPDATE: Final = row(
     "sessions.update", "PATCH", "sessions/{id}", "write", UpdateSession, SessionView,
     "Change a session: what is left out stays, null clears.", etag=_session_etag,
+    who="guest", also="`send_policy` is the owner's",
 )  # fmt: skip
 DELETE: Final = row(
     "sessions.delete", "DELETE", "sessions/{id}", "write", OneSession, SessionView,
     "Put a session in the trash.",
+    who="guest",
 )  # fmt: skip
 RESTORE: Final = row(
     "sessions.restore", "POST", "sessions/{id}/restore", "write", OneSession, SessionView,
     "Bring a session back from the trash.",
+    who="guest",
 )  # fmt: skip
 FORK: Final = row(
     "sessions.fork", "POST", "sessions/{id}/fork", "write", ForkSession, SessionView,
     "Fork a session: a new one that shares its beginning.", status=201,
+    who="guest",
 )  # fmt: skip
 COMPACT: Final = row(
     "sessions.compact", "POST", "sessions/{id}/compact", "write", CompactSession, Compacted,
     "Compact a session: the model reads a summary in place of the older messages.",
+    who="guest",
 )  # fmt: skip
 STOP: Final = row(
     "sessions.stop", "POST", "sessions/{id}/stop", "chat", StopSession, Stopped,
     "Abort the running turn, and drop the messages that wait.",
+    who="guest",
 )  # fmt: skip
 EXPORT: Final = row(
     "sessions.export", "GET", "sessions/{id}/export", "read", ExportSession, Exported,
     "Export a session as a file.", answer="file",
+    who="guest",
 )  # fmt: skip
 RESOLVE: Final = row(
     "sessions.resolve", "GET", "resolve", "read", ResolveSession, SessionView,
     "Find the session that a person means by what they typed.",
+    who="guest",
 )  # fmt: skip
 PREVIEW: Final = row(
     "sessions.preview", "GET", "sessions/{id}/preview", "read", PreviewSession, SessionPreview,
     "Get the last messages of a session, a line each.",
+    who="guest",
 )  # fmt: skip
 NAMES: Final = row(
     "sessions.names", "GET", "names", "read", ListNames, NamePage,
     "List the names of sessions, many at once, for a screen to choose from.",
+    who="guest",
 )  # fmt: skip
 SEARCH: Final = row(
     "sessions.search", "GET", "search", "read", SearchMessages, FoundMessages,
     "Search messages, best first, also while a person types.",
+    who="guest",
 )  # fmt: skip
 STATES: Final = row(
     "sessions.states", "GET", "states", "read", ListStates, StateList,
     "Get the states of sessions.",
+    who="guest",
 )  # fmt: skip
 TODOS: Final = row(
     "sessions.todos", "GET", "sessions/{id}/todos", "read", OneSession, TodoList,
     "Get a session's todo list.",
+    who="guest",
 )  # fmt: skip
 FIND: Final = row(
     "sessions.find", "GET", "find", "read", FindSessions, Found,
     "Find all sessions that a person may mean.",
+    who="guest",
 )  # fmt: skip
 MARK: Final = row(
     "sessions.mark", "POST", "marks", "write", MarkSessions, Changed,
     "Pin, unpin, archive or unarchive several sessions.",
+    who="guest",
 )  # fmt: skip
 PRUNE: Final = row(
     "sessions.prune", "POST", "prune", "write", PruneSessions, Pruned,

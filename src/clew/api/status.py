@@ -96,5 +96,6 @@ class StatusReport(msgspec.Struct, frozen=True):
 STATUS: Final = row(
     "status", "GET", "status", "read", NoParams, StatusReport,
     "Get the status of this clew.",
+    who="guest",
 )  # fmt: skip
 ROWS: Final = (STATUS,)

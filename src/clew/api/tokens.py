@@ -14,10 +14,13 @@ from clew.core.tokens import Scope, Token
 
 
 class CreateToken(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A token for a person; without `expires_at` it is valid until it is revoked."""
+    """A token for a person; without `expires_at` it is valid until it is revoked.
+
+    `scopes` is a set: each adds to the others.
+    """
 
     name: Annotated[str, Meta(min_length=1, max_length=100)]
-    scope: Scope
+    scopes: Annotated[tuple[Scope, ...], Meta(min_length=1, max_length=6)]
     person: Word = OWNER
     expires_at: Moment | None = None
 

@@ -74,18 +74,22 @@ class Purged(msgspec.Struct, frozen=True):
 LIST: Final = row(
     "trash.list", "GET", "trash", "read", ListTrash, SessionList,
     "List the sessions in the trash, latest deleted first.",
+    who="guest",
 )  # fmt: skip
 PUT: Final = row(
     "trash.put", "POST", "trash", "write", PutInTrash, Deleted,
     "Put several sessions in the trash. One `trash.undo` brings them all back.",
+    who="guest", also="`for_good` is the owner's",
 )  # fmt: skip
 RESTORE: Final = row(
     "trash.restore", "POST", "trash/restore", "write", TrashedSessions, Restored,
     "Bring several sessions back from the trash.",
+    who="guest",
 )  # fmt: skip
 UNDO: Final = row(
     "trash.undo", "POST", "trash/undo", "write", NoParams, Restored,
     "Bring back what was deleted last; called again, what was deleted before.",
+    who="guest",
 )  # fmt: skip
 PURGE: Final = row(
     "trash.purge", "POST", "trash/purge", "write", TrashedSessions, Purged,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+
 import click
 
 from clew.cli.app import App, client_command
@@ -9,44 +11,114 @@ from clew.cli.options import Duration
 from clew.cli.tables import Column, answer_table
 from clew.core.channels.people import Pairing, describe_person, spell_code
 from clew.core.session import OWNER
-from clew.core.tokens import SCOPES, Scope, Token, is_usable
+from clew.core.tokens import (
+    MEANINGS,
+    PRESETS,
+    Scopes,
+    Token,
+    describe_scopes,
+    is_usable,
+    read_scopes,
+    write_scopes,
+)
+from clew.errors import InvalidInput
+
+
+class ScopeSet(click.ParamType[Scopes]):
+    """Scopes, with commas between them."""
+
+    name = "scopes"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Scopes:
+        """`write,approve` as a set."""
+        try:
+            return read_scopes(str(value))
+        except InvalidInput as error:
+            self.fail(str(error), param, ctx)
 
 
 @click.group("token")
 def token_group() -> None:
-    """Tokens of the gateway. A token belongs to a person, and its scope never changes.
-
-    read may look; chat may also talk; write may also change and delete; admin may also make tokens.
-    """
+    """Tokens of the gateway. A token belongs to a person, and its scopes never change."""
 
 
 @token_group.command("create")
 @click.option("--name", required=True, metavar="NAME", help="What it is for, in your words.")
-@click.option("--scope", type=click.Choice(SCOPES), required=True, help="What it allows.")
+@click.option(
+    "--scope",
+    "scopes",
+    type=ScopeSet(),
+    metavar="SCOPES",
+    help="What it allows: one of the scopes above, or several with commas.",
+)
+@click.option(
+    "--for",
+    "purpose",
+    type=click.Choice(tuple(PRESETS)),
+    help="What will use it, in place of --scope.",
+)
 @click.option(
     "--expires", type=Duration(), metavar="SPAN", help="How long it is valid: 12h, 30d, 52w."
 )
 @click.option("--person", default=OWNER, metavar="PERSON", help="Who it belongs to. [default: you]")
+@click.option("--yes", is_flag=True, help="Make a token with the scope admin without asking.")
 @client_command
-def token_create(app: App, name: str, scope: Scope, expires: int | None, person: str) -> None:
+def token_create(  # noqa: PLR0917  # click passes them all
+    app: App,
+    name: str,
+    scopes: Scopes | None,
+    purpose: str | None,
+    expires: int | None,
+    person: str,
+    yes: bool,
+) -> None:
     """Make a token. It is shown now and never again: clew stores only its digest.
+
+    {scopes}
+
+    Each of them includes read; write includes chat, and admin all others. approve, store and admin
+    are only for you, the owner. --for terminal makes write,approve, for clew on another machine: it
+    works in directories that gateway.workspaces allows.
 
     \b
     Examples:
-      clew token create --name laptop --scope write --expires 30d
+      clew token create --name laptop --for terminal --expires 30d
       clew token create --name dashboard --scope read
       clew token create --name alice --scope chat --person alice
     """
+    scopes = _choose_scopes(scopes, purpose)
+    meaning = describe_scopes(scopes)
+    if "admin" in scopes and not yes and not app.confirm(f"{meaning} Make such a token?"):
+        app.note("No token was made.")
+        raise click.exceptions.Exit(1)
     expires_at = None if expires is None else app.now + expires
     made = app.call(
-        lambda client: client.tokens.create(name, scope, person=person, expires_at=expires_at)
+        lambda client: client.tokens.create(name, scopes, person=person, expires_at=expires_at)
     )
     if app.json:
         app.emit(made)
         return
     end = "until you revoke it" if expires_at is None else f"until {app.local_time(expires_at)}"
-    app.note(f"A token of {person} with the scope {scope}, valid {end}. It is shown only once.")
+    app.note(
+        f"A token of {person} with the scopes {write_scopes(scopes)}, valid {end}. {meaning} "
+        "It is shown only once."
+    )
     app.say(made.secret)
+
+
+_lines = [f"  {each:<8} {meaning}" for each, meaning in MEANINGS.items()]
+# The table of the code itself, so that the help can't say something else.
+token_create.help = inspect.cleandoc(token_create.help or "").replace(
+    "{scopes}", "\n".join(["\b", "Scopes:", *_lines])
+)
+
+
+def _choose_scopes(scopes: Scopes | None, purpose: str | None) -> Scopes:
+    if (scopes is None) is (purpose is None):
+        raise click.UsageError("What may it do? Give --scope or --for, one of the two.")
+    return scopes if scopes is not None else PRESETS[purpose or ""]
 
 
 @token_group.command("list")
@@ -64,7 +136,7 @@ def token_list(app: App) -> None:
         Column("ID", "id"),
         Column("NAME", "bold", least=8, optional=1),
         Column("PERSON", least=6, optional=2),
-        Column("SCOPE"),
+        Column("SCOPES"),
         Column("MADE", "dim", optional=3),
         Column("STATE"),
     )
@@ -73,7 +145,7 @@ def token_list(app: App) -> None:
             each.id,
             each.name,
             each.person,
-            each.scope,
+            write_scopes(each.scopes),
             app.ago(each.created_at),
             _token_state(app, each),
         )

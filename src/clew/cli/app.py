@@ -139,6 +139,11 @@ class App:
 
     # --- output -------------------------------------------------------------------------------
 
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a person reads the answer, and no file, program or log."""
+        return sys.stdout.isatty()
+
     def say(self, text: str = "") -> None:
         """Print a line of the answer."""
         click.echo(text)

@@ -14,6 +14,7 @@ import msgspec
 from clew.cli.app import App, encode, json_option, pass_app
 from clew.cli.conversation import Choice, Parts, conversation, on_signals, read_words, run_talk
 from clew.cli.options import session_options
+from clew.errors import Forbidden
 
 if TYPE_CHECKING:
     from clew.api.chat import Accepted
@@ -159,7 +160,12 @@ class Question:
             self._aside.write(question.prompt)
             typed = await self._read_line(asked_at)
             read = Answer("no") if typed is None else question.read(typed)
-        await self._seat.answer(approval, read.decision, read.scope, read.reason)
+        try:
+            await self._seat.answer(approval, read.decision, read.scope, read.reason)
+        except Forbidden as error:
+            self._aside.line(str(error))
+            if read.scope == "always":  # the token may allow a shorter time
+                await self._decide(approval)
 
     async def _read_line(self, since: float) -> str | None:
         """The next line that was typed since then; None when there are no more."""

@@ -128,20 +128,26 @@ async def _warming(gateway: Gateway) -> AsyncIterator[None]:
 
 
 def _announce(app: App, gateway: Gateway, url: str, token_file: Path, *, opens: bool) -> None:
-    link = f"{url}/#code={gateway.gate.make_code()}"
+    """Say where the gateway is. A sign-in code goes to a terminal or a browser, into no log."""
+    link = f"{url}/#code={gateway.gate.make_code()}" if app.is_terminal or opens else None
+    shown = link if app.is_terminal else None
     if app.json:
-        app.emit({"url": url, "link": link, "token_file": str(token_file)})
+        app.emit({"url": url, "link": shown, "token_file": str(token_file)})
     else:
         app.say(f"The gateway is at {url}")
-        app.say(f"  Your browser, once and within 15 minutes: {link}")
+        app.say(
+            "  Your browser: `clew gateway link` in a terminal makes a link that signs it in."
+            if shown is None
+            else f"  Your browser, once and within 15 minutes: {shown}"
+        )
         app.say(f"  Your programs: the token in {token_file}, or `clew token create`.")
         app.say("  Ctrl+C stops it.")
     sys.stdout.flush()
-    if opens:
+    if opens and link is not None:
         import webbrowser
 
         if not webbrowser.open(link):
-            app.note("No browser could be opened here: open the link yourself.")
+            app.note("No browser could be opened here: `clew gateway link` makes a link for one.")
 
 
 @contextmanager
@@ -221,6 +227,11 @@ def gateway_link(app: App) -> None:
       clew gateway link
     """
     gateway = _find_running(app)
+    if not app.is_terminal:
+        raise click.UsageError(
+            "Whoever reads the link can sign in as you, so it is printed to a terminal only, never "
+            "into a file or a log. A program asks the gateway itself: POST /v1/links."
+        )
     made = app.wait(_make_link(gateway))
     app.answer(made | {"url": gateway.url}, f"{gateway.url}{made['path']}")
 
@@ -254,8 +265,9 @@ async def _make_link(gateway: Address) -> dict[str, Any]:
     """Make a sign-in link. It is not an operation of the API: only a browser can use it."""
     import httpx
 
-    from clew.client.http import read_problem, unreachable
+    from clew.client.http import check_private, read_problem, unreachable
 
+    check_private(gateway.url)
     headers = {"Authorization": f"Bearer {gateway.token}"}
     try:
         async with httpx.AsyncClient(base_url=gateway.url, headers=headers) as client:

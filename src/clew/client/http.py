@@ -47,6 +47,8 @@ class HttpTransport:
         import httpx  # noqa: PLC0415  # slow to load
 
         self.url = check_url(url)
+        if token is not None:
+            check_private(self.url)
         self._headers = {"User-Agent": f"clew/{__version__}"}
         if token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
@@ -151,6 +153,15 @@ def check_url(url: str) -> str:
             f'"{url[:200]}" is not the address of a gateway. Use one like http://127.0.0.1:7717.'
         )
     return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+
+
+def check_private(url: str) -> None:
+    """`InvalidInput` for an address to which a token would travel in plain sight."""
+    if urlsplit(url).scheme == "http" and not is_here(url):
+        raise InvalidInput(
+            f"{url} is plain http to another machine: everybody on the way could read the token. "
+            "It was not sent. Use https, or a tunnel to this machine (ssh -L)."
+        )
 
 
 def is_here(url: str) -> bool:

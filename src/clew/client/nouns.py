@@ -66,7 +66,7 @@ from clew.core.delivery import Outbound, OutboundStatus
 from clew.core.memory import MemoryName
 from clew.core.models import ModelInfo, Personality
 from clew.core.session import OWNER
-from clew.core.tokens import Scope, Token
+from clew.core.tokens import Scopes, Token
 from clew.core.turn import Approval, ApprovalScope, Decision
 
 TRASH_PAGE: Final = 200
@@ -256,10 +256,15 @@ class Tokens(Noun):
         return (await self._do(tokens.LIST, NoParams())).tokens
 
     async def create(
-        self, name: str, scope: Scope, *, person: str = OWNER, expires_at: int | None = None
+        self,
+        name: str,
+        scopes: Scopes,
+        *,
+        person: str = OWNER,
+        expires_at: int | None = None,
     ) -> NewToken:
         """Make a token; its secret is in the answer and is not stored."""
-        params = CreateToken(name=name, scope=scope, person=person, expires_at=expires_at)
+        params = CreateToken(name=name, scopes=tuple(scopes), person=person, expires_at=expires_at)
         return await self._do(tokens.CREATE, params)
 
     async def revoke(self, token: str) -> Token:

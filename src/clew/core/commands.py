@@ -14,7 +14,7 @@ from typing import Final, Literal
 import msgspec
 
 from clew.core.channels.people import Role
-from clew.core.tokens import Scope, covers
+from clew.core.tokens import Scope, Scopes, covers
 from clew.errors import InvalidInput
 
 Surface = Literal["terminal", "channel", "api"]
@@ -27,7 +27,7 @@ Changes = Literal["nothing", "with_argument", "always"]
 class Command(msgspec.Struct, frozen=True, kw_only=True):
     """A row of the table. Every column is required, so that none is forgotten.
 
-    `scope`: the lowest scope that a token needs; channels have no tokens. `who`: "owner", or
+    `scope`: the scope that a token needs; channels have no tokens. `who`: "owner", or
     "guest" if a paired guest may use it too, in a direct chat. `runs_in`: "client" if the terminal
     does it itself (it switches the session, uses the person's disk, or leaves); "runtime" if it is
     done where the session is. `needs_session`: it means nothing before the first message.
@@ -53,12 +53,12 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Issuer(msgspec.Struct, frozen=True, kw_only=True):
-    """Who gives a command, and where. `scope` is that of their token; None where none is needed."""
+    """Who gives a command, and where. `scopes` are their token's; None where none is needed."""
 
     role: Role
     surface: Surface
     is_direct: bool = True
-    scope: Scope | None = None
+    scopes: Scopes | None = None
 
 
 EVERYWHERE: Final[tuple[Surface, ...]] = ("terminal", "channel", "api")
@@ -98,13 +98,13 @@ _ROWS: Final = (
     Command(
         name="search", aliases=(), usage="WORDS",
         help="Search all sessions.",
-        scope="chat", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
+        scope="read", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
         needs_session=False, is_slow=False, changes="nothing",
     ),
     Command(
         name="export", aliases=(), usage="[FILE]",
         help="Write this session to a file.",
-        scope="chat", who="owner", surfaces=_TERMINAL, runs_in="client",
+        scope="read", who="owner", surfaces=_TERMINAL, runs_in="client",
         needs_session=True, is_slow=False, changes="nothing",
     ),
     Command(
@@ -134,19 +134,19 @@ _ROWS: Final = (
     Command(
         name="approve", aliases=(), usage="[once|session|always]",
         help="Approve the tool call that waits.",
-        scope="write", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
+        scope="approve", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
         needs_session=False, is_slow=False, changes="always",
     ),
     Command(
         name="deny", aliases=(), usage="[WHY]",
         help="Refuse the tool call that waits; the model is told why.",
-        scope="write", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
+        scope="approve", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
         needs_session=False, is_slow=False, changes="always",
     ),
     Command(
         name="queue", aliases=(), usage="[MODE|clear]",
         help="What happens to messages sent while a turn runs.",
-        scope="chat", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
+        scope="write", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
         needs_session=False, is_slow=False, changes="with_argument",
     ),
     Command(
@@ -200,7 +200,7 @@ _ROWS: Final = (
     Command(
         name="verbose", aliases=(), usage="[on|off]",
         help="Show tool calls and their results.",
-        scope="chat", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
+        scope="write", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
         needs_session=True, is_slow=False, changes="with_argument",
     ),
     Command(
@@ -218,49 +218,49 @@ _ROWS: Final = (
     Command(
         name="context", aliases=(), usage="[list|detail]",
         help="What the model is given, with sizes in tokens.",
-        scope="chat", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
+        scope="read", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
         needs_session=True, is_slow=False, changes="nothing",
     ),
     Command(
         name="memory", aliases=(), usage="",
         help="Show the memory, and where its files are.",
-        scope="chat", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
+        scope="read", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
         needs_session=False, is_slow=False, changes="nothing",
     ),
     Command(
         name="todos", aliases=(), usage="",
         help="The session's todo list.",
-        scope="chat", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
+        scope="read", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
         needs_session=False, is_slow=False, changes="nothing",
     ),
     Command(
         name="scratchpad", aliases=(), usage="[NAME]",
         help="The session's scratchpad.",
-        scope="chat", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
+        scope="read", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
         needs_session=False, is_slow=False, changes="nothing",
     ),
     Command(
         name="status", aliases=(), usage="",
         help="Model, context, usage and settings.",
-        scope="chat", who="guest", surfaces=EVERYWHERE, runs_in="runtime",
+        scope="read", who="guest", surfaces=EVERYWHERE, runs_in="runtime",
         needs_session=False, is_slow=False, changes="nothing",
     ),
     Command(
         name="usage", aliases=(), usage="",
         help="Token usage and cost of this session, and of today.",
-        scope="chat", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
+        scope="read", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
         needs_session=False, is_slow=False, changes="nothing",
     ),
     Command(
         name="help", aliases=(), usage="[COMMAND]",
         help="Show the commands.",
-        scope="chat", who="guest", surfaces=EVERYWHERE, runs_in="client",
+        scope="read", who="guest", surfaces=EVERYWHERE, runs_in="client",
         needs_session=False, is_slow=False, changes="nothing",
     ),
     Command(
         name="exit", aliases=("quit",), usage="",
         help="Leave the chat; Ctrl+D does too.",
-        scope="chat", who="owner", surfaces=_TERMINAL, runs_in="client",
+        scope="read", who="owner", surfaces=_TERMINAL, runs_in="client",
         needs_session=False, is_slow=False, changes="nothing",
     ),
 )  # fmt: skip
@@ -284,7 +284,7 @@ def may_use(issuer: Issuer, name: str) -> bool:
         command is not None
         and issuer.surface in command.surfaces
         and may_command(issuer.role, name, is_direct=issuer.is_direct)
-        and (issuer.scope is None or covers(issuer.scope, command.scope))
+        and (issuer.scopes is None or covers(issuer.scopes, command.scope))
     )
 
 

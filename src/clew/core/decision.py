@@ -11,9 +11,10 @@ from typing import Any
 
 import msgspec
 
-from clew.core.channels.replies import ReplyTo, read_reply_to
+from clew.core.channels.replies import API, ReplyTo, read_reply_to
 from clew.core.delivery import Inbound
 from clew.core.session import NewSession
+from clew.core.tokens import SCOPES, Scopes, scopes_of
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -25,6 +26,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `own_key` is then the conversation's key on its platform. `from_person`: a person wrote it.
     `attended`: the owner is there to approve tool calls. `reply_to`: where the answer goes, besides
     the thread. `platform`: shown in place of the channel that the message came by.
+    `scopes`: those of the token that it came with; None without a token.
     """
 
     text: str = ""
@@ -38,6 +40,11 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     attended: bool = True
     reply_to: ReplyTo | None = None
     platform: str | None = None
+    scopes: Scopes | None = None
+
+    def find_scopes(self, person: str) -> Scopes:
+        """The scopes that the turn of this person has: they decide its tools."""
+        return scopes_of(person) if self.scopes is None else self.scopes
 
 
 def encode_decision(decision: Decision) -> dict[str, Any]:
@@ -65,7 +72,16 @@ def read_decision(row: Inbound) -> Decision:
         attended=payload.get("attended") is not False,
         reply_to=read_reply_to(payload.get("reply_to")),
         platform=None if platform is None else str(platform),
+        scopes=_read_scopes(row),
     )
+
+
+def _read_scopes(row: Inbound) -> Scopes | None:
+    """The scopes in a row; a caller whose scopes are not known has no more than `chat`."""
+    told = row.payload.get("scopes")
+    if told is None and row.channel != API:
+        return None
+    return tuple(each for each in SCOPES if each in told) if isinstance(told, list) else ("chat",)
 
 
 def follows_key(row: Inbound, key: str) -> bool:

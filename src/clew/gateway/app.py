@@ -66,7 +66,9 @@ RPC: Final[Operation[Any, Any]] = Operation(
     scope="read",
     takes=Rpc,
     gives=Any,
-    help="Any operation by its name; it needs the scope that the operation needs.",
+    who="guest",
+    help="Any operation by its name.",
+    also="what the operation needs",
 )
 HEALTH: Final[Operation[Any, Any]] = Operation(
     name="health",
@@ -75,6 +77,7 @@ HEALTH: Final[Operation[Any, Any]] = Operation(
     scope="read",
     takes=NoParams,
     gives=Health,
+    who="guest",
     help="Whether the gateway runs, and nothing else.",
 )
 DOCUMENT: Final[Operation[Any, Any]] = Operation(
@@ -84,6 +87,7 @@ DOCUMENT: Final[Operation[Any, Any]] = Operation(
     scope="read",
     takes=NoParams,
     gives=dict[str, Any],
+    who="guest",
     help="This document.",
 )
 

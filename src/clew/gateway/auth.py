@@ -1,7 +1,8 @@
-"""Credentials: which person one belongs to, and which scope it has.
+"""Credentials: which person one belongs to, and which scopes it has.
 
 A credential is a bearer token, or the cookie that a browser got for a one-time code; both are
-tokens of the store, of which only the digest is kept. Nothing in a request can widen its scope.
+tokens of the store, of which only the digest is kept, and neither is taken for the other. Nothing
+in a request can widen its scopes.
 Hosts and origins are checked in `middleware`.
 """
 
@@ -11,15 +12,16 @@ import asyncio
 import secrets
 from collections import deque
 from ipaddress import IPv6Address, ip_address
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from starlette.requests import HTTPConnection
 
 from clew.api.handlers.parts import Caller
 from clew.api.handlers.tokens import make_token
-from clew.core.tokens import Scope, Token, covers, digest_of, is_usable
-from clew.errors import ClewError, Forbidden, TooManyRequests, Unauthorized
+from clew.api.operation import Operation
+from clew.core.tokens import ALL, Token, digest_of, is_usable
+from clew.errors import ClewError, TooManyRequests, Unauthorized
 from clew.gateway.middleware import LOOPBACK, address_of
 from clew.ports import Clock, Tokens
 
@@ -69,8 +71,8 @@ class Gate:
 
     # --- every request --------------------------------------------------------------------------
 
-    async def admit(self, connection: HTTPConnection, needed: Scope) -> Credential:
-        """The credential of a request, if its scope suffices.
+    async def admit(self, connection: HTTPConnection, operation: Operation[Any, Any]) -> Credential:
+        """The credential of a request, if it suffices for the operation.
 
         `Unauthorized`, `Forbidden`, or `TooManyRequests` for wrong guesses.
         """
@@ -84,14 +86,10 @@ class Gate:
         # secret, and a comparison in constant time is not needed.
         digest = digest_of(secret)
         token = await self._tokens.find_token(digest)
-        if token is None:
+        if token is None or (token.kind == "cookie") is not by_cookie:
             raise self._count_try(connection)
         given = self._check(token, digest, by_cookie=by_cookie)
-        if not covers(token.scope, needed):
-            raise Forbidden(
-                f"This needs a token with the scope {needed}; this one has {token.scope}. "
-                "Nothing was changed."
-            )
+        given.caller.check(operation)
         return given
 
     async def check_again(self, given: Credential) -> None:
@@ -107,7 +105,7 @@ class Gate:
         if not is_usable(token, self._clock()):
             how = "expired" if token.revoked_at is None else "was revoked"
             raise Unauthorized(f"This token {how}. `clew token create` makes another.")
-        return Credential(Caller(token.person, token.scope, token.id), digest, by_cookie)
+        return Credential(Caller(token.person, token.scopes, token.id), digest, by_cookie)
 
     def _find_secret(self, connection: HTTPConnection) -> tuple[str | None, bool]:
         given = connection.headers.getlist("authorization")
@@ -145,7 +143,7 @@ class Gate:
                     "This link was already used, or is too old. `clew gateway link` makes one."
                 )
             raise error
-        token, secret = make_token("browser", "admin", now, expires_at=now + BROWSER_MS)
+        token, secret = make_token("browser", ALL, now, expires_at=now + BROWSER_MS, kind="cookie")
         await self._tokens.add_token(token, digest_of(secret))
         return token, secret
 

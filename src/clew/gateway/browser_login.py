@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from clew.api.operation import NoParams, Operation, Params
 from clew.core.text import to_wire
-from clew.core.tokens import Scope
+from clew.core.tokens import Scopes
 from clew.gateway.auth import BROWSER_MS, Credential, Gate
 from clew.gateway.endpoints import Endpoint, read_request
 from clew.gateway.middleware import is_encrypted
@@ -40,7 +40,7 @@ class LoggedIn(msgspec.Struct, frozen=True):
     """Who the browser is from now on."""
 
     person: str
-    scope: Scope
+    scopes: Scopes
     expires_at: int
 
 
@@ -58,6 +58,7 @@ LOGIN: Final[Operation[Any, Any]] = Operation(
     scope="read",
     takes=Login,
     gives=LoggedIn,
+    who="guest",
     help="Exchange the code of a one-time link for a cookie.",
 )
 LOGOUT: Final[Operation[Any, Any]] = Operation(
@@ -67,6 +68,7 @@ LOGOUT: Final[Operation[Any, Any]] = Operation(
     scope="read",
     takes=NoParams,
     gives=None,
+    who="guest",
     help="End this browser's cookie. A token stays as it is.",
     status=204,
 )
@@ -102,7 +104,7 @@ def make_login_endpoints(gate: Gate) -> tuple[Endpoint, ...]:
     async def log_in(request: Request, _: None) -> Response:
         given: Any = await read_request(LOGIN, request)
         token, secret = await gate.redeem(request, given.code)
-        body = LoggedIn(token.person, token.scope, token.expires_at or 0)
+        body = LoggedIn(token.person, token.scopes, token.expires_at or 0)
         response = Response(to_wire(body), media_type="application/json")
         return set_cookie(request, response, secret, BROWSER_MS // 1000)
 

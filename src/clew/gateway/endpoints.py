@@ -113,7 +113,7 @@ class _SocketRoute:
 
 
 async def _admit(gate: Gate, endpoint: Endpoint, connection: HTTPConnection) -> Credential | None:
-    return None if endpoint.is_open else await gate.admit(connection, endpoint.operation.scope)
+    return None if endpoint.is_open else await gate.admit(connection, endpoint.operation)
 
 
 async def read_request(operation: Operation[P, R], request: Request) -> P:

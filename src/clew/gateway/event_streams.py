@@ -70,6 +70,7 @@ EVENTS: Final[Operation[Any, Any]] = Operation(
     scope="read",
     takes=FollowSession,
     gives=EventFrame,
+    who="guest",
     help="Follow a session as an event stream (SSE); `id` is a message's number.",
     answer="events",
 )

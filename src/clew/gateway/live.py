@@ -56,6 +56,7 @@ LIVE: Final[Operation[Any, Any]] = Operation(
     scope="read",
     takes=NoParams,
     gives=None,
+    who="guest",
     help="Live events of sessions and of the list, over a WebSocket.",
 )
 

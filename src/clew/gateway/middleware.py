@@ -12,8 +12,8 @@ import asyncio
 import contextlib
 import re
 from collections.abc import MutableMapping
+from ipaddress import IPv6Address
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -23,7 +23,11 @@ from clew.gateway.problems import Refused, respond
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 API: Final = "/v1/"
 _PORTS: Final = {"http": 80, "https": 443}
-_NAME: Final = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+")
+_HOST: Final = re.compile(
+    r"(?:\[(?P<six>[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+))(?::(?P<port>[1-9][0-9]{0,4}))?",
+    re.ASCII | re.IGNORECASE,
+)
+_HIGHEST_PORT: Final = 65_535
 
 ALWAYS: Final = {
     "X-Content-Type-Options": "nosniff",
@@ -63,7 +67,7 @@ class HostGuard:
         self, app: ASGIApp, *, hosts: tuple[str, ...], tls: bool, behind_proxy: bool
     ) -> None:
         self._app = app
-        self._hosts = frozenset(each.lower().strip("[]") for each in hosts)
+        self._hosts = frozenset(map(_spell_host, hosts))
         self._tls = tls
         self._behind_proxy = behind_proxy
 
@@ -108,16 +112,14 @@ class HostGuard:
     def _is_own(
         self, origin: str, host: tuple[str, int | None], scope: Scope, headers: Headers
     ) -> bool:
-        try:
-            parts = urlsplit(origin)
-            port = parts.port
-        except ValueError:
-            return False
+        # An origin is a scheme, a host and a port, and nothing behind them.
+        given, separator, rest = origin.partition("://")
+        named = split_host(rest) if separator else None
         scheme = self._scheme(scope, headers)
-        if parts.scheme not in _PORTS or (scheme is not None and parts.scheme != scheme):
+        if named is None or given not in _PORTS or scheme not in (None, given):
             return False
-        default = _PORTS[parts.scheme]
-        return (parts.hostname, port or default) == (host[0], host[1] or default)
+        default = _PORTS[given]
+        return (named[0], named[1] or default) == (host[0], host[1] or default)
 
     def _scheme(self, scope: Scope, headers: Headers) -> str | None:
         """The scheme that the browser uses; None where a proxy does not say."""
@@ -137,15 +139,26 @@ def _is_navigation(scope: Scope, headers: Headers) -> bool:
 
 
 def split_host(text: str) -> tuple[str, int | None] | None:
-    """The name and port of a Host header; None if it is not valid."""
+    """The name and port of a Host header, in small letters; None if it is not valid."""
+    match = _HOST.fullmatch(text)
+    if match is None:
+        return None
+    port = None if match["port"] is None else int(match["port"])
+    if port is not None and port > _HIGHEST_PORT:
+        return None
+    if match["six"] is None:
+        return match["name"].lower().removesuffix("."), port
     try:
-        parts = urlsplit(f"//{text}")
-        name, port = parts.hostname, parts.port
+        return str(IPv6Address(match["six"])), port
     except ValueError:
         return None
-    if name is None or _NAME.fullmatch(name) is None or parts.netloc != text or "@" in text:
-        return None
-    return name.removesuffix("."), port
+
+
+def _spell_host(name: str) -> str:
+    """A host of ours as `split_host` spells it."""
+    bare = name.lower().strip("[]")
+    found = split_host(f"[{bare}]" if ":" in bare else bare)
+    return bare if found is None else found[0]
 
 
 def add_headers(message: MutableMapping[str, Any], path: str) -> None:

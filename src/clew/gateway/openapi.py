@@ -1,6 +1,7 @@
 """The OpenAPI document (3.1), made from the endpoints: nothing is in it that is not in the code.
 
-`x-scope` is the least scope that may call an operation; `security: []` marks the open ones.
+`x-scope` is the scope that an operation needs, `x-who` says whether guests may call it for what is
+theirs; `security: []` marks the open ones.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from clew.version import __version__
 REFS: Final = "#/components/schemas/{name}"
 SECURITY: Final[list[dict[str, list[str]]]] = [{"token": []}, {"cookie": []}]
 ABOUT: Final = """Talk to clew's sessions. Every call needs a token (`clew token create`), sent as
-`Authorization: Bearer TOKEN`; `x-scope` is the least scope that may make it. Errors are problem
+`Authorization: Bearer TOKEN`; `x-scope` is the scope that it needs. Errors are problem
 documents (RFC 9457): `code` is stable and for programs, `detail` is for people."""
 PROBLEMS: Final = {
     "400": "The request can't be understood. Nothing was changed.",
@@ -90,7 +91,7 @@ def _operation(endpoint: Endpoint, takes: dict[str, Any], known: dict[int, Any])
         "security": [] if endpoint.is_open else SECURITY,
     }
     if not endpoint.is_open:
-        told["x-scope"] = operation.scope
+        told["x-scope"], told["x-who"] = operation.scope, operation.who
     others = {name: fields[name] for name in operation.other_fields}
     needed = [name for name in operation.other_fields if name in required]
     if not operation.has_body:

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from clew.core.tokens import digest_of, is_usable
+from clew.core.tokens import ALL, digest_of, is_usable
 from clew.errors import ClewError
 from clew.files.durable import find_bytes, make_directory, sync_directory
 
@@ -39,9 +39,13 @@ async def ensure_own_token(state_dir: Path, tokens: Tokens, now: int) -> Path:
     path = state_dir / TOKEN
     secret = find_own_token(state_dir)
     known = None if secret is None else await tokens.find_token(digest_of(secret))
-    if known is not None and known.scope == "admin" and is_usable(known, now):
+    if (
+        known is not None
+        and (known.scopes, known.kind) == (ALL, "bearer")
+        and is_usable(known, now)
+    ):
         return path
-    token, secret = make_token("first", "admin", now)
+    token, secret = make_token("first", ALL, now)
     path.unlink(missing_ok=True)
     create_exclusively(path, f"{secret}\n")
     await tokens.add_token(token, digest_of(secret))

@@ -45,6 +45,7 @@ WEBHOOK: Final[Operation[Any, Any]] = Operation(
     scope="chat",
     takes=CallHook,
     gives=HookReceived,
+    who="guest",
     help="Send a message as a webhook, signed with its secret. Answers when it is stored.",
     status=202,
 )

@@ -161,6 +161,7 @@ class GatewayTakeover:
         return Attempt(
             after=turn.id,
             person=person,
+            scopes=reply_to.find_scopes(person),
             attended=person == OWNER and reply_to.attended,
             # It was cut off before it produced any text, so no answer can have been delivered.
             reply_to=msgspec.structs.replace(reply_to, is_retry=False),

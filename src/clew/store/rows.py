@@ -275,7 +275,7 @@ def approval_from(row: Row) -> Approval:
     values = _unescape(row, json_at=(5,))
     request = _object(row[5]) or {}
     reason = request.pop(REASON, None)
-    return Approval(*(*values[:5], request, *values[6:]), reason=reason)
+    return Approval(*(*values[:5], request, *values[6:], reason))
 
 
 def attachment_from(row: Row) -> Attachment:

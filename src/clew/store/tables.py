@@ -89,7 +89,7 @@ TABLES: Final = (
     ),
     _table(
         "tokens",
-        "id name person scope digest created_at expires_at revoked_at",
+        "id name person scopes kind digest created_at expires_at revoked_at",
         "id",
         ordered=True,
     ),

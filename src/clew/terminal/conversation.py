@@ -29,7 +29,7 @@ from clew.core.live_events import (
 from clew.core.names import counted
 from clew.core.session import Session
 from clew.core.turn import Approval, ApprovalScope, Decision, Turn
-from clew.errors import ClewError, Unauthorized
+from clew.errors import ClewError, Forbidden, Unauthorized
 from clew.terminal.commands import Reply, run_command
 from clew.terminal.live import Sent
 from clew.terminal.pictures import find_pictures
@@ -354,7 +354,14 @@ class Conversation:
         if all(each.id != approval.id for each in self.questions):
             return
         self.questions = deque(each for each in self.questions if each.id != approval.id)
-        before = await self.seat.answer(approval, decision, scope, reason)
+        try:
+            before = await self.seat.answer(approval, decision, scope, reason)
+        except Forbidden as error:
+            self._display.note(str(error))
+            if scope == "always":  # the token may allow a shorter time
+                self.questions.appendleft(approval)
+                self._display.put_question(approval)
+            return
         if before is not None:
             self._display.note(f"It was already answered: {before.decision}.")
 

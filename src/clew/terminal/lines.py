@@ -42,8 +42,8 @@ class Lines:
         """The next line without its end; None when there are no more."""
         kept, self._next = self._next, None
         if kept is not None:
-            line, self.came_at = kept
-            return line
+            self.came_at = kept[1]
+            return kept[0]
         if self._ended:
             return None
         self.start()

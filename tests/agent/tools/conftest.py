@@ -18,6 +18,7 @@ from clew.core.live_events import Signal
 from clew.core.message import Draft, Message, ToolCall
 from clew.core.models import ModelInfo, Personality
 from clew.core.session import NewSession, Session, SessionEdit
+from clew.core.tokens import Scopes, scopes_of
 from clew.core.turn import Approval, ApprovalScope, Decision, Lease
 from clew.memory import MarkdownMemory
 from clew.ports import Store
@@ -36,6 +37,7 @@ class RecordingTurn:
         self.id = str(uuid.uuid4())
         self.session = session
         self.person = person
+        self.scopes = scopes_of(person)
         self.answers: list[tuple[Decision, ApprovalScope]] = []
         self.asked: list[dict[str, Any]] = []
         self.signals: list[Signal] = []
@@ -108,11 +110,14 @@ class Bench:
         self.tools = Tools(self.store, self.memory, Policy(**given), servers=servers)
         return self.tools
 
-    async def begin(self, *, person: str = "owner", **fields: Any) -> RecordingTurn:
+    async def begin(
+        self, *, person: str = "owner", scopes: Scopes | None = None, **fields: Any
+    ) -> RecordingTurn:
         given: dict[str, Any] = {"key": f"cli:{uuid.uuid4()}", "cwd": str(self.root)} | fields
         session = await self.store.create_session(NewSession(person=person, **given))
         lease = await self.store.acquire_lease(session.id, "test")
         self._turn = RecordingTurn(self.store, session, lease, person)
+        self._turn.scopes = scopes or scopes_of(person)
         await self._turn.record(
             StartTurn(turn_id=self._turn.id),
             AddMessage(Draft(role="user", content="Do it."), self._turn.id),

@@ -122,6 +122,9 @@ async def test_guests_plans_and_exact_lists_have_no_servers(served: Bench) -> No
     await served.begin(person="telegram:7")
     assert "demo_add" not in await served.list_names()
     assert (await served.call("demo_add", a=1, b=2)).is_error
+    await served.begin(scopes=("chat",))
+    assert "demo_add" not in await served.list_names()
+    assert (await served.call("demo_add", a=1, b=2)).is_error
     await served.begin()
     served.personality = Personality(id="x", name="X", tools=("read_file",))
     assert await served.list_names() == {"read_file"}

@@ -10,6 +10,7 @@ from clew.agent.personalities import FilePersonalities
 from clew.agent.tools import TOOLS, Policy, Tools
 from clew.core.message import ToolCall
 from clew.core.models import Personality
+from clew.core.tokens import Scopes
 from clew.errors import InvalidInput, StaleLease, StoreClosed
 from tests.agent.tools.conftest import MODEL, PLAIN, Bench
 
@@ -63,6 +64,30 @@ async def test_a_guest_has_nothing_that_touches_the_machine(bench: Bench) -> Non
     outcome = await bench.call("shell", command="touch made")
     assert "There is no tool 'shell' here" in outcome.content
     assert not (bench.root / "made").exists()
+
+
+@pytest.mark.parametrize("scopes", [("chat",), ("chat", "approve"), ("read",), ("store",)])
+async def test_a_turn_that_may_only_talk_has_a_guests_tools(bench: Bench, scopes: Scopes) -> None:
+    bench.make_tools(allow=("shell", "write_file", "memory_write"))
+    await bench.begin(scopes=scopes)
+    assert await bench.list_names() == NOTES | SESSIONS | {"memory_read"}
+    for tool, arguments in (
+        ("shell", {"command": "touch made"}),
+        ("write_file", {"path": "made", "content": "x"}),
+        ("read_file", {"path": "made"}),
+        ("memory_write", {"file": "memory", "text": "x"}),
+    ):
+        assert f"There is no tool '{tool}' here" in (await bench.call(tool, **arguments)).content
+    assert not (bench.root / "made").exists()
+
+
+@pytest.mark.parametrize("scopes", [("write",), ("write", "approve"), ("admin",)])
+async def test_a_turn_that_may_write_has_the_owners_tools(bench: Bench, scopes: Scopes) -> None:
+    await bench.begin()
+    usual = await bench.list_names()
+    await bench.begin(scopes=scopes)
+    assert await bench.list_names() == usual
+    assert {"shell", "write_file", "memory_write"} <= usual
 
 
 async def test_plan_mode_only_looks_and_proposes(bench: Bench) -> None:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.core.delivery import Inbound
+from clew.core.tokens import ALL
 from clew.runtime.lane.order import Waiting
 from clew.runtime.lane.queue import Chore, Queue, Work
 
@@ -31,7 +32,7 @@ def put(queue: Queue, name: str) -> None:
         queue.put(Chore(done=NOBODY, run=NOBODY))
         return
     inbound = row(name) if name in MESSAGES else None
-    queue.put(Work(done=NOBODY, inbound=inbound, person=name))
+    queue.put(Work(done=NOBODY, inbound=inbound, person=name, scopes=ALL))
 
 
 def take(queue: Queue) -> str:

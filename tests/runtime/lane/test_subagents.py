@@ -76,6 +76,14 @@ async def test_a_task_runs_in_a_session_of_its_own_and_its_answer_comes_back(
     assert await store.list_routes(child.id) == ()
 
 
+async def test_a_task_has_the_scopes_of_the_turn_that_spawned_it(
+    session: Session, actor: Actor, runtime: Runtime
+) -> None:
+    actor.scenes += [spawning("count the files"), saying("seven")]
+    await ended(await runtime.accept(typed(session, "hello", scopes=("chat",))))
+    assert [turn.scopes for turn in actor.turns] == [("chat",), ("chat",)]
+
+
 async def test_the_answer_is_the_last_thing_that_was_said(
     session: Session, store: Store, actor: Actor, runtime: Runtime
 ) -> None:

@@ -21,6 +21,7 @@ from clew.core.channels.send_policy import SendMatch, SendRule, SendRules
 from clew.core.delivery import NewOutbound, Outbound, OutboundStatus
 from clew.core.message import Draft
 from clew.core.session import NewSession, Session, SessionEdit
+from clew.core.tokens import ALL
 from clew.core.turn import Turn
 from clew.errors import TurnFailed
 from clew.ports import LiveTurn, Store
@@ -110,7 +111,7 @@ async def test_an_answer_is_in_the_outbox_with_its_message(
     assert (row.key, row.channel, row.content, row.status) == (KEY, "peer", "ok", "pending")
     assert row.address == {"peer": {"kind": "dm", "id": "7"}, "account": "default"}
     assert (row.turn_id, row.seq, row.created_at) == (turn.id, thread[-1].seq, thread[-1].at)
-    assert turn.reply_to == msgspec.to_builtins(HERE)
+    assert turn.reply_to == msgspec.to_builtins(HERE) | {"scopes": ["admin"]}
 
 
 async def test_a_turn_from_the_terminal_has_nothing_to_deliver(
@@ -175,7 +176,7 @@ async def test_a_retry_that_says_the_same_is_not_delivered_twice(
 ) -> None:
     turn = await ask(runtime, session, "hello")
     hello = (Draft(role="user", content="hello"),)
-    again = Attempt(person="owner", drafts=hello, undo=(turn.id,), reply_to=HERE)
+    again = Attempt(person="owner", scopes=ALL, drafts=hello, undo=(turn.id,), reply_to=HERE)
 
     same = await ended(runtime.retry(session.id, again))
     assert len(await store.list_outbound()) == 1
@@ -200,10 +201,10 @@ async def test_a_retry_says_it_again_where_the_first_reply_failed_or_is_of_anoth
 ) -> None:
     await ask(runtime, session, "hello")
     fresh = await store.create_session(NewSession(key="cli:fresh"))
-    await ended(runtime.retry(fresh.id, Attempt(person="owner", reply_to=HERE)))
+    await ended(runtime.retry(fresh.id, Attempt(person="owner", scopes=ALL, reply_to=HERE)))
     (*_, first) = await store.list_outbound()
     await store.settle_outbound(first.id, "failed")
-    await ended(runtime.retry(session.id, Attempt(person="owner", reply_to=HERE)))
+    await ended(runtime.retry(session.id, Attempt(person="owner", scopes=ALL, reply_to=HERE)))
 
     assert len(await store.list_outbound()) == 3
 

@@ -14,6 +14,7 @@ from clew.core.channels.replies import read_reply_to, reply_over_api
 from clew.core.delivery import NewInbound
 from clew.core.message import Draft, ToolCall
 from clew.core.session import NewSession, Session
+from clew.core.tokens import Scopes
 from clew.ports import LiveTurn, Store
 from clew.runtime.inbound.inbox import Inbox
 from clew.runtime.recovery import ATTEMPTS
@@ -180,6 +181,44 @@ async def test_it_goes_on_with_the_rights_of_who_asked(
         await rest(front, session)
 
     assert [turn.person for turn in actor.turns] == [person]
+
+
+@pytest.mark.parametrize("scopes", [("chat",), ("write", "approve"), ("admin",)])
+async def test_it_goes_on_with_the_scopes_that_it_was_accepted_with(
+    open_front: Opener, actor: Actor, scopes: Scopes
+) -> None:
+    """Both the answer that was cut off and the message that waited behind it."""
+    held = Held()
+    actor.scenes.append(held)
+    async with open_front(actor) as front:
+        session = await front.store.create_session(NewSession(key="sdk:1", kind="sdk"))
+        said = typed(
+            session, "hello", channel="api", reply_to=reply_over_api("owner"), scopes=scopes
+        )
+        await front.runtime.accept(msgspec.structs.replace(said, external_id="e1"))
+        await soon(held.began.wait())
+        await front.runtime.accept(msgspec.structs.replace(said, external_id="e2"))
+    second = Actor()
+    async with open_front(second) as front:
+        await front.take_up()
+        await rest(front, session)
+
+    assert [turn.scopes for turn in second.turns] == [scopes, scopes]
+
+
+async def test_an_answer_of_an_unknown_caller_goes_on_with_a_guests_tools(
+    open_front: Opener, actor: Actor
+) -> None:
+    """A clew that knew no scopes of turns has begun it."""
+    async with open_front(actor) as front:
+        session = await front.store.create_session(NewSession(key="sdk:1", kind="sdk"))
+        await cut_off(
+            front.store, session, "t", reply_to=msgspec.to_builtins(reply_over_api("owner"))
+        )
+        await front.take_up()
+        await rest(front, session)
+
+    assert [(turn.person, turn.scopes) for turn in actor.turns] == [("owner", ("chat",))]
 
 
 def asking(decisions: list[str]) -> Scene:

@@ -9,9 +9,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from clew.core.changes import AddMessage, AddUsage, EndTurn, StartTurn, WriteScratch, WriteTodos
+from clew.core.channels.replies import ReplyTo
 from clew.core.context.compaction import Digest
 from clew.core.live_events import Notice, Signal
 from clew.core.message import Draft, Message
@@ -90,8 +92,16 @@ class Flush:
             raise self.error
 
 
-async def talk(store: Store, session: Session, turns: int, *, tokens: int | None = None) -> None:
+async def talk(
+    store: Store,
+    session: Session,
+    turns: int,
+    *,
+    tokens: int | None = None,
+    reply_to: ReplyTo | None = None,
+) -> None:
     """So many exchanges of about a thousand tokens each."""
+    where = None if reply_to is None else msgspec.to_builtins(reply_to)
     lease = await store.acquire_lease(session.id, f"{store.identity}#talk")
     usage = Usage(tokens or 1_000, 10, cost=1, api_calls=1)
     for number in range(turns):
@@ -100,7 +110,7 @@ async def talk(store: Store, session: Session, turns: int, *, tokens: int | None
         await store.record(
             session.id,
             lease.epoch,
-            StartTurn(turn_id=name),
+            StartTurn(turn_id=name, reply_to=where),
             AddMessage(Draft(role="user", content=f"{number} " + "q" * 2_000), name),
             AddMessage(answer, name, from_person=False),
             AddUsage(usage=usage, turn_id=name, context_tokens=usage.input_tokens + 10),
@@ -471,6 +481,27 @@ async def test_the_memory_is_flushed_once_before_each_compaction_and_its_cost_co
     await compactor.compact(session.id)
     assert len(flush.seen) == 2
     assert flush.seen[1][0].content.find("number") > 0, "it sees the summary, as a turn would"
+
+
+@pytest.mark.parametrize(
+    ("reply_to", "expected"),
+    [
+        (ReplyTo(channel="api", key="api", person="owner", scopes=("chat",)), 8),
+        (ReplyTo(channel="api", key="api", person="owner"), 8),
+        (ReplyTo(channel="telegram", key="t", person="telegram:7"), 8),
+        (ReplyTo(channel="api", key="api", person="owner", scopes=("write",)), 20),
+        (ReplyTo(channel="telegram", key="t", person="owner"), 20),
+    ],
+)
+async def test_what_could_not_write_the_memory_is_not_noted_in_it_later(
+    store: Store, session: Session, bus: Bus, clerk: Clerk, *, reply_to: ReplyTo, expected: int
+) -> None:
+    flush = Flush()
+    await talk(store, session, 4, tokens=13_000)
+    await talk(store, session, 6, tokens=13_000, reply_to=reply_to)
+    await Compactor(store, bus, clerk, flusher=flush).compact(session.id)
+    assert [len(each) for each in flush.seen] == [expected]
+    assert len(clerk.asked[0]["messages"]) > 8, "the summary is of all of it"
 
 
 async def test_a_flush_that_fails_never_stops_the_compaction(

@@ -22,7 +22,7 @@ from tests.terminal.picker.desk import add, calls_of, picker
 @pytest.fixture
 async def client(store: Store) -> AsyncIterator[Client]:
     secret = secrets.token_urlsafe(32)
-    token = Token(secrets.token_hex(8), "test", OWNER, "write", host_clock())
+    token = Token(secrets.token_hex(8), "test", OWNER, ("write",), host_clock())
     await store.add_token(token, digest_of(secret))
     async with AsyncExitStack() as stack:
         url = await stack.enter_async_context(serving(calls_of(store)))
@@ -112,7 +112,7 @@ async def test_a_token_that_only_reads_changes_nothing_and_says_why(
 ) -> None:
     session = await add(store, "Alpha", "hello", cwd=here)
     secret = secrets.token_urlsafe(32)
-    token = Token(secrets.token_hex(8), "test", OWNER, "read", host_clock())
+    token = Token(secrets.token_hex(8), "test", OWNER, ("read",), host_clock())
     await store.add_token(token, digest_of(secret))
     async with (
         serving(calls_of(store)) as url,

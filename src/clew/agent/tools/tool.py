@@ -18,8 +18,8 @@ from clew.agent.tool_interface import ToolOutcome, ToolSpec
 from clew.agent.tools.rules import READING, judge, parse_rule, rule_for
 from clew.core.message import ToolCall
 from clew.core.models import Personality
-from clew.core.session import OWNER
 from clew.core.text import strip_controls
+from clew.core.tokens import has_own_tools
 from clew.core.turn import Approval
 from clew.errors import InvalidInput
 from clew.ports import LiveTurn, Memory, Store
@@ -224,8 +224,8 @@ def _is_rule(rule: object) -> bool:
 
 
 def is_owner(turn: LiveTurn) -> bool:
-    """Whether the turn is the owner's; every other person is a guest."""
-    return turn.person == OWNER
+    """Whether the turn has the owner's tools; every other one has a guest's."""
+    return has_own_tools(turn.person, turn.scopes)
 
 
 def show_detail(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from clew.api.approvals import DECIDE, LIST, ApprovalList, DecideApproval, ListApprovals
 from clew.api.handlers.parts import Caller, Parts, _may_see, get_visible, handles
+from clew.core.tokens import check_answer
 from clew.core.turn import Approval
 
 
@@ -20,7 +21,7 @@ async def list_approvals(parts: Parts, params: ListApprovals, caller: Caller) ->
 @handles(DECIDE)
 async def decide_approval(parts: Parts, params: DecideApproval, caller: Caller) -> Approval:
     """Approve or deny a tool call; only the owner may."""
-    caller.need_owner("approve tool calls")
+    check_answer(caller.scopes, params.scope)
     by = f"{caller.person}:{caller.token_id}" if caller.token_id else caller.person
     return await parts.runtime.decide(
         params.id, params.decision, by=by, scope=params.scope, reason=params.reason

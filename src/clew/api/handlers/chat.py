@@ -105,7 +105,7 @@ def _message(params: SendChat, caller: Caller, *, key: str, session: str | None 
         arrival=Arrival(channel=API, account=caller.person),
         sender=Sender(caller.person),
         person=caller.person,
-        scope=caller.scope,
+        scopes=caller.scopes,
         session=session,
         key=key,
         text=params.text,

@@ -18,7 +18,6 @@ from clew.api.sessions import SessionView
 from clew.core.channels.people import Role
 from clew.core.commands import Issuer, find_command, may_command, parse
 from clew.core.session import Session
-from clew.core.tokens import covers
 from clew.core.turn import Turn
 from clew.errors import Forbidden, InvalidInput
 from clew.ports import Context
@@ -62,18 +61,14 @@ def _refuse(name: str, caller: Caller) -> None:
         return  # the reply says which commands there are
     if command is None or not may_command(issuer.role, name, is_direct=issuer.is_direct):
         raise Forbidden(f"Only the owner of this clew may use /{name[:40]}. Nothing was changed.")
-    if not covers(caller.scope, command.scope):
-        raise Forbidden(
-            f"/{name} needs a token with the scope {command.scope}; this one has {caller.scope}. "
-            "Nothing was changed."
-        )
+    caller.need(command.scope, f"/{name}")
     if issuer.surface not in command.surfaces:
         raise InvalidInput(f"/{name} is for a terminal. /help shows what there is.")
 
 
 def _issuer(caller: Caller) -> Issuer:
     role: Role = "owner" if caller.is_owner else "guest"
-    return Issuer(role=role, surface="api", scope=caller.scope)
+    return Issuer(role=role, surface="api", scopes=caller.scopes)
 
 
 def _desk(parts: Parts, params: RunCommand, session: Session | None, caller: Caller) -> Desk:

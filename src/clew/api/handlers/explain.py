@@ -43,15 +43,13 @@ from clew.runtime.place.directories import find_cli_key
 from clew.runtime.place.resume import locate_continue, look_up
 from clew.runtime.zones import get_zone
 
-WHAT: Final = "see why clew decides as it does"
 SHOWN: Final = 100
 """How many matches an explanation lists."""
 
 
 @handles(ROUTE)
-async def explain_route(parts: Parts, params: ExplainRoute, caller: Caller) -> Route:
+async def explain_route(parts: Parts, params: ExplainRoute, _caller: Caller) -> Route:
     """Which agent and which session key a message would have."""
-    caller.need_owner(WHAT)
     arrival = Arrival(
         channel=params.channel,
         account=params.account,
@@ -66,9 +64,8 @@ async def explain_route(parts: Parts, params: ExplainRoute, caller: Caller) -> R
 
 
 @handles(RESET)
-async def explain_reset(parts: Parts, params: ExplainReset, caller: Caller) -> ResetExplained:
+async def explain_reset(parts: Parts, params: ExplainReset, _caller: Caller) -> ResetExplained:
     """Whether a conversation would continue or be reset."""
-    caller.need_owner(WHAT)
     zone = parts.rules.zone if params.timezone is None else get_zone(params.timezone)
     last = _read_time(params.updated_at, zone, "updated_at")
     now = parts.clock() if params.now is None else _read_time(params.now, zone, "now")
@@ -107,9 +104,8 @@ def _iso(at: int, zone: tzinfo) -> str:
 
 
 @handles(SEND)
-async def explain_send(parts: Parts, params: ExplainSend, caller: Caller) -> SendExplained:
+async def explain_send(parts: Parts, params: ExplainSend, _caller: Caller) -> SendExplained:
     """Whether replies in a conversation would be delivered."""
-    caller.need_owner(WHAT)
     where = describe_conversation(params.key, params.channel, params.chat_type)
     found = decide_send(parts.rules.sending, where, override=params.override)
     return SendExplained(
@@ -118,9 +114,8 @@ async def explain_send(parts: Parts, params: ExplainSend, caller: Caller) -> Sen
 
 
 @handles(TRIGGER)
-async def explain_trigger(parts: Parts, params: ExplainTrigger, caller: Caller) -> Triggered:
+async def explain_trigger(parts: Parts, params: ExplainTrigger, _caller: Caller) -> Triggered:
     """Whether a message begins a new conversation, with which model and first message."""
-    caller.need_owner(WHAT)
     return read_trigger(
         params.message,
         extra=parts.rules.triggers,
@@ -131,9 +126,8 @@ async def explain_trigger(parts: Parts, params: ExplainTrigger, caller: Caller) 
 
 
 @handles(RESUME)
-async def explain_resume(parts: Parts, params: ExplainResume, caller: Caller) -> ResumeExplained:
+async def explain_resume(parts: Parts, params: ExplainResume, _caller: Caller) -> ResumeExplained:
     """Which session `--resume VALUE` would find, at which step, and which were rejected."""
-    caller.need_owner(WHAT)
     place = Place(params.cwd, params.project, "", Identity(-1, -1), params.scope)
     found = await look_up(parts.store, params.value, place)
     short_ids = await parts.store.shorten_ids([each.session_id for each in found.rejected])
@@ -153,10 +147,9 @@ async def explain_resume(parts: Parts, params: ExplainResume, caller: Caller) ->
 
 @handles(CONTINUE)
 async def explain_continue(
-    parts: Parts, params: ExplainContinue, caller: Caller
+    parts: Parts, params: ExplainContinue, _caller: Caller
 ) -> ContinueExplained:
     """Which session `--continue` would open."""
-    caller.need_owner(WHAT)
     crumb = None
     if params.crumb_cwd is not None:
         crumb = Breadcrumb(params.crumb_cwd, params.crumb_session, params.crumb_fresh)
@@ -172,9 +165,8 @@ def _place(params: ExplainPlace) -> Place:
 
 
 @handles(KEY)
-async def explain_key(parts: Parts, params: ExplainKey, caller: Caller) -> KeyExplained:
+async def explain_key(parts: Parts, params: ExplainKey, _caller: Caller) -> KeyExplained:
     """Which key a directory has; sessions of a directory that moved are not updated."""
-    caller.need_owner(WHAT)
     found = await find_cli_key(parts.store, _place(params), params.key, follow=False)
     session = None if found.session is None else await view(parts, found.session)
     return KeyExplained(found.key, found.rule, session, found.moved_from)

@@ -33,7 +33,7 @@ async def make_state(parts: Parts, caller: Caller) -> StateFrame:
         version=__version__,
         at=parts.clock(),
         person=caller.person,
-        scope=caller.scope,
+        scopes=caller.scopes,
         sessions=sessions,
         approvals=waiting.approvals,
     )

@@ -27,7 +27,7 @@ from clew.core.session import (
     may_see,
     status_of,
 )
-from clew.core.tokens import Scope, covers
+from clew.core.tokens import ALL, Scope, Scopes, covers, write_scopes
 from clew.errors import ClewError, Forbidden, ModelNotFound, SessionNotFound
 
 if TYPE_CHECKING:
@@ -64,10 +64,10 @@ class Importer(Protocol):
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """The caller: a person, and the scope of their token. In process it is the owner."""
+    """The caller: a person, and the scopes of their token. In process it is the owner."""
 
     person: str = OWNER
-    scope: Scope = "admin"
+    scopes: Scopes = ALL
     token_id: str | None = None
 
     @property
@@ -81,11 +81,17 @@ class Caller(msgspec.Struct, frozen=True):
         return self.person if self.token_id is None else f"api:{self.token_id}"
 
     def check(self, operation: Operation[Any, Any]) -> None:
-        """Raise `Forbidden` if the token's scope is not enough."""
-        if not covers(self.scope, operation.scope):
+        """Raise `Forbidden` if this person or these scopes may not call the operation."""
+        if operation.who == "owner":
+            self.need_owner(f"use {operation.name}")
+        self.need(operation.scope, operation.name)
+
+    def need(self, scope: Scope, what: str) -> None:
+        """Raise `Forbidden` if the token does not have the scope that `what` needs."""
+        if not covers(self.scopes, scope):
             raise Forbidden(
-                f"{operation.name} needs a token with the scope {operation.scope}; "
-                f"this one has {self.scope}. Nothing was changed."
+                f"{what} needs a token with the scope {scope}; this one has "
+                f"{write_scopes(self.scopes)}. Nothing was changed."
             )
 
     def need_owner(self, what: str) -> None:

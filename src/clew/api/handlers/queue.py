@@ -25,6 +25,7 @@ from clew.api.queue import (
     WaitForAnswer,
     view_queued,
 )
+from clew.core.decision import read_decision
 from clew.core.delivery import Inbound
 from clew.core.session import may_see
 from clew.errors import RecordNotFound
@@ -98,8 +99,9 @@ async def run_queued(parts: Parts, params: RunQueued, caller: Caller) -> Accepte
     """Run a message of a dead process, which waits until the person confirms it."""
     from clew.api.handlers.chat import describe_accepted  # noqa: PLC0415  # it loads the runtime
 
-    caller.need_owner("run messages that wait")
     row = await _get_row(parts, params.id, caller)
+    for each in read_decision(row).find_scopes(row.person):
+        caller.need(each, "Running this message")
     session = await get_visible(parts, row.session_id or "", caller)
     model = find_replacement(parts, session, params.model)
     ticket = await parts.runtime.take_up(row, attended=params.attended, model=model)

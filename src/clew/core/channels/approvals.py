@@ -19,6 +19,7 @@ from clew.core.delivery import Outbound, OutboundStatus
 from clew.core.names import counted
 from clew.core.session import OWNER
 from clew.core.text import cut, strip_controls
+from clew.core.tokens import covers
 from clew.core.turn import MAX_REASON, ApprovalScope, Decision
 
 SCOPES: Final[tuple[ApprovalScope, ...]] = ("once", "session", "always")
@@ -104,8 +105,13 @@ def _one_line(text: str) -> str:
 
 # --- answering ----------------------------------------------------------------------------------
 def read_answer(incoming: Incoming, person: str) -> Answer | None:
-    """The answer in a message of the owner; None if the message is not an answer."""
+    """The answer in a message of the owner; None if the message is not an answer.
+
+    A message that came with a token is an answer only if the token may approve.
+    """
     if person != OWNER or not incoming.from_person or incoming.attachments:
+        return None
+    if incoming.scopes is not None and not covers(incoming.scopes, "approve"):
         return None
     said = without_mention(incoming.text.strip(), incoming.mention).strip().lower()
     return ANSWERS.get(said[:-1] if said.endswith((".", "!")) else said)

@@ -15,7 +15,7 @@ from clew.core.channels.replies import ReplyTo
 from clew.core.channels.routing import Arrival
 from clew.core.keys import parse_key
 from clew.core.session import OWNER, Kind, Session, SessionFacts
-from clew.core.tokens import Scope
+from clew.core.tokens import Scopes
 
 
 class Sender(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -50,7 +50,7 @@ class Incoming(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     sub-agent's task. Otherwise rules choose it, by the conversation that the message came from,
     or by its `key` if it has no conversation on a platform (a webhook, a node). A message over
     the API names one of the two; there the token says which `person` writes, and what they may
-    do (`scope`). `reply_to` is where the answer goes; without it, an answer in a session that
+    do (`scopes`). `reply_to` is where the answer goes; without it, an answer in a session that
     rules chose goes to where the session last replied. A message that is not `from_person` does
     not move the reset clock; if it is not `attended`, no person is there to approve tool calls.
     `mention` is the bot's name there, for messages that begin with it. `platform` is shown as
@@ -67,7 +67,7 @@ class Incoming(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     session: str | None = None
     key: str | None = None
     person: str | None = None
-    scope: Scope | None = None
+    scopes: Scopes | None = None
     is_mentioned: bool = False
     mention: str | None = None
     from_person: bool = True

@@ -16,6 +16,7 @@ import msgspec
 from clew.core.channels.send_policy import ChatType, Conversation, describe_conversation
 from clew.core.delivery import Outbound, OutboundStatus
 from clew.core.keys import normalise_word, parse_key
+from clew.core.tokens import Scopes, scopes_of
 from clew.errors import InvalidInput
 
 REPEAT_MS: Final = 30_000
@@ -48,8 +49,8 @@ class ReplyTo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     `key` is the conversation there: under one key, replies arrive in order. `address` is in the
     channel's own format; where it has a `peer` with `kind` and `id`, and a `thread`, they are those
     of the incoming message. `is_retry`: the same text may have been sent a moment ago. `person`
-    asked, and an interrupted answer continues with their rights; `attended`: they are there to
-    approve tool calls.
+    asked, and an interrupted answer continues with their rights and the `scopes` of its turn;
+    `attended`: they are there to approve tool calls.
     """
 
     channel: str
@@ -59,11 +60,18 @@ class ReplyTo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     is_retry: bool = False
     person: str | None = None
     attended: bool = True
+    scopes: Scopes | None = None
 
     @property
     def place(self) -> tuple[str, str, str]:
         """Identifies the conversation: equal for two messages of the same one."""
         return (self.channel, self.account, self.key)
+
+    def find_scopes(self, person: str) -> Scopes:
+        """The scopes of a turn of this person; an API caller with unknown scopes may only talk."""
+        if self.scopes is not None:
+            return self.scopes
+        return ("chat",) if self.is_fetched else scopes_of(person)
 
     @property
     def is_fetched(self) -> bool:

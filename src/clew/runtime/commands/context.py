@@ -58,7 +58,7 @@ async def context(desk: Desk, rest: str) -> Reply:
         raise InvalidInput("It is /context list, or /context detail.")
     await desk.refresh()
     session = desk.session
-    parts = await desk.context.list_parts(session, desk.person)
+    parts = await desk.context.list_parts(session, desk.person, desk.scopes)
     compaction = await desk.store.find_compaction(session.id)
     rows = since(await desk.store.get_messages(session.id, LIMIT), compaction)
     shown = window(rows, LIMIT) if rows else ()

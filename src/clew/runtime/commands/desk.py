@@ -16,6 +16,7 @@ from clew.core.delivery import Inbound
 from clew.core.message import Draft
 from clew.core.models import ModelInfo, Personality
 from clew.core.session import MAX_TITLE, Session, SessionEdit
+from clew.core.tokens import Scopes, scopes_of
 from clew.core.turn import QueueMode, read_mode
 from clew.errors import InvalidInput, PersonalityNotFound
 from clew.ports import Context, Memory, Models, Personalities, Store
@@ -71,6 +72,12 @@ class Desk(msgspec.Struct, kw_only=True):
     def person(self) -> str:
         """Who gives the commands."""
         return self.at.person
+
+    @property
+    def scopes(self) -> Scopes:
+        """What their turns may do."""
+        given = self.issuer.scopes
+        return scopes_of(self.person) if given is None else given
 
     @property
     def now(self) -> int:
@@ -159,6 +166,7 @@ class Desk(msgspec.Struct, kw_only=True):
             session=self.current.id,
             key=self.at.key,
             person=self.person,
+            scopes=self.issuer.scopes,
             attended=self.attended,
         )
         return await self.runtime.accept(message, queue=self.queue_mode, model=self.model_name)
@@ -173,6 +181,7 @@ class Desk(msgspec.Struct, kw_only=True):
         self.check_may_change()
         attempt = Attempt(
             person=self.person,
+            scopes=self.scopes,
             drafts=drafts,
             undo=undo,
             attended=self.attended,

@@ -24,6 +24,7 @@ from clew.core.message import Draft, Message
 from clew.core.names import counted
 from clew.core.session import OWNER, Session
 from clew.core.text import cut, strip_controls
+from clew.core.tokens import check_answer
 from clew.core.turn import QUEUE_MODES, Approval, Turn, read_mode
 from clew.errors import Conflict, Forbidden, InvalidInput
 from clew.ports import Store
@@ -250,6 +251,7 @@ async def _answer(desk: Desk, answer: Answer, question: str | None) -> str:
     """Answer the given question, or else the oldest. Returns the text to show."""
     if desk.person != OWNER:
         raise Forbidden("Only the owner of this clew may approve tool calls.")
+    check_answer(desk.scopes, answer.scope)
     waiting = (
         () if desk.current is None else await list_waiting(desk.runtime.questions, desk.current.id)
     )

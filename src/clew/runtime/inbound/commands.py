@@ -70,7 +70,11 @@ class ChannelCommands(msgspec.Struct, frozen=True, kw_only=True):
             context=self.context,
             zone=self.zone,
             # A guest can use commands only in a direct chat, so this is one.
-            issuer=Issuer(role="owner" if given.person == OWNER else "guest", surface="channel"),
+            issuer=Issuer(
+                role="owner" if given.person == OWNER else "guest",
+                surface="channel",
+                scopes=given.scopes,
+            ),
             current=given.session,
             attended=given.person == OWNER,
             reply_to=given.reply_to,

@@ -63,13 +63,13 @@ class Known(NamedTuple):
         return may_command("owner" if self.person == OWNER else role, name, is_direct=is_direct)
 
     def _reaches(self, name: str) -> bool:
-        """Whether the scope of their token, if they have one, is enough for a command."""
-        scope, key, command = self.message.scope, self.message.key, find_command(name)
-        if scope is None or command is None:
+        """Whether the scopes of their token, if they have one, are enough for a command."""
+        scopes, key, command = self.message.scopes, self.message.key, find_command(name)
+        if scopes is None or command is None:
             return True
         # A command that lets others read another session, as /link does.
         leads_others = name == "resume" and key is not None and is_platforms(key)
-        return covers(scope, "write" if leads_others else command.scope)
+        return covers(scopes, "write" if leads_others else command.scope)
 
     def is_mistyped(self, name: str) -> bool:
         """Whether the owner typed a command that does not exist."""
@@ -243,6 +243,7 @@ async def _decide_as_said(
         from_person=message.from_person,
         attended=message.attended,
         platform=message.platform,
+        scopes=message.scopes,
     )
 
 

@@ -30,6 +30,7 @@ from clew.core.session import (
     SessionEdit,
     SessionFacts,
 )
+from clew.core.tokens import Scopes
 from clew.core.turn import QueueMode, Turn, read_mode
 from clew.errors import ClewError, Conflict, InvalidInput, SessionNotFound
 from clew.ports import Clock, Store
@@ -106,6 +107,7 @@ class GivenCommand(msgspec.Struct, frozen=True, kw_only=True):
     """A command, who gave it, and where.
 
     `key` led to the session; `own_key` is the conversation's key on its platform, if different.
+    `scopes` are those of the token that it came with; None without a token.
     """
 
     line: str
@@ -113,6 +115,7 @@ class GivenCommand(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     own_key: str
     person: str
+    scopes: Scopes | None = None
     reply_to: ReplyTo | None = None
 
 
@@ -298,6 +301,7 @@ class Reception:
             drafts=(Draft(role="user", content=decision.text, parts=decision.parts),),
             inbound=row,
             person=row.person,
+            scopes=decision.find_scopes(row.person),
             attended=row.person == OWNER and is_there,
             from_person=decision.from_person,
             reply_to=decision.reply_to,
@@ -358,6 +362,7 @@ class Reception:
             key=row.key,
             own_key=decision.own_key,
             person=row.person,
+            scopes=decision.scopes,
             reply_to=decision.reply_to,
         )
         await self._inbox.drop(row)

@@ -215,6 +215,7 @@ class Lane:
                 lease,
                 new_turn_id(),
                 person=work.person,
+                scopes=work.scopes,
                 attended=work.attended,
                 asker=work.asker,
                 steer=self._steer,
@@ -247,7 +248,7 @@ class Lane:
         """Add new messages to the running turn; those that can't join keep their place."""
         early = await self._order.find_early()
         together = self._together
-        works = self._queue.take_steering(turn.person, turn.reply_to, but=early)
+        works = self._queue.take_steering(turn.person, turn.scopes, turn.reply_to, but=early)
 
         async def put() -> bool:
             is_in = await put_into(turn, works, self._queue, self._wake)
@@ -276,7 +277,9 @@ def opening(works: Sequence[Work], turn: RunningTurn) -> tuple[Change, ...]:
     if turn.reply_to is not None:
         # Stored, because a process that continues the turn after a crash needs it.
         attended = works[-1].attended
-        turn.reply_to = msgspec.structs.replace(turn.reply_to, attended=attended)
+        turn.reply_to = msgspec.structs.replace(
+            turn.reply_to, attended=attended, scopes=turn.scopes
+        )
     start = StartTurn(
         turn_id=turn.id,
         model=turn.session.model,

@@ -18,6 +18,7 @@ from clew.core.delivery import Inbound
 from clew.core.message import Draft
 from clew.core.names import counted
 from clew.core.text import cut
+from clew.core.tokens import Scopes
 from clew.core.turn import Lease, QueueMode, Turn
 from clew.runtime.lane.turn import Asker
 
@@ -36,6 +37,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     person: str
+    scopes: Scopes
     drafts: tuple[Draft, ...] = ()
     undo: tuple[str, ...] = ()
     after: str | None = None
@@ -49,7 +51,8 @@ class Work(msgspec.Struct, kw_only=True):
 
     `settle_s`: if it comes while another turn runs and may be answered together with later
     messages, it waits until no message came for so many seconds. `from_person`: a person wrote it,
-    and not a job or a webhook.
+    and not a job or a webhook. `scopes`: what it was accepted with. They decide the turn's tools,
+    so only messages with equal scopes share a turn.
     """
 
     done: asyncio.Future[Turn]
@@ -58,6 +61,7 @@ class Work(msgspec.Struct, kw_only=True):
     undo: tuple[str, ...] = ()
     after: str | None = None
     person: str
+    scopes: Scopes
     attended: bool = True
     from_person: bool = True
     model: str | None = None
@@ -155,18 +159,24 @@ class Queue:
         return self._remove(together[:count])
 
     def take_steering(
-        self, person: str, reply_to: ReplyTo | None = None, *, but: Collection[str] = ()
+        self,
+        person: str,
+        scopes: Scopes,
+        reply_to: ReplyTo | None = None,
+        *,
+        but: Collection[str] = (),
     ) -> tuple[Work, ...]:
         """Take the messages that join a running turn of this person; others' never join it.
 
-        A message from another conversation is answered there, so it waits for a turn of its own.
+        Nor do messages that were accepted with other scopes. A message from another conversation
+        is answered there, so it waits for a turn of its own.
         """
         return self._remove(
             [
                 each
                 for each in self.works
                 if each.queue == "steer"
-                and each.person == person
+                and (each.person, each.scopes) == (person, scopes)
                 and _is_message(each)
                 and place_of(each.reply_to) == place_of(reply_to)
                 and _id(each) not in but
@@ -217,9 +227,13 @@ def drafts_of(works: Sequence[Work]) -> list[tuple[Draft, bool]]:
 
 
 def _may_join(first: Work, each: Work) -> bool:
-    alike = (first.person, first.attended, first.model) == (each.person, each.attended, each.model)
+    alike = _rights(first) == _rights(each) and first.model == each.model
     together = alike and place_of(first.reply_to) == place_of(each.reply_to)
     return together and _is_message(first) and _is_message(each)
+
+
+def _rights(work: Work) -> tuple[str, Scopes, bool]:
+    return (work.person, work.scopes, work.attended)
 
 
 def place_of(reply_to: ReplyTo | None) -> tuple[str, str, str] | None:

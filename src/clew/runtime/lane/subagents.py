@@ -61,7 +61,8 @@ class Spawner:
 
     async def _let_work(self, turn: RunningTurn, child: Session, task: str) -> str:
         ticket = await self._door.accept(
-            message_for(child, task, channel="spawn", person=turn.person), asker=turn
+            message_for(child, task, channel="spawn", person=turn.person, scopes=turn.scopes),
+            asker=turn,
         )
         try:
             ended = await asyncio.shield(ticket.turn)

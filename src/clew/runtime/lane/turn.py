@@ -38,6 +38,7 @@ from clew.core.live_events import (
 )
 from clew.core.message import Message, ToolCall, number
 from clew.core.session import OWNER, Session, SessionEdit
+from clew.core.tokens import Scopes
 from clew.core.turn import Approval, Lease, Turn, TurnEnd
 from clew.core.usage import ESTIMATED, Usage
 from clew.errors import ClewError, ContextTooLong, RecordNotFound, StaleLease
@@ -83,6 +84,7 @@ class RunningTurn:
         turn_id: str,
         *,
         person: str,
+        scopes: Scopes,
         attended: bool = True,
         asker: Asker | None = None,
         steer: Callable[[RunningTurn], Awaitable[bool]] | None = None,
@@ -92,6 +94,7 @@ class RunningTurn:
         self._lease = lease
         self._id = turn_id
         self._person = person
+        self._scopes = scopes
         # Only the owner approves tool calls, and not for what a guest asked for.
         self._attended = attended and person == OWNER
         self._asker = asker
@@ -121,6 +124,11 @@ class RunningTurn:
     def person(self) -> str:
         """See `ports.LiveTurn`."""
         return self._person
+
+    @property
+    def scopes(self) -> Scopes:
+        """See `ports.LiveTurn`."""
+        return self._scopes
 
     @property
     def is_open(self) -> bool:

@@ -17,6 +17,7 @@ from typing import Protocol
 import msgspec
 
 from clew.core.changes import AddCompaction, AddUsage, UndoCompaction
+from clew.core.channels.replies import read_reply_to
 from clew.core.context.compaction import (
     NOTHING,
     UNKNOWN_WINDOW,
@@ -38,10 +39,11 @@ from clew.core.message import Draft, Message
 from clew.core.models import ModelInfo
 from clew.core.names import format_count
 from clew.core.notes import Compacted, Compaction
-from clew.core.session import Session
-from clew.core.turn import HEARTBEAT_MS, LEASE_MS, Lease
+from clew.core.session import OWNER, Session
+from clew.core.tokens import has_own_tools
+from clew.core.turn import HEARTBEAT_MS, LEASE_MS, Lease, Turn
 from clew.core.usage import Usage
-from clew.errors import ClewError, InvalidInput, StaleLease
+from clew.errors import ClewError, InvalidInput, RecordNotFound, StaleLease
 from clew.ports import LiveTurn, Store
 from clew.runtime.cancellation import unbroken, whole
 from clew.runtime.lane.lease import hold
@@ -267,12 +269,31 @@ class Compactor:
             return
         self._flushed[session.id] = session.compactions
         try:
-            await self._flusher.flush(session, seen, spend=partial(self._ledger.add, session.id))
+            thread = await self._list_writers(seen)
+            await self._flusher.flush(session, thread, spend=partial(self._ledger.add, session.id))
         except Exception:  # a turn catches everything, a silent one too
             log.exception("The memory could not be written before a compaction")
 
+    async def _list_writers(self, seen: Sequence[Message]) -> list[Message]:
+        """The messages without the turns that could not write the memory themselves."""
+        writers: set[str | None] = {None}  # a summary has no turn
+        for turn_id in {each.turn_id for each in seen}:
+            with contextlib.suppress(RecordNotFound):
+                if turn_id is not None and _may_write(await self._store.get_turn(turn_id)):
+                    writers.add(turn_id)
+        return [each for each in seen if each.turn_id in writers]
+
     def _say(self, session_id: str, text: str) -> None:
         self._bus.publish(session_id, Notice(text))
+
+
+def _may_write(turn: Turn) -> bool:
+    """Whether a turn had the tool that writes the memory."""
+    reply_to = read_reply_to(turn.reply_to)
+    if reply_to is None:
+        return True  # a line of the owner's own terminal
+    person = reply_to.person or OWNER
+    return has_own_tools(person, reply_to.find_scopes(person))
 
 
 def _measure(

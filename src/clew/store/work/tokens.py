@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from clew.core.tokens import Token
+from clew.core.tokens import SCOPES, Token, write_scopes
 from clew.errors import RecordNotFound
 from clew.store.rows import Row, plain, text
 from clew.store.work.transaction import Engine, Transaction
 
-_COLUMNS = "id, name, person, scope, created_at, expires_at, revoked_at"
-_ADD = f"INSERT INTO tokens ({_COLUMNS}, digest) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"
+_COLUMNS = "id, name, person, scopes, created_at, expires_at, revoked_at, kind"
+_ADD = f"INSERT INTO tokens ({_COLUMNS}, digest) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
 _FIND = f"SELECT {_COLUMNS} FROM tokens WHERE digest = $1"
 _LIST = f"SELECT {_COLUMNS} FROM tokens ORDER BY created_at, ordinal"
 _REVOKE = f"""
@@ -24,8 +24,8 @@ class SharedTokens:
     async def add_token(self, token: Token, digest: bytes) -> None:
         """See `ports.Tokens`."""
         bindings = (
-            text(token.id), text(token.name), text(token.person), token.scope, token.created_at,
-            token.expires_at, token.revoked_at, digest,
+            text(token.id), text(token.name), text(token.person), write_scopes(token.scopes),
+            token.created_at, token.expires_at, token.revoked_at, token.kind, digest,
         )  # fmt: skip
         await self._engine.write(lambda tx: tx.run(_ADD, bindings))
 
@@ -52,4 +52,15 @@ class SharedTokens:
 
 
 def _token_from(row: Row) -> Token:
-    return Token(plain(row[0]) or "", plain(row[1]) or "", plain(row[2]) or "", *row[3:])
+    token_id, name, person, scopes = (plain(each) or "" for each in row[:4])
+    words = scopes.split(",")
+    return Token(
+        id=token_id,
+        name=name,
+        person=person,
+        scopes=tuple(each for each in SCOPES if each in words),
+        created_at=row[4],
+        expires_at=row[5],
+        revoked_at=row[6],
+        kind="cookie" if row[7] == "cookie" else "bearer",
+    )

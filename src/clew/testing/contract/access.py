@@ -15,8 +15,8 @@ from clew.ports import Store
 from clew.testing.clock import SECOND, FakeClock
 from clew.testing.contract.case import Contract
 
-FIRST = Token("1", "phone", "owner", "admin", created_at=5)
-SECOND_ONE = Token("2", "bot", "telegram:7", "chat", created_at=6, expires_at=7)
+FIRST = Token("1", "phone", "owner", ("write", "approve"), created_at=5, kind="cookie")
+SECOND_ONE = Token("2", "bot", "telegram:7", ("chat",), created_at=6, expires_at=7)
 
 
 def asking(person: str, code: str, **fields: object) -> NewPairing:

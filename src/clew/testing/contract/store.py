@@ -96,7 +96,7 @@ CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "doubt_outbound": lambda store: store.doubt_outbound("me"),
     "list_outbound": lambda store: store.list_outbound(),
     "get_outbound": lambda store: store.get_outbound("o"),
-    "add_token": lambda store: store.add_token(Token("1", "n", "owner", "read", 0), b"d"),
+    "add_token": lambda store: store.add_token(Token("1", "n", "owner", ("read",), 0), b"d"),
     "find_token": lambda store: store.find_token(b"d"),
     "list_tokens": lambda store: store.list_tokens(),
     "revoke_token": lambda store: store.revoke_token("1"),

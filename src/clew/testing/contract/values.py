@@ -251,7 +251,7 @@ class TextContract(Contract):
     async def test_strange_text_of_other_rows_comes_back_identical(
         self, store: Store, session: Session, text: str
     ) -> None:
-        token = Token(text, text, text, "read", 1)
+        token = Token(text, text, text, ("read",), 1)
 
         blob = await store.put_blob(b"x", text)
         await store.add_token(token, b"d")
