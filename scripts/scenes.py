@@ -20,6 +20,7 @@ from clew.core.message import Draft
 from clew.core.session import NewSession, Session, SessionEdit
 from clew.ports import Store
 from clew.store import open_store
+from clew.terminal.screen.approvals import SETTLES
 from scripts.screens import Screen
 
 Scene = Callable[[Path], Iterator[tuple[str, Screen]]]
@@ -127,11 +128,12 @@ def chat(scratch: Path) -> Iterator[tuple[str, Screen]]:
         (scratch / "go on").touch()
         screen.wait_for("The line is this one", "Login redirect loop")
         screen.type("\r")
-        screen.wait_for("y yes once")
+        screen.wait_for("Yes, once")
         yield "chat-approval", screen
-        screen.type("\t")  # to the question; at the message, y might be a letter of it
+        time.sleep(SETTLES)  # a key that comes at once is not for the question
+        screen.type("\t")
         screen.wait_for("━━━")
-        screen.type("y")
+        screen.type("\r")
         screen.wait_for("people land on the front page")
         screen.type("Now run the tests.\r")
         screen.wait_for("/retry tries again")

@@ -297,10 +297,12 @@ class Log(Protocol):
         *,
         by: str,
         scope: ApprovalScope = "once",
+        reason: str | None = None,
     ) -> Approval:
         """Answer an approval. The first answer stays; an expired one is denied, by `expired`.
 
-        Returns the approval as it is now, so that a late caller sees what was decided.
+        `reason` is what the owner says to a no, for the model. Returns the approval as it is now,
+        so that a late caller sees what was decided.
         """
         ...
 

@@ -129,9 +129,8 @@ async def test_half_an_answer_is_thrown_away_and_asked_for_again(
 ) -> None:
     dropped = answer(style, "A rather long answer.", ending="dropped")
     failed = answer(style, "And a third one.", ending="failed")
-    # Some OpenAI-like servers never say that they are done, so a clean end has to do there.
-    early = [answer(style, "Another one.", ending="early")] if style == "anthropic" else []
-    async with peering(dropped, failed, *early, answer(style, "Whole.")) as peer:
+    early = answer(style, "Another one.", ending="early")
+    async with peering(dropped, failed, early, answer(style, "Whole.")) as peer:
         turn = await say(store, style, peer.url, "hello")
     assert peer.replies == []
     assert outline(await turn.thread()) == ["user: hello", "assistant: Whole."]

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import termios
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -156,8 +157,15 @@ class FullScreen(Terminal):
 
     def sees(self, *texts: str) -> str:
         """Read until all of these stand on the screen."""
+        return self._until(lambda shown: all(text in shown for text in texts), *texts)
+
+    def misses(self, text: str) -> str:
+        """Read until this stands on the screen no longer."""
+        return self._until(lambda shown: text not in shown, f"no {text}")
+
+    def _until(self, is_so: Callable[[str], bool], *texts: str) -> str:
         limit = time.monotonic() + PATIENCE
-        while not all(text in self.shown for text in texts):
+        while not is_so(self.shown):
             ready, _, _ = select.select([self._master], [], [], max(0, limit - time.monotonic()))
             if not ready or not self._read(limit):
                 self.process.kill()

@@ -147,7 +147,7 @@ def test_an_allowed_tool_runs_unasked(home: Home, work: Path) -> None:
 def test_in_a_terminal_it_asks(home: Home, work: Path) -> None:
     home.script(SHELL, "Done.")
     terminal = Terminal(home, "ask", "do it", cwd=work)
-    terminal.wait_for("[n]o: ")
+    terminal.wait_for("n (no): ")
     terminal.type("y\n")
     assert terminal.finish() == 0
     assert terminal.text.endswith("Done.\n")
@@ -196,19 +196,22 @@ def test_nothing_in_an_answer_drives_a_terminal(home: Home, work: Path) -> None:
     assert home.ask("hello", cwd=work).stdout == "abc\n"
 
 
+@pytest.mark.parametrize("how", ["text", "json", "failing"])
 def test_its_own_answer_is_printed_and_not_that_of_the_turn_before(
-    home: Home, work: Path, tmp_path: Path
+    home: Home, work: Path, tmp_path: Path, how: str
 ) -> None:
     """It waits behind a turn of another process, whose words and end are not its own."""
     held = tmp_path / "go on"
     slow = {"text": "This is for the chat.", "hold": str(held)}
-    home.script(ECHO, rules=[{"when": r"\bslow\Z", "answers": [slow]}])
+    refused = {"when": "failing", "answers": [{"error": {"status": 400}}]}
+    home.script(ECHO, rules=[{"when": r"\bslow\Z", "answers": [slow]}, refused])
     chat = Terminal(home, "--plain", cwd=work)
     chat.wait_for_prompt()
     chat.type("slow\n")
     chat.wait_for("This is")
+    said, options = f"{how} from outside", ["--json"] if how == "json" else []
     asking = subprocess.Popen(
-        [sys.executable, "-c", CLEW, "ask", "from outside"],
+        [sys.executable, "-c", CLEW, "ask", *options, said],
         env={**os.environ, "CLEW_HOME": str(home.path)},
         cwd=work,
         stdin=subprocess.DEVNULL,
@@ -218,12 +221,34 @@ def test_its_own_answer_is_printed_and_not_that_of_the_turn_before(
     with asking:
         assert asking.stdout is not None
         assert asking.stderr is not None
-        assert b"Another process is busy" in asking.stderr.readline()
+        told = asking.stdout if how == "json" else asking.stderr
+        assert b"Another process is busy" in told.readline()
         held.touch()
-        assert asking.stdout.read() == b"You said: from outside\n"
-        assert asking.wait(PATIENCE) == 0
-    chat.wait_for("You said: from outside")
+        printed = asking.stdout.read().decode()
+        assert asking.wait(PATIENCE) == (1 if how == "failing" else 0)
+    chat.wait_for(said)
+    chat.wait_for_prompt()
     assert chat.leave() == 0
+    if how == "json":
+        check_events([msgspec.json.decode(line) for line in printed.splitlines()], said)
+    else:
+        assert printed == ("" if how == "failing" else f"You said: {said}\n")
+
+
+def check_events(events: list[dict[str, Any]], said: str) -> None:
+    """All events are those of one turn, which answers this."""
+    result = events[-1]
+    assert (result["type"], result["answer"]) == ("result", f"You said: {said}")
+    started, ended = (
+        next(each for each in events if each["type"] == kind)
+        for kind in ("turn_started", "turn_ended")
+    )
+    assert started["turn_id"] == ended["turn"]["id"] == result["turn_id"]
+    assert started["answers"] == ended["answers"]
+    messages = [each["message"] for each in events if each["type"] == "message"]
+    assert [each["content"] for each in messages] == [said, f"You said: {said}"]
+    spoken = "".join(each["text"] for each in events if each["type"] == "text")
+    assert spoken == f"You said: {said}"
 
 
 def test_an_interrupt_while_it_waits_takes_it_back_and_leaves_the_other_turn_alone(
@@ -275,3 +300,56 @@ def test_a_chat_in_a_guests_session_says_it_too_and_a_fork_is_ones_own(home: Hom
     assert shown.count("who can read") == 1
     forked = next(each for each in home.json("list")["sessions"] if each["title"] == "Mine")
     assert (forked["person"], forked["message_count"]) == ("owner", 3)
+
+
+BREAKS = {"text": "An answer that breaks off, and comes again.", "break_after": 3}
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_a_pipe_gets_the_whole_answer_only_when_a_stream_broke(
+    home: Home, work: Path, plain: bool
+) -> None:
+    home.script(BREAKS)
+    result = home.chat("hello", cwd=work) if plain else home.ask("hello", cwd=work)
+    assert result.exit_code == 0
+    assert result.stdout.count("An answer") == 1
+    assert result.stdout.endswith("An answer that breaks off, and comes again.\n")
+    assert "Trying again" in result.stderr
+
+
+@pytest.mark.parametrize("args", [("ask", "hello"), ("--plain",)])
+def test_a_terminal_is_told_what_is_not_part_of_the_answer(
+    home: Home, work: Path, args: tuple[str, ...]
+) -> None:
+    home.script(BREAKS)
+    terminal = Terminal(home, *args, cwd=work)
+    if args == ("--plain",):
+        terminal.wait_for_prompt()
+        terminal.type("hello\n")
+    terminal.wait_for("An answer that breaks of\n")
+    terminal.wait_for("(This broke off, and is not part of the answer.)")
+    terminal.wait_for("An answer that breaks off, and comes again.\n")
+    if args == ("--plain",):
+        terminal.wait_for_prompt()
+        assert terminal.leave() == 0
+    else:
+        assert terminal.finish() == 0
+
+
+def test_an_answer_that_never_comes_whole_is_no_output(home: Home, work: Path) -> None:
+    home.script({"text": "An answer that never ends.", "break_after": 0, "error": {"status": 400}})
+    result = home.ask("hello", cwd=work)
+    assert (result.exit_code, result.stdout) == (1, "")
+
+
+def test_silence_of_a_provider_is_told_and_ended_by_the_setting(
+    home: Home, work: Path, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    answer = {"text": "Hello there.", "hold": str(go)}
+    home.script(answer, more="[models]\nstall_timeout = 1")
+    terminal = Terminal(home, "ask", "hello", cwd=work)
+    terminal.wait_for("no data for 1 s")
+    go.touch()
+    terminal.wait_for("Hello there.\n")
+    assert terminal.finish() == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from clew.core.commands import ALIASES, COMMANDS
 from clew.core.text import columns
 from tests.cli.conftest import Home
 from tests.cli.screens import Terminal
+from tests.sizes import pick
 
 ECHO = {"text": "You said: ", "echo": "user"}
 
@@ -91,34 +93,53 @@ def test_ctrl_c_stops_a_turn_and_twice_leaves(home: Home, work: Path, tmp_path: 
     assert "Resume this session with: clew -r " in chat.text
 
 
-def test_a_question_is_answered_by_a_letter(home: Home, work: Path) -> None:
-    """No, a wrong answer, yes once, for the session, always."""
-    home.script(
-        rules=[rule("shell", call("shell", command="echo done > out"), {"echo": "results"})]
+ASKED = "  y (yes, once), session, always or n (no): "
+WHY = "  Why not? The model is told (Enter alone: no reason): "
+WRITES = call("shell", command="echo done > out")
+
+
+def test_a_question_is_answered_by_a_whole_line(home: Home, work: Path) -> None:
+    home.script(rules=[rule("shell", WRITES, {"echo": "results"})])
+    chat, out = open_chat(home, work), work / "out"
+    chat.type("shell\n")
+    chat.wait_for(ASKED)
+    chat.type("n\n")
+    chat.wait_for(WHY)
+    assert 'The owner said no, so it was not done: "use another file"' in chat.say(
+        "use another file"
     )
-    chat = open_chat(home, work)
-    out, asked = work / "out", "  [y]es once, for this [s]ession, [a]lways, [n]o: "
-
-    def answer(letter: str) -> str:
-        chat.type("shell\n")
-        chat.wait_for(asked)
-        return chat.say(letter)
-
-    assert "The owner said no" in answer("n")
     assert not out.exists()
     chat.type("shell\n")
-    chat.wait_for(asked)
-    chat.type("maybe\n")
-    chat.wait_for("Please answer y, s, a or n.\n")
-    chat.wait_for(asked)
+    chat.wait_for(ASKED)
     chat.say("y")
     assert out.exists()
-    answer("s")
+    chat.type("shell\n")
+    chat.wait_for(ASKED)
+    chat.say("session")
     out.unlink()
     chat.say("shell")  # without a question
     assert out.exists()
-    chat.say("/new")
-    answer("a")
+    assert chat.leave() == 0
+    assert "allow" not in (home.path / "config.toml").read_text()
+
+
+def test_always_shows_its_rule_and_asks_once_more(home: Home, work: Path) -> None:
+    home.script(rules=[rule("shell", WRITES, {"echo": "results"})])
+    chat, out = open_chat(home, work), work / "out"
+    confirm = "written to tools.allow, for every session:\n    shell=echo done > out\n"
+    chat.type("shell\n")
+    chat.wait_for(ASKED)
+    chat.type("always\n")
+    chat.wait_for(confirm)
+    chat.wait_for("Write it? y or n: ")
+    chat.type("n\n")
+    chat.wait_for(ASKED)
+    chat.type("always\n")
+    chat.wait_for(confirm)
+    chat.wait_for("Write it? y or n: ")
+    assert not out.exists()
+    chat.say("y")
+    assert out.exists()
     chat.say("/new")
     out.unlink()
     chat.say("shell")
@@ -127,20 +148,88 @@ def test_a_question_is_answered_by_a_letter(home: Home, work: Path) -> None:
     assert "echo done > out" in (home.path / "config.toml").read_text()
 
 
+@pytest.mark.parametrize("line", ["also explain it", "a", "s", "yes please", "y n", "always!"])
+def test_any_other_line_is_a_message_and_the_question_stays(
+    home: Home, work: Path, line: str
+) -> None:
+    home.script(ECHO, rules=[rule("shell", WRITES, "Done.")])
+    chat = open_chat(home, work)
+    chat.type("shell\n")
+    chat.wait_for(ASKED)
+    chat.type(f"{line}\n")
+    chat.wait_for("Queued; it is next when this turn is done.\n")
+    chat.wait_for(ASKED)
+    assert not (work / "out").exists()
+    chat.type("y\n")
+    chat.wait_for(f"You said: {line}\n")
+    chat.wait_for_prompt()
+    assert (work / "out").exists()
+    assert chat.leave() == 0
+    assert "allow" not in (home.path / "config.toml").read_text()
+
+
+def test_a_line_that_was_entered_before_the_question_is_no_answer(
+    home: Home, work: Path, tmp_path: Path
+) -> None:
+    """At every delay: only what is entered after the question was shown can answer it."""
+    go = tmp_path / "go"
+    held = {"text": "Let me see.", "hold": str(go)} | WRITES
+    home.script(ECHO, rules=[rule("shell", held, "Done.")])
+    chat = open_chat(home, work)
+    for delay in pick((0.0, 0.03), (0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1)):
+        go.unlink(missing_ok=True)
+        (work / "out").unlink(missing_ok=True)
+        chat.type("shell\n")
+        chat.wait_for("Let me")
+        chat.type("y\n")
+        time.sleep(delay)
+        go.touch()
+        chat.wait_for(ASKED)
+        assert not (work / "out").exists()
+        chat.type("y\n")
+        chat.wait_for("You said: y\n")
+        chat.wait_for_prompt()
+        assert (work / "out").exists()
+    assert chat.leave() == 0
+
+
+def test_ask_takes_only_what_is_typed_after_its_question(
+    home: Home, work: Path, tmp_path: Path
+) -> None:
+    go = tmp_path / "go"
+    held = {"text": "Let me see.", "hold": str(go)} | WRITES
+    home.script(rules=[rule("shell", held, {"echo": "results"})])
+    asking = Terminal(home, "ask", "shell", cwd=work)
+    asking.wait_for("Let me")
+    asking.type("y\nalways\n")
+    go.touch()
+    asking.wait_for(ASKED)
+    asking.type("maybe\n")
+    asking.wait_for("Please answer y (yes, once), session, always or n (no).\n")
+    asking.wait_for(ASKED)
+    assert not (work / "out").exists()
+    asking.type("n\n")
+    asking.wait_for(WHY)
+    asking.type("not here\n")
+    assert asking.finish() == 0
+    assert 'The owner said no, so it was not done: "not here"' in asking.text
+    assert not (work / "out").exists()
+
+
 def test_a_question_is_answered_by_a_command_too(home: Home, work: Path) -> None:
     home.script(
         rules=[rule("shell", call("shell", command="echo done > out"), {"echo": "results"})]
     )
     chat = open_chat(home, work)
-    asked = "  [y]es once, for this [s]ession, [a]lways, [n]o: "
     chat.type("shell\n")
-    chat.wait_for(asked)
-    chat.type("/deny\n")
+    chat.wait_for(ASKED)
+    chat.type("/deny not now\n")
     chat.wait_for("Not allowed.\n")
     chat.wait_for_prompt()
     assert not (work / "out").exists()
+    assert 'The owner said no, so it was not done: "not now"' in chat.text
     chat.type("shell\n")
-    chat.wait_for(asked)
+    chat.wait_for(ASKED)
     chat.type("/approve session\n")
     chat.wait_for("Allowed for this session: shell=echo done > out.\n")
     chat.wait_for_prompt()
@@ -179,8 +268,10 @@ def test_nothing_from_a_model_or_a_tool_drives_the_terminal(home: Home, work: Pa
     for text in ("call", "fail", "think"):
         chat.say(text)
     chat.type("ask\n")
-    chat.wait_for("[n]o: ")
-    chat.say("n")
+    chat.wait_for(ASKED)
+    chat.type("n\n")
+    chat.wait_for(WHY)
+    chat.say("")
     for text in ("/status", "/title", "/search a"):
         chat.say(text)
     assert chat.leave() == 0
@@ -369,3 +460,19 @@ def test_no_network_is_told_after_some_attempts(home: Home, work: Path) -> None:
     assert "script can't be reached" in result.stderr
     assert "Your message is kept." in result.stderr
     assert "then\n" in result.stdout
+
+
+def test_the_second_of_two_terminals_in_a_fresh_directory_is_told(home: Home, work: Path) -> None:
+    home.script(ECHO)
+    first, second = open_chat(home, work), open_chat(home, work)
+    first.say("one")
+    told = second.say("two")
+    assert "Another terminal began a session here first (`clew -r " in told
+    assert "leads there. Yours is a session of its own." in told
+    assert "You said: two" in told
+    assert second.leave() == 0
+    assert "Another terminal" not in first.say("more")
+    assert first.leave() == 0
+    again = open_chat(home, work)
+    assert "You said: more" in again.text, "the directory's key leads to the first one"
+    assert again.leave() == 0

@@ -158,3 +158,22 @@ def test_a_directory_that_is_gone_says_so(home: Home, here: Path) -> None:
     os.chdir("/")
     assert result.exit_code == 2
     assert "This directory is gone" in result.stderr
+
+
+def test_explain_and_continue_agree_in_a_renamed_directory(
+    home: Home, here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home.script("Hello.")
+    home.chat("hello", cwd=here)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    home.chat("the newest of all", cwd=elsewhere)
+    moved = here.rename(tmp_path / "renamed")
+    monkeypatch.chdir(moved)
+    explained = home.json("explain", "resume", "--continue")
+    assert explained["session"]["cwd"] == str(here), "nothing is moved by an explanation"
+    result = home.ask("-c", "--json", "again", cwd=moved)
+    assert result.exit_code == 0, result.stderr
+    resumed = msgspec.json.decode(result.stdout.splitlines()[-1])
+    assert explained["why"] == "directory"
+    assert resumed["session_id"] == explained["session"]["id"]

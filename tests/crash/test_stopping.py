@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.crash.conftest import Home, Process, Terminal, is_there
+from tests.patience import PATIENCE
 
 NEVER = "/nonexistent/never"
 
@@ -55,7 +57,7 @@ ASKING = Moment(
             }
         ]
     },
-    "[y]es once",
+    "y (yes, once)",
     "",
 )
 FILES = {"waiting": "asked", "running": "pid"}
@@ -177,3 +179,21 @@ def test_a_closed_terminal_leaves_a_session_that_goes_on(staying: Home) -> None:
     assert (code, output.count("The whole sentence.")) == (0, 1), output
     roles = [row.role for row in staying.thread(staying.session())]
     assert roles == ["user", "assistant"]
+
+
+FAMILY = "sleep 600 & echo $! > child; echo $$ > pid; trap '' TERM; while :; do sleep 600; done"
+
+
+def test_what_a_tool_runs_ends_when_clew_is_killed(home: Home) -> None:
+    shell = {"tool_calls": [{"id": "c1", "name": "shell", "arguments": {"command": FAMILY}}]}
+    home.answer(answers=[shell], allow=["shell"])
+    process = home.start("ask", "Run it")
+    process.end_input()
+    files = [home.work / "child", home.work / "pid"]
+    process.wait_until(lambda: all(each.exists() and _pid(each) for each in files), "running")
+    process.signal(signal.SIGKILL)
+    assert process.finish() == -signal.SIGKILL
+    limit = time.monotonic() + PATIENCE
+    while any(is_there(int(_pid(each))) for each in files):
+        assert time.monotonic() < limit
+        time.sleep(0.01)

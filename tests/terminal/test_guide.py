@@ -10,7 +10,6 @@ from textual.binding import Binding
 
 from clew.terminal.picker.screen import PickerScreen
 from clew.terminal.picker.widgets import FilterLine
-from clew.terminal.screen.approvals import ANSWERS
 from clew.terminal.screen.dialogs import AskScreen
 from clew.terminal.screen.driver import NEW_LINE
 from clew.terminal.screen.find import FindBar
@@ -26,8 +25,8 @@ NAMES = {
     "f1": "F1",
     "f2": "F2",
 }
-TYPING = {"Enter", "Up", "Down", "Ctrl+D", *ANSWERS}
-"""Keys of the editor and of a question, which are no bindings."""
+TYPING = {"Enter", "Up", "Down", "Ctrl+D"}
+"""Keys of the editor, which are no bindings."""
 
 
 def tables() -> list[set[str]]:

@@ -23,6 +23,7 @@ from clew.ports import Store
 from tests.cli.conftest import Home
 from tests.forks import CLEW
 from tests.patience import PATIENCE
+from tests.sizes import pick
 
 CONFIG = """
 set -g remain-on-exit on
@@ -237,16 +238,15 @@ def test_ctrl_c_stops_whatever_runs_and_twice_leaves(tmux: Tmux, tmp_path: Path)
     stop(tmux, 2)
 
     tmux.say("asking")
-    tmux.sees("y yes once")
+    tmux.sees("Yes, once")
     stop(tmux, 3)
-    tmux.misses("y yes once")
+    tmux.misses("Yes, once")
     assert not (tmux._work / "x").exists()
 
     tmux.say("tool")
-    tmux.sees("y yes once")
-    tmux.press("Tab")
-    tmux.sees("━━━")
-    tmux.press("y")
+    tmux.sees("Yes, once")
+    choose(tmux, "Tab")
+    tmux.press("Enter")
     tmux.until(lambda _: lasting.exists() and lasting.read_text().strip())
     stop(tmux, 4)
     tmux.until(lambda _: not Path(f"/proc/{lasting.read_text().strip()}").exists())
@@ -256,6 +256,47 @@ def test_ctrl_c_stops_whatever_runs_and_twice_leaves(tmux: Tmux, tmp_path: Path)
     tmux.press("C-c")
     assert tmux.ended() == 0
     assert "Resume this session with" in tmux.shown
+
+
+def choose(tmux: Tmux, key: str) -> None:
+    """Go to the answers; a key that comes right after the question is not for it."""
+    limit = time.monotonic() + PATIENCE
+    while "━━━" not in tmux.shown:
+        assert time.monotonic() < limit, tmux.shown
+        tmux.press(key)
+        time.sleep(0.2)
+
+
+def test_typing_never_answers_a_question_whenever_that_comes(tmux: Tmux, tmp_path: Path) -> None:
+    go, said = tmp_path / "go", "also explain it"
+    wants = call("write_file", {"path": "new.txt", "content": "y"})
+    held = {"text": "Let me see.", "hold": str(go)} | wants
+    tmux.home.script(ECHO, rules=[{"when": r"write\Z", "answers": [held, "Written."]}])
+    tmux.start()
+    tmux.sees(READY)
+    for comes_at in pick((0, 1, 9), tuple(range(len(said) + 2))):
+        go.unlink(missing_ok=True)
+        tmux.say("write")
+        tmux.sees("Let me")
+        for number, letter in enumerate([*said, ""]):
+            if number == comes_at:
+                go.touch()
+            tmux.type(letter) if letter else tmux.press("Enter")
+        go.touch()
+        tmux.sees("? Create a file: new.txt", "Yes, once")
+        tmux.until(lambda _: said in str(tmux.home.store(waiting)), "the message waits")
+        assert not (tmux._work / "new.txt").exists()
+        assert "allow" not in (tmux.home.path / "config.toml").read_text()
+        choose(tmux, "Tab")
+        tmux.press("Enter")
+        tmux.until(lambda _: (tmux._work / "new.txt").exists(), "an answer that is taken")
+        tmux.misses("working")
+        (tmux._work / "new.txt").unlink()
+    tmux.leave()
+
+
+async def waiting(store: Store) -> list[dict[str, Any]]:
+    return [each.payload for each in await store.list_inbound()]
 
 
 def test_ctrl_c_in_the_picker_leaves_and_the_terminal_is_as_before(tmux: Tmux, work: Path) -> None:

@@ -201,7 +201,7 @@ def test_a_tool_asks_here_and_ctrl_c_stops_there(home: Home, gateway: GatewayPro
     chat = open_chat(home)
     chat.wait_for_prompt()
     chat.type("please write\n")
-    chat.wait_for("[a]lways, [n]o: ")
+    chat.wait_for("always or n (no): ")
     chat.type("y\n")
     chat.wait_for("Written.")
     chat.wait_for_prompt()
@@ -627,7 +627,7 @@ async def test_a_question_of_a_tool_is_answered_on_the_screen(
         await chat.say("write")
         await chat.sees("write_file", "note.txt")
         await chat.until(lambda: bool(chat.app.conversation.questions), "the question")
-        await chat.press("y")
+        await chat.press("tab", "enter")
         await chat.sees("Written.")
         assert (work(home) / "note.txt").read_text() == "hi"
 

@@ -44,6 +44,7 @@ class PydanticAgent:
         find_compaction: Callable[[str], Awaitable[Compaction | None]] | None = None,
         pruning: Pruning | None = None,
         context_messages: int = 200,
+        stall_timeout: float = 120,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         chance: Callable[[], float] = random.random,
     ) -> None:
@@ -56,6 +57,7 @@ class PydanticAgent:
         self._find_compaction = find_compaction
         self._pruning = pruning
         self._context_messages = context_messages
+        self._stall_timeout = stall_timeout
         self._sleep = sleep
         self._chance = chance
 
@@ -119,6 +121,7 @@ class PydanticAgent:
             return info
 
     async def _gather(self, turn: LiveTurn, personality: Personality, info: ModelInfo) -> TurnSetup:
+        from clew.agent.answers import Silence  # noqa: PLC0415  # loads pydantic-ai
         from clew.agent.loop import TurnSetup, no_compaction  # noqa: PLC0415  # loads pydantic-ai
 
         session = turn.session
@@ -139,6 +142,7 @@ class PydanticAgent:
             find_compaction=self._find_compaction or no_compaction,
             pruning=self._pruning,
             context_messages=self._context_messages,
+            silence=Silence(ends=self._stall_timeout),
             sleep=self._sleep,
             chance=self._chance,
         )

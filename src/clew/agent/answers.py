@@ -14,7 +14,8 @@ from __future__ import annotations
 import asyncio
 import random
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from decimal import Decimal
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar, cast
@@ -40,7 +41,7 @@ from pydantic_ai.settings import ModelSettings
 from clew.agent.model_messages import sendable
 from clew.agent.models.providers import KEY_VARIABLES
 from clew.agent.requests import Request
-from clew.core.live_events import Retrying, Signal, TextDelta, ThinkingDelta
+from clew.core.live_events import Retrying, Signal, Stalled, TextDelta, ThinkingDelta
 from clew.core.models import ModelInfo
 from clew.core.redaction import redact
 from clew.core.text import cut, strip_controls
@@ -62,20 +63,74 @@ CHARACTERS_PER_TOKEN = 4
 _RETRY = "`/retry` tries again."
 
 
+class Silence(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds without data after which that is told, told again, and the attempt is given up."""
+
+    told: float = 15.0
+    again: float = 5.0
+    ends: float = 120.0
+
+
 async def stream_answer(
-    model: Model, info: ModelInfo, request: Request, signal: Callable[[Signal], None]
+    model: Model,
+    info: ModelInfo,
+    request: Request,
+    signal: Callable[[Signal], None],
+    silence: Silence = Silence(),  # noqa: B008  # frozen
 ) -> ModelResponse:
     """Ask the model, signal each piece as it comes, and return the whole answer."""
     settings = cast("ModelSettings", request.settings)
-    async with model.request_stream(request.messages, settings, request.parameters) as stream:
+    async with (
+        _listening(info, signal, silence) as hear,
+        model.request_stream(request.messages, settings, request.parameters) as stream,
+    ):
         async for event in stream:
+            hear()
             delta = _delta(event)
             if delta is not None:
                 signal(delta)
         response = stream.get()
-    if _is_cut_off(response):
+    if _is_cut_off(response, model):
         raise Interrupted(cut_off(info))
     return response
+
+
+@asynccontextmanager
+async def _listening(
+    info: ModelInfo, signal: Callable[[Signal], None], silence: Silence
+) -> AsyncGenerator[Callable[[], None]]:
+    """Tell when nothing comes, and give up after a while; yields what to call for each piece.
+
+    The embedded model is slow on a busy machine, but never lost: it is not given up.
+    """
+    loop = asyncio.get_running_loop()
+    ends = None if info.embedded else silence.ends
+    heard = loop.time()
+    limit = asyncio.timeout(ends)
+
+    def hear() -> None:
+        nonlocal heard
+        heard = loop.time()
+        if ends is not None:
+            limit.reschedule(heard + ends)
+
+    def look() -> None:
+        quiet = loop.time() - heard
+        if quiet >= silence.told:
+            signal(Stalled(round(quiet)))
+        wait = silence.again if quiet >= silence.told else silence.told - quiet
+        timers[:] = [loop.call_later(wait, look)]
+
+    timers = [loop.call_later(silence.told, look)]
+    try:
+        async with limit:
+            yield hear
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        raise Interrupted(stalled(info, silence.ends)) from error
+    finally:
+        timers[0].cancel()
 
 
 def check_answer(response: ModelResponse, info: ModelInfo) -> None:
@@ -127,16 +182,25 @@ def _delta(event: object) -> Signal | None:
     return None
 
 
-def _is_cut_off(response: ModelResponse) -> bool:
+def _is_cut_off(response: ModelResponse, model: Model) -> bool:
     """Whether the stream ended before the provider said why.
 
-    Some servers close the connection cleanly when they die: no error to the HTTP library. Where
-    OpenAI-like servers never say why they end, pydantic-ai says `stop` for them.
+    Some servers close the connection cleanly when they die: no error to the HTTP library. Where an
+    OpenAI-like server did not say why it ended, pydantic-ai says `stop` in its place, and only the
+    details show it.
     """
     if response.state == "incomplete":
         return True
-    told = response.finish_reason or (response.provider_details or {}).get("finish_reason")
-    return told is None and response.provider_name is not None
+    said = (response.provider_details or {}).get("finish_reason")
+    if response.finish_reason == "stop" and _is_chat_completion(model):
+        return said is None
+    return (response.finish_reason or said) is None and response.provider_name is not None
+
+
+def _is_chat_completion(model: Model) -> bool:
+    """Whether it speaks OpenAI's older protocol; that library is loaded only if it is used."""
+    module = sys.modules.get("pydantic_ai.models.openai")
+    return module is not None and isinstance(model, module.OpenAIChatModel)
 
 
 class Interrupted(Exception):
@@ -252,7 +316,7 @@ async def ask_aside(
 ) -> tuple[ModelResponse, Usage]:
     """Ask for a text that is not part of the conversation, such as a title or a summary.
 
-    What the model says is not shown: `signal` gets the countdown of a retry only. Raises
+    What the model says is not shown: `signal` gets the countdown of a retry, and silence. Raises
     `TurnFailed` like a turn.
     """
     text = sendable(text)
@@ -262,7 +326,12 @@ async def ask_aside(
         parameters=ModelRequestParameters(instruction_parts=[InstructionPart(content=instruction)]),
         characters=len(text) + len(instruction),
     )
-    ask = partial(stream_answer, model, info, request, lambda _: None)
+
+    def signal_silence(event: Signal) -> None:
+        if isinstance(event, Stalled):
+            signal(event)
+
+    ask = partial(stream_answer, model, info, request, signal_silence)
     response = await attempt(ask, info, signal, sleep=sleep, chance=chance, attempts=attempts)
     usage = usage_of(response, info, sent=request.characters, said=count_said(response))
     return response, usage
@@ -292,19 +361,25 @@ async def ask_once(
     asked = clock()
     first: float | None = None
     try:
-        async with model.request_stream(
-            [ModelRequest.user_text_prompt(question)],
-            cast("ModelSettings", settings),
-            ModelRequestParameters(),
-        ) as stream:
+        async with (
+            _listening(info, lambda _: None, Silence()) as hear,
+            model.request_stream(
+                [ModelRequest.user_text_prompt(question)],
+                cast("ModelSettings", settings),
+                ModelRequestParameters(),
+            ) as stream,
+        ):
             async for _ in stream:
+                hear()
                 first = clock() - asked if first is None else first
             answer = stream.get()
     except Exception as error:
-        failure = explain(error, info)
+        failure = error.failure if isinstance(error, Interrupted) else explain(error, info)
         if failure is None:
             raise
         raise failure.error from error
+    if _is_cut_off(answer, model):
+        raise cut_off(info).error
     if not answer.text:
         raise empty_answer(info, answer.finish_reason)
     return Answer(answer.text, first or 0.0, answer.usage.input_tokens, answer.usage.output_tokens)
@@ -402,6 +477,16 @@ def cut_off(model: ModelInfo) -> Failure:
     """The failure for an answer whose end never came."""
     words = f"The connection to {model.provider} broke off in the middle of the answer. {_RETRY}"
     return Failure(error=ModelUnavailable(words), reason="the answer broke off", transient=True)
+
+
+def stalled(model: ModelInfo, seconds: float) -> Failure:
+    """The failure for an answer that stopped coming."""
+    words = (
+        f"{model.provider} sent nothing for {seconds:g} s, so clew did not wait any longer "
+        f"(`models.stall_timeout`). {_RETRY}"
+    )
+    reason = f"no data for {seconds:g} s"
+    return Failure(error=ModelUnavailable(words), reason=reason, transient=True)
 
 
 def refused_content(model: ModelInfo) -> TurnFailed:

@@ -20,6 +20,7 @@ from pydantic_ai.models import Model
 
 from clew.agent.answers import (
     Chance,
+    Silence,
     Sleep,
     attempt,
     check_answer,
@@ -70,6 +71,7 @@ class TurnSetup(msgspec.Struct, frozen=True, kw_only=True):
     pruning: Pruning | None = None
     context_messages: int = 200
     max_requests: int = MAX_REQUESTS
+    silence: Silence = Silence()
     sleep: Sleep = asyncio.sleep
     chance: Chance = random.random
 
@@ -94,7 +96,7 @@ async def run_turn(turn: LiveTurn, setup: TurnSetup) -> None:
         if request.left_out and not number:
             turn.signal(Notice(cut_question(request.left_out)))
         response = await attempt(
-            partial(stream_answer, setup.model, info, request, turn.signal),
+            partial(stream_answer, setup.model, info, request, turn.signal, setup.silence),
             info,
             turn.signal,
             sleep=setup.sleep,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
+from msgspec import Meta
 
 from clew.api.fields import RowId, SessionId
 from clew.api.operation import Params, row
-from clew.core.turn import Approval, ApprovalScope, Decision
+from clew.core.turn import MAX_REASON, Approval, ApprovalScope, Decision
 
 
 class ListApprovals(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -18,11 +19,12 @@ class ListApprovals(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class DecideApproval(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The owner's decision about a tool call."""
+    """The owner's decision about a tool call. The model is told the `reason` of a no."""
 
     id: RowId
     decision: Decision
     scope: ApprovalScope = "once"
+    reason: Annotated[str, Meta(max_length=MAX_REASON)] | None = None
 
 
 class ApprovalList(msgspec.Struct, frozen=True):

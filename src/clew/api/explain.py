@@ -97,9 +97,10 @@ class ExplainContinue(ExplainPlace, frozen=True, kw_only=True, forbid_unknown_fi
     """What `--continue` would resume, in a terminal with this breadcrumb.
 
     `crumb_cwd` and `crumb_session`: the directory and session it was last used for. `crumb_fresh`:
-    the last command there was `/new`.
+    the last command there was `/new`. `key` is one that was given in place of the directory's.
     """
 
+    key: Key | None = None
     crumb_cwd: Directory | None = None
     crumb_session: SessionId | None = None
     crumb_fresh: bool = False

@@ -107,11 +107,13 @@ class BeginSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     `resets`: begin it only if the reset rule ends `previous`, with the settings of that one;
     otherwise `previous` continues. `transcript_path`: the transcript file of the session, on the
-    machine of the store.
+    machine of the store. `yields`: the key led to no session when the terminal located it; if it
+    leads to one by now, it stays there.
     """
 
     where: TerminalPlace
     key: Key
+    yields: bool = False
     title: Title | None = None
     pinned: bool = False
     personality: Word | None = None

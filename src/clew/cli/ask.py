@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -83,6 +84,8 @@ async def _ask(app: App, text: str, choice: Choice, *, typed: str) -> int:
             if ready.notice is not None:
                 aside.line(ready.notice, "dim")
             aside.line(f"Session {ready.session.id}", "dim")
+        if ready.beside is not None:
+            aside.line(ready.beside, "warning")
         question = Question(app, parts, seat.prepare(text, files=pictures), lines, aside)
         return await question.ask()
 
@@ -132,7 +135,7 @@ class Question:
         from clew.terminal.plain_output import EventWriter, TextOutput
 
         writer = EventWriter(self._aside, self._aside, verbose=lambda: False)
-        answer = Answer(TextOutput(self._app.colour, beside=self._aside))
+        answer = Answer(TextOutput(self._app.colour, beside=self._aside), self._aside)
         turn: Turn | None = None
         try:
             async for frame in self._sending.follow():
@@ -152,20 +155,36 @@ class Question:
         return turn
 
     async def _decide(self, approval: Approval) -> None:
-        from clew.terminal.plain import ANSWERS, ASKED
+        """Ask the person about a tool call; only what is typed after the question answers it."""
+        from clew.terminal.line_question import Answer, LineQuestion
         from clew.terminal.plain_output import question_lines
 
+        question = LineQuestion(approval)
         for line, style in question_lines(approval):
             self._aside.line(line, style)
-        self._aside.write(ASKED)
-        typed = (await self._lines.get() or "").strip().lower()
-        decision, scope = ANSWERS.get(typed, ("no", "once"))
+        self._lines.drop_unread()
+        read: Any = None
+        while not isinstance(read, Answer):
+            if read == "message":
+                self._aside.line(f"Please answer {question.words}.")
+            asked_at = time.monotonic()  # first: an answer may be quicker than the next line
+            self._aside.write(question.prompt)
+            typed = await self._read_line(asked_at)
+            read = Answer("no") if typed is None else question.read(typed)
         try:
-            await self._seat.answer(approval, decision, scope)
+            await self._seat.answer(approval, read.decision, read.scope, read.reason)
         except Forbidden as error:
             self._aside.line(str(error))
-            if scope == "always":  # the token may allow a shorter time
+            if read.scope == "always":  # the token may allow a shorter time
                 await self._decide(approval)
+
+    async def _read_line(self, since: float) -> str | None:
+        """The next line that was typed since then; None when there are no more."""
+        while True:
+            typed: str | None = await self._lines.get()
+            self._aside.moved()
+            if typed is None or self._lines.came_at >= since:
+                return typed
 
     async def _finish(self, turn: Turn) -> int:
         if self._app.json:
@@ -193,20 +212,30 @@ class Question:
 
 
 class Answer:
-    """Writes what the model says, and nothing else, to stdout."""
+    """Writes what the model says, and nothing else, to stdout.
 
-    def __init__(self, out: Any) -> None:
+    A terminal shows it as it streams. A file or a pipe gets whole answers only: what an attempt
+    said that broke off could not be taken back.
+    """
+
+    def __init__(self, out: Any, aside: Any) -> None:
         from clew.terminal.plain_output import ControlFilter
 
         self._out = out
+        self._aside = aside
         self._filter = ControlFilter()
         self._streamed = False
 
     def take(self, event: Event) -> bool:
         """Write an event that is part of the answer. Returns False for other events."""
-        from clew.core.live_events import Committed, TextDelta
+        from clew.core.live_events import Committed, Retrying, TextDelta
 
         match event:
+            case TextDelta() if not self._out.is_terminal:
+                return True
+            case Retrying() if self._streamed:
+                self._break_off()
+                return False
             case TextDelta(text):
                 self._streamed = True
                 self._out.write(self._filter.feed(text))
@@ -222,3 +251,12 @@ class Answer:
                 return message.role == "user"
             case _:
                 return False
+
+    def _break_off(self) -> None:
+        """Say that what was shown is not part of the answer."""
+        from clew.terminal.plain_output import BROKEN_OFF
+
+        self._out.write(self._filter.end())
+        self._out.fresh()
+        self._aside.line(BROKEN_OFF, "warning")
+        self._streamed = False

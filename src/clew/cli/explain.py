@@ -232,14 +232,14 @@ def resume_command(app: App, value: str | None, continued: bool, key: str | None
         raise click.UsageError("Give a VALUE or --continue, not both.")
     from clew.client.place import locate
 
-    place = locate(scope=app.config.session.scope)
+    place, explicit = locate(scope=app.config.session.scope), key or app.config.session_key
 
     async def look(client: Client) -> Explanation:
         if value is not None:
             return await _explain_value(client, value, place)
         if continued:
-            return await _explain_continue(app, client, place)
-        return await _explain_key(client, place, key or app.config.session_key)
+            return await _explain_continue(app, client, place, explicit)
+        return await _explain_key(client, place, explicit)
 
     explanation = app.call(look)
     if app.json:
@@ -284,7 +284,9 @@ def _explain_file(value: str, file: str, rejected: tuple[RejectedSession, ...] =
     return Explanation(pairs, known, rejected=rejected)
 
 
-async def _explain_continue(app: App, client: Client, place: Place) -> Explanation:
+async def _explain_continue(
+    app: App, client: Client, place: Place, explicit: str | None
+) -> Explanation:
     from clew.api.seats import TerminalBreadcrumb
     from clew.client.place import tell_place
     from clew.config import terminal_variables
@@ -298,7 +300,7 @@ async def _explain_continue(app: App, client: Client, place: Place) -> Explanati
     if left is not None:
         session = left.session_id if is_id(left.session_id or "") else None
         crumb = TerminalBreadcrumb(cwd=left.cwd, session=session, fresh=left.fresh, at=left.at)
-    found = await client.explain.continued(tell_place(place), crumb)
+    found = await client.explain.continued(tell_place(place), crumb, explicit)
     pairs = [("why", WHYS[found.why]), ("terminal", terminal or "unknown")]
     known: dict[str, Any] = {"why": found.why, "terminal": terminal, "note": found.note}
     return _with_session(pairs, known, found.session)

@@ -104,11 +104,15 @@ class Explain(Noun):
         return await self._do(explain.RESUME, params)
 
     async def continued(
-        self, where: TerminalPlace, crumb: TerminalBreadcrumb | None = None
+        self,
+        where: TerminalPlace,
+        crumb: TerminalBreadcrumb | None = None,
+        key: str | None = None,
     ) -> ContinueExplained:
         """Which session `--continue` would go on with, in a terminal with this breadcrumb."""
         params = ExplainContinue(
             **msgspec.structs.asdict(where),
+            key=key,
             crumb_cwd=None if crumb is None else crumb.cwd,
             crumb_session=None if crumb is None else crumb.session,
             crumb_fresh=crumb is not None and crumb.fresh,

@@ -190,10 +190,15 @@ class Approvals(Noun):
         return (await self._do(approvals.LIST, params)).approvals
 
     async def decide(
-        self, approval: str, decision: Decision, *, scope: ApprovalScope = "once"
+        self,
+        approval: str,
+        decision: Decision,
+        *,
+        scope: ApprovalScope = "once",
+        reason: str | None = None,
     ) -> Approval:
-        """Decide about a call; the first decision stays."""
-        params = DecideApproval(id=approval, decision=decision, scope=scope)
+        """Decide about a call; the first decision stays. `reason` is for the model, of a no."""
+        params = DecideApproval(id=approval, decision=decision, scope=scope, reason=reason)
         return await self._do(approvals.DECIDE, params)
 
 

@@ -54,6 +54,7 @@ class Seats(Noun):
         send_policy: SendPolicy | None = None,
         previous: str | None = None,
         resets: bool = False,
+        yields: bool = False,
         transcript_path: str | None = None,
     ) -> SessionView:
         """Begin a session; with `resets`, only if the reset rules end `previous`."""
@@ -70,6 +71,7 @@ class Seats(Noun):
             send_policy=send_policy,
             previous=previous,
             resets=resets,
+            yields=yields,
             transcript_path=transcript_path,
         )
         return await self._do(seats.BEGIN, params)

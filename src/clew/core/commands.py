@@ -138,8 +138,8 @@ _ROWS: Final = (
         needs_session=False, is_slow=False, changes="always",
     ),
     Command(
-        name="deny", aliases=(), usage="",
-        help="Refuse the tool call that waits.",
+        name="deny", aliases=(), usage="[WHY]",
+        help="Refuse the tool call that waits; the model is told why.",
         scope="approve", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
         needs_session=False, is_slow=False, changes="always",
     ),

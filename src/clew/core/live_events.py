@@ -100,6 +100,12 @@ class Retrying(msgspec.Struct, frozen=True, tag="retrying", tag_field="type"):
     reason: str
 
 
+class Stalled(msgspec.Struct, frozen=True, tag="stalled", tag_field="type"):
+    """Nothing has come from the provider for so many seconds; the turn still waits."""
+
+    seconds: int
+
+
 class ApprovalAsked(msgspec.Struct, frozen=True, tag="approval_asked", tag_field="type"):
     """The turn waits for an approval of a tool call."""
 
@@ -129,6 +135,7 @@ Signal = (
     | ToolProgress
     | ToolEnded
     | Retrying
+    | Stalled
     | ApprovalAsked
     | ApprovalDecided
     | Notice

@@ -204,10 +204,11 @@ class GeneralConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelsConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """`[models]`: models that a message may ask for, and their aliases."""
+    """`[models]`: models that a message may ask for, their aliases, and when silence ends."""
 
     allowed: Names = ()
     aliases: Aliases = {}
+    stall_timeout: Seconds = 120
 
 
 class StoreConfig(msgspec.Struct, frozen=True, kw_only=True):

@@ -74,8 +74,15 @@ Decision = Literal["yes", "no"]
 ApprovalScope = Literal["once", "session", "always"]
 
 
+MAX_REASON: Final = 2_000
+"""Characters of the reason of a no."""
+
+
 class Approval(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A question to the owner about a tool call. Without an answer by `expires_at` it is denied."""
+    """A question to the owner about a tool call. Without an answer by `expires_at` it is denied.
+
+    `reason` is what the owner said to a no, for the model.
+    """
 
     id: str
     session_id: str
@@ -89,6 +96,7 @@ class Approval(msgspec.Struct, frozen=True, omit_defaults=True):
     scope: ApprovalScope | None = None
     decided_by: str | None = None
     decided_at: int | None = None
+    reason: str | None = None
 
 
 class Lease(msgspec.Struct, frozen=True):

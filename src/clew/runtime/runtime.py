@@ -329,10 +329,16 @@ class Runtime:
     # --- approvals ------------------------------------------------------------------------------
 
     async def decide(
-        self, approval_id: str, decision: Decision, *, by: str, scope: ApprovalScope = "once"
+        self,
+        approval_id: str,
+        decision: Decision,
+        *,
+        by: str,
+        scope: ApprovalScope = "once",
+        reason: str | None = None,
     ) -> Approval:
-        """Answer an approval; the first answer stays."""
-        return await self.questions.decide(approval_id, decision, by=by, scope=scope)
+        """Answer an approval; the first answer stays. `reason` is for the model, of a no."""
+        return await self.questions.decide(approval_id, decision, by=by, scope=scope, reason=reason)
 
     async def close(self) -> None:
         """Abort running turns, put back what has not begun, and finish writes in progress."""

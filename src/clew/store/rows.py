@@ -70,6 +70,9 @@ APPROVAL_COLUMNS = """
   decided_by, decided_at
 """
 
+REASON = "reason"
+"""The name of the reason of a no, inside `approvals.request`."""
+
 ATTACHMENT_COLUMNS = "session_id, host, process, pid, started_at, terminal, since, beat_at"
 
 INBOX_COLUMNS = """
@@ -295,9 +298,11 @@ def turn_from(row: Row) -> Turn:
 
 
 def approval_from(row: Row) -> Approval:
-    """A row of APPROVAL_COLUMNS."""
+    """A row of APPROVAL_COLUMNS. The reason of a no is kept inside the request."""
     values = _unescape(row, json_at=(5,))
-    return Approval(*(*values[:5], _object(row[5]) or {}, *values[6:]))
+    request = _object(row[5]) or {}
+    reason = request.pop(REASON, None)
+    return Approval(*(*values[:5], request, *values[6:], reason))
 
 
 def attachment_from(row: Row) -> Attachment:

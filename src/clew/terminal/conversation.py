@@ -199,6 +199,8 @@ class Conversation:
             self._display.note(ready.notice)
         if ready.is_new:
             self._display.note(f"Session {ready.session.id}")
+        if ready.beside is not None:
+            self._display.note(ready.beside, "warning")
 
     async def _follow(self, sent: Sent) -> None:
         """Watch how a message ends; without a person, wait for it before the next is read."""
@@ -282,7 +284,11 @@ class Conversation:
         await self._offer_unanswered(seated)
 
     async def _offer_unanswered(self, seated: Seated) -> None:
-        """Ask about messages that a crash left without a turn; none runs without a yes."""
+        """Ask about messages that a crash left without a turn; none runs without a yes.
+
+        Without one it is a draft again.
+        """
+        declined: list[str] = []
         for inbound in seated.unanswered:
             text = str(inbound.payload.get("text", ""))
             if not self._display.is_attended:
@@ -295,6 +301,9 @@ class Conversation:
                 await self._follow(await self.seat.run_waiting(inbound))
             else:
                 await self.seat.drop_waiting(inbound)
+                declined.append(text)
+        if declined:
+            self._display.taken_back(tuple(declined))
 
     # --- events ---------------------------------------------------------------------------------
 
@@ -312,8 +321,9 @@ class Conversation:
             case ApprovalDecided(approval):
                 self._forget(approval)
             case TurnEnded():
-                while self.questions:
-                    self._display.withdraw_question(self.questions.popleft())
+                gone, self.questions = self.questions, deque()
+                for each in gone:
+                    self._display.withdraw_question(each)
                 self._tell_ready()
             case NotAnswered(ids):
                 self._take_back(ids)
@@ -333,13 +343,19 @@ class Conversation:
 
     # --- questions ------------------------------------------------------------------------------
 
-    async def answer(self, decision: Decision, scope: ApprovalScope = "once") -> None:
-        """Answer the oldest question."""
-        if not self.questions:
+    async def answer(
+        self,
+        approval: Approval,
+        decision: Decision,
+        scope: ApprovalScope = "once",
+        reason: str | None = None,
+    ) -> None:
+        """Answer this question, unless it needs no answer any more."""
+        if all(each.id != approval.id for each in self.questions):
             return
-        approval = self.questions.popleft()
+        self.questions = deque(each for each in self.questions if each.id != approval.id)
         try:
-            before = await self.seat.answer(approval, decision, scope)
+            before = await self.seat.answer(approval, decision, scope, reason)
         except Forbidden as error:
             self._display.note(str(error))
             if scope == "always":  # the token may allow a shorter time
@@ -353,7 +369,6 @@ class Conversation:
         """Withdraw a question that another process has answered, or that has expired."""
         if any(each.id == approval.id for each in self.questions):
             self.questions = deque(each for each in self.questions if each.id != approval.id)
-            self._display.withdraw_question(approval)
             match approval.decided_by:
                 case "stopped":  # the turn's end says it
                     pass
@@ -361,6 +376,7 @@ class Conversation:
                     self._display.note("Nobody answered in time, so it was not done.", "warning")
                 case by:
                     self._display.note(f"Answered {approval.decision} by {by}.")
+            self._display.withdraw_question(approval)
 
 
 async def _is_done(turn: asyncio.Future[Turn] | None) -> bool:

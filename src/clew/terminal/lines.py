@@ -11,6 +11,7 @@ import codecs
 import contextlib
 import os
 import threading
+import time
 from collections.abc import Callable
 
 PASTE = 0.02
@@ -24,8 +25,10 @@ class Lines:
 
     def __init__(self, descriptor: int = 0) -> None:
         self._descriptor = descriptor
-        self._queue: asyncio.Queue[str | None] = asyncio.Queue()
-        self._next: str | None = None
+        self._queue: asyncio.Queue[tuple[str | None, float]] = asyncio.Queue()
+        self._next: tuple[str, float] | None = None
+        self.came_at = 0.0
+        """When the line or message that was returned last was entered, by `time.monotonic`."""
         self._ended = False
         self._started = False
         self.heard: Callable[[], None] = lambda: None
@@ -39,11 +42,12 @@ class Lines:
         """The next line without its end; None when there are no more."""
         kept, self._next = self._next, None
         if kept is not None:
-            return kept
+            self.came_at = kept[1]
+            return kept[0]
         if self._ended:
             return None
-        self._start()
-        line = await self._queue.get()
+        self.start()
+        line, self.came_at = await self._queue.get()
         self._ended = line is None
         if line is not None:
             self.heard()
@@ -54,6 +58,7 @@ class Lines:
         text = await self.get()
         if text is None:
             return None
+        began = self.came_at
         while not self._ended:
             if text.endswith("\\"):
                 line = await self.get()
@@ -62,6 +67,7 @@ class Lines:
                 text += f"\n{line}"
             else:
                 break
+        self.came_at = began
         return text
 
     async def _get_pasted(self, text: str) -> str | None:
@@ -74,11 +80,19 @@ class Lines:
         except TimeoutError:
             return None
         if line is not None and line.startswith("/"):
-            self._next = line
+            self._next = (line, self.came_at)
             return None
         return line
 
-    def _start(self) -> None:
+    def drop_unread(self) -> None:
+        """Drop lines that were entered and are not read yet, as before a question."""
+        if self.is_terminal and not self._started:
+            import termios  # noqa: PLC0415  # POSIX only, and rarely needed
+
+            termios.tcflush(self._descriptor, termios.TCIFLUSH)
+
+    def start(self) -> None:
+        """Read from now on, so that it is known when each line was entered."""
         if not self._started:
             self._started = True
             loop = asyncio.get_running_loop()
@@ -97,11 +111,13 @@ class Lines:
             *lines, rest = rest.split("\n")
             if not data and rest:
                 lines.append(rest)
+            now = time.monotonic()
             try:
                 for line in lines:
-                    loop.call_soon_threadsafe(self._queue.put_nowait, line.removesuffix("\r"))
+                    came = (line.removesuffix("\r"), now)
+                    loop.call_soon_threadsafe(self._queue.put_nowait, came)
                 if not data:
-                    loop.call_soon_threadsafe(self._queue.put_nowait, None)
+                    loop.call_soon_threadsafe(self._queue.put_nowait, (None, now))
                     return
             except RuntimeError:  # the loop is closed: nobody reads any more
                 return

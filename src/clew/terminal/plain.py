@@ -5,31 +5,25 @@ A display of the conversation; `plain_output` decides how events look.
 
 from __future__ import annotations
 
+import time
 from typing import Final
 
 from clew.api.seats import Seated
 from clew.api.sessions import SessionView
 from clew.core.live_events import Event
 from clew.core.names import counted
-from clew.core.turn import QUEUED, Approval, ApprovalScope, Decision, place_unfinished
+from clew.core.turn import QUEUED, Approval, place_unfinished
 from clew.terminal.asker import LineAsker
 from clew.terminal.conversation import Conversation, read_command
+from clew.terminal.line_question import Answer, LineQuestion
 from clew.terminal.lines import Lines
 from clew.terminal.picker import Picked
-from clew.terminal.plain_output import EventWriter, one_line, question_lines
+from clew.terminal.plain_output import EventWriter, question_lines
 from clew.terminal.seat import Seat
 from clew.terminal.startup import Startup
 
 RECALLED: Final = 6
 """Messages that are shown of a session that is resumed."""
-
-ANSWERS: Final[dict[str, tuple[Decision, ApprovalScope]]] = {
-    "y": ("yes", "once"), "yes": ("yes", "once"), "once": ("yes", "once"),
-    "s": ("yes", "session"), "session": ("yes", "session"),
-    "a": ("yes", "always"), "always": ("yes", "always"),
-    "n": ("no", "once"), "no": ("no", "once"),
-}  # fmt: skip
-ASKED: Final = "  [y]es once, for this [s]ession, [a]lways, [n]o: "
 
 
 class PlainChat:
@@ -40,6 +34,9 @@ class PlainChat:
         self._lines = lines
         self._writer = writer
         self._asker = LineAsker(seat, lines, writer.aside)
+        self._question: LineQuestion | None = None
+        """What a tool asks; further questions are shown when this one is answered."""
+        self._asked_at = 0.0
         startup.asker = self
         self.chat = Conversation(seat, self, startup)
         if lines.is_terminal:
@@ -48,14 +45,15 @@ class PlainChat:
     async def run(self, opening: Seated) -> None:
         """Talk until the person leaves."""
         try:
+            self._lines.start()
             await self.chat.sit_down(opening)
             while not self.chat.is_leaving:
                 self.ready()
                 text = await self._lines.get_message()
                 if text is None:
                     break
-                if self.chat.questions:
-                    await self._answer(text)
+                if self._question is not None and self._lines.came_at >= self._asked_at:
+                    await self._answer(self._question, text)
                 elif text.strip():
                     await self.chat.take(text)
         finally:
@@ -66,16 +64,31 @@ class PlainChat:
         self._writer.break_off()
         return await self.chat.interrupt()
 
-    async def _answer(self, text: str) -> None:
-        answer = ANSWERS.get(text.strip().lower())
-        if answer is None and read_command(text) is not None:
-            await self.chat.take(text)  # /stop, /deny: a command is one here too
+    async def _answer(self, question: LineQuestion, text: str) -> None:
+        """Take a line that was typed while a question waits: an answer, a command or a message."""
+        read = "message" if read_command(text) is not None else question.read(text)
+        if isinstance(read, Answer):
+            self._question = None
+            approval = question.approval
+            await self.chat.answer(approval, read.decision, read.scope, read.reason)
+            self._ask_next()
             return
-        if answer is None:
-            self.note("Please answer y, s, a or n.", None)
-            self._writer.prompt(ASKED)
-            return
-        await self.chat.answer(*answer)
+        if read == "message":
+            await self.chat.take(text)
+        if self._question is question:
+            self._prompt(question)
+
+    def _ask_next(self) -> None:
+        """Show the oldest question that waits, if none is shown."""
+        if self._question is None and self.chat.questions:
+            self._question = LineQuestion(self.chat.questions[0])
+            for line, style in question_lines(self._question.approval):
+                self._writer.line(line, style)
+            self._prompt(self._question)
+
+    def _prompt(self, question: LineQuestion) -> None:
+        self._asked_at = time.monotonic()  # first: an answer may be quicker than the next line
+        self._writer.prompt(question.prompt)
 
     # --- the display ----------------------------------------------------------------------------
 
@@ -111,10 +124,11 @@ class PlainChat:
         """Nothing to do: it is visible above."""
 
     def taken_back(self, texts: tuple[str, ...]) -> None:
-        """Say which; each stands above as it was typed."""
+        """Show them whole, so that they can be copied: there is no editor to put them in."""
         self.note(f"Took back {counted(len(texts), 'message')} that waited:")
         for text in texts:
-            self.note(f"  {one_line(text, 70)}")
+            for line in text.split("\n"):
+                self.note(f"  {line}")
 
     async def ask(self, question: str) -> str:
         """A line from the person."""
@@ -141,13 +155,15 @@ class PlainChat:
                 self._writer.write_unfinished(stopped[message.seq])
 
     def put_question(self, approval: Approval) -> None:
-        """What a tool wants, and how to answer."""
-        for line, style in question_lines(approval):
-            self._writer.line(line, style)
-        self._writer.prompt(ASKED)
+        """What a tool wants, and how to answer; one question after the other."""
+        del approval  # it is among the conversation's questions
+        self._ask_next()
 
     def withdraw_question(self, approval: Approval) -> None:
-        """Nothing to do: what was written stays, and a prompt follows."""
+        """What was written stays; another question or a prompt follows."""
+        if self._question is not None and self._question.approval.id == approval.id:
+            self._question = None
+        self._ask_next()
 
     def ready(self) -> None:
         """Show the prompt, if it is the person's turn."""

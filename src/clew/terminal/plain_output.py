@@ -15,6 +15,7 @@ from clew.core.live_events import (
     Event,
     Notice,
     Retrying,
+    Stalled,
     TextDelta,
     ThinkingDelta,
     ToolProgress,
@@ -58,6 +59,9 @@ _FENCES: Final = ("```", "~~~")
 LINE = 100
 """Columns of a one-line summary."""
 
+BROKEN_OFF: Final = "(This broke off, and is not part of the answer.)"
+"""Said below the text of an attempt that failed; the next one begins anew."""
+
 RESULT_LINES = 20
 """Lines of a tool's result that are shown in verbose mode."""
 
@@ -76,6 +80,7 @@ class EventWriter:
         self._thought = False
         self._prompted = False
         self._retried: tuple[int, str] | None = None
+        self._stalled = False
 
     # --- lines ----------------------------------------------------------------------------------
 
@@ -132,6 +137,8 @@ class EventWriter:
                 self.out.passing(f"  {one_line(text, 70)}")
             case Retrying():
                 self._write_retry(event)
+            case Stalled():
+                self._write_stall(event)
             case Notice(text):
                 self.note(text, "warning")
             case TurnEnded(turn):
@@ -151,6 +158,9 @@ class EventWriter:
         self.line(f"({ENDS.get(turn.status, turn.status)})", "dim")
 
     def _stream(self, text: str) -> None:
+        self._stalled = False
+        if not self.out.is_terminal:
+            return  # a file gets whole answers: an attempt that breaks off could not be taken back
         if not self._streamed:
             self.make_room()
             self._streamed = True
@@ -178,8 +188,19 @@ class EventWriter:
         else:
             self.write_message(message)
 
+    def _write_stall(self, event: Stalled) -> None:
+        text = describe_stall(event)
+        if self.out.is_terminal:
+            self.make_room()
+            self.out.passing(text)
+        elif not self._stalled:
+            self.note(text, "warning")
+        self._stalled = True
+
     def _write_retry(self, event: Retrying) -> None:
         text = describe_retry(event)
+        if self._streamed:
+            self.note(BROKEN_OFF, "warning")
         if self.out.is_terminal:
             self.make_room()
             self.out.passing(one_line(text, 78))
@@ -196,9 +217,14 @@ class EventWriter:
 def describe_retry(event: Retrying) -> str:
     """Why a model is asked again, and when."""
     return (
-        f"{event.reason} Trying again in {max(1, round(event.seconds))} s "
+        f"{event.reason.rstrip('.')}. Trying again in {max(1, round(event.seconds))} s "
         f"({event.attempt} of {event.attempts})"
     )
+
+
+def describe_stall(event: Stalled) -> str:
+    """That nothing comes from a provider, and since when."""
+    return f"No data for {event.seconds} s; Ctrl+C stops the turn"
 
 
 def describe_end(turn: Turn) -> Iterator[tuple[str, str]]:

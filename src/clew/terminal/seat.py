@@ -57,6 +57,9 @@ class Ready(msgspec.Struct, frozen=True):
     session: SessionView
     is_new: bool = False
     notice: str | None = None
+    """Why it is a new one, after another that ended."""
+    beside: str | None = None
+    """That another terminal began a session here first."""
 
 
 class Seat:
@@ -99,6 +102,8 @@ class Seat:
         self._remembers_transcript = True
         self._attended = attended
         self._resets = False
+        self._is_free = False
+        """Whether the key led to no session when it was located."""
         self._has_left = False
         self.write_crumb = write_crumb
         self._beginning = asyncio.Lock()
@@ -180,20 +185,33 @@ class Seat:
         self.check_may_change()
         async with self._beginning:
             if self.session is None:
-                return Ready(await self._begin(), is_new=True)
+                return await self._begin()
             return await self._renew(self.session)
 
-    async def _begin(self) -> SessionView:
+    async def _begin(self) -> Ready:
+        yields = self._is_free and self._previous_id is None and self._transcript is None
         session = await self.client.seats.begin(
             tell_place(self.place),
             self.key,
             **msgspec.structs.asdict(self.wanted),
             previous=self._previous_id,
             transcript_path=self._transcript if self._remembers_transcript else None,
+            yields=yields,
         )
         self._begun_at = (session.id, self._transcript)
         await self._sit_at(session)
-        return session
+        beside = await self._find_first(session) if yields else None
+        return Ready(session, is_new=True, beside=beside)
+
+    async def _find_first(self, session: SessionView) -> str | None:
+        """What to say if another terminal began the directory's session before this one."""
+        first = (await self.locate(self.place, self.key)).session
+        if first is None or first.id == session.id:
+            return None
+        return (
+            f"Another terminal began a session here first (`clew -r {first.short_id}`), and "
+            f"{self.key} leads there. Yours is a session of its own."
+        )
 
     async def _renew(self, session: SessionView) -> Ready:
         """Begin afresh after a session whose time is over, if the rules say so there."""
@@ -281,10 +299,16 @@ class Seat:
         return reply, sent
 
     async def answer(
-        self, approval: Approval, decision: Decision, scope: ApprovalScope = "once"
+        self,
+        approval: Approval,
+        decision: Decision,
+        scope: ApprovalScope = "once",
+        reason: str | None = None,
     ) -> Approval | None:
         """Answer a question of a tool; what was answered before, if somebody was quicker."""
-        decided = await self.client.approvals.decide(approval.id, decision, scope=scope)
+        decided = await self.client.approvals.decide(
+            approval.id, decision, scope=scope, reason=reason
+        )
         # A gateway adds to the name with which token it was said.
         by = (decided.decided_by or "").partition(":")[0]
         return None if (by, decided.decision) == (self.person, decision) else decided
@@ -317,6 +341,7 @@ class Seat:
         """The key of a place, and the session that it leads to."""
         found = await self.client.seats.locate(tell_place(place), key=key)
         self._resets = found.resets
+        self._is_free = found.session is None
         return found
 
     async def allow_directory(self, allows: bool) -> None:

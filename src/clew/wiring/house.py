@@ -195,6 +195,7 @@ class House:
             find_compaction=self.store.find_compaction,
             pruning=self._pruning,
             context_messages=self.config.session.context_messages,
+            stall_timeout=self.config.models.stall_timeout,
         )
 
     # --- sessions in time -----------------------------------------------------------------------

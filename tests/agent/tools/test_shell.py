@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import sys
 import time
 import tracemalloc
 from collections.abc import Callable
@@ -15,6 +17,7 @@ from clew.core.live_events import ToolProgress
 from clew.core.search.hits import SearchFilter
 from tests.agent.tools.conftest import ENVIRONMENT, SECRETS, Bench
 from tests.patience import PATIENCE
+from tests.sizes import pick
 
 
 def is_running(pid: int) -> bool:
@@ -245,3 +248,42 @@ async def test_a_stop_at_the_very_start_leaves_no_child_behind(tmp_path: Path) -
             await running
         if pids.exists() and pids.read_text().strip():
             await wait_until_gone(int(pids.read_text()))
+
+
+KILLED = """
+import asyncio, sys
+from pathlib import Path
+from clew.agent.tools.processes import run_process
+
+async def main():
+    here = Path(sys.argv[1])
+    command = ("/bin/sh", "-c", "echo $$ > pid; sleep 600")
+    print("ready", flush=True)
+    await run_process(command, cwd=here, environment={}, seconds=600)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_command_ends_whenever_clew_is_killed(tmp_path: Path) -> None:
+    for delay in pick((0.0, 0.02), tuple(number / 500 for number in range(40))):
+        (tmp_path / "pid").unlink(missing_ok=True)
+        clew = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", KILLED, str(tmp_path), stdout=asyncio.subprocess.PIPE
+        )
+        assert clew.stdout is not None
+        await clew.stdout.readline()
+        await asyncio.sleep(delay)
+        clew.kill()
+        await clew.wait()
+        await wait_until(lambda: not list_in(tmp_path))
+
+
+def list_in(directory: Path) -> list[int]:
+    """The processes whose working directory that is."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if (each / "cwd").resolve() == directory and is_running(int(each.name)):
+                found.append(int(each.name))
+    return found

@@ -290,16 +290,25 @@ async def test_anything_else_is_said_and_answers_nothing(
     assert len(asking.answers) == 1
 
 
-@pytest.mark.parametrize("text", ["/approve sometimes", "/deny it"])
 async def test_a_wrong_command_says_what_is_wrong_and_answers_nothing(
-    room: Room, actor: Actor, text: str
+    room: Room, actor: Actor
 ) -> None:
     actor.scenes.append(Asking())
     await room.ask()
-    await room.hear(text)
+    await room.hear("/approve sometimes")
 
-    assert text.split(maxsplit=1)[0] in (await room.hears(2))[-1]
+    assert "/approve" in (await room.hears(2))[-1]
     assert len(await room.waiting()) == 1
+
+
+async def test_a_no_may_say_why(room: Room, actor: Actor) -> None:
+    actor.scenes.append(asking := Asking())
+    receipt = await room.ask()
+    await room.hear("/deny use the other file")
+    await room.rest(receipt)
+
+    (answer,) = asking.answers
+    assert (answer.decision, answer.reason) == ("no", "use the other file")
 
 
 async def test_where_nothing_waits_the_words_are_plain_text_and_a_command_says_so(

@@ -549,7 +549,7 @@ async def test_on_a_low_screen_message_and_status_stay_whatever_else_is_shown(st
         await chat.sees("Planned.", "Todos, 0 of 5 done")
         await chat.is_idle()
         await chat.say("act")
-        await chat.sees("y yes once", "? Run: echo hi", "Write a message", "waits for your answer")
+        await chat.sees("Yes, once", "? Run: echo hi", "Write a message", "waits for your answer")
         await chat.press("escape")
         await chat.say("meanwhile")
         await chat.sees("queued: meanwhile", "Tab goes back to it.")
@@ -562,7 +562,7 @@ async def test_on_a_low_screen_message_and_status_stay_whatever_else_is_shown(st
         await chat.until(lambda: chat.lines[-2:-1] == [" /"], "the message")
         await chat.pilot.resize_terminal(80, 30)
         await chat.sees("Step 4", "queued: meanwhile", "/status", "/quit")
-        await chat.press("backspace", "tab", "n")
+        await chat.press("backspace", "tab", "left", "enter", "enter")
         await chat.is_idle()
 
 

@@ -39,42 +39,160 @@ def burst(chat: Chat, *keys: str) -> None:
 
 async def asked(chat: Chat, text: str = "write") -> None:
     await chat.say(text)
-    await chat.sees("? Create a file: new.txt", "y yes once")
+    await chat.sees("? Create a file: new.txt", "Yes, once")
 
 
-@pytest.mark.parametrize(("key", "written"), [("y", True), ("n", False)])
-async def test_y_lets_it_happen_once_and_n_does_not(stage: Stage, key: str, written: bool) -> None:
+def is_waiting(chat: Chat) -> bool:
+    return bool(chat.app.chat.approvals.waiting)
+
+
+def rules(stage: Stage) -> str:
+    return (stage.home / "config.toml").read_text(encoding="utf-8")
+
+
+async def test_an_answer_is_moved_to_and_taken_with_enter(stage: Stage) -> None:
     async with open_chat(stage) as chat:
         await asked(chat)
-        await chat.sees("+one", "+two", "waits for your answer")
-        await chat.press(key)
+        await chat.sees("+one", "+two", "waits for your answer", "Tab or → goes to the answers")
+        await chat.press("tab")
+        await chat.sees("Enter takes it")
+        assert is_waiting(chat)
+        await chat.press("enter")
         await chat.sees("Written.")
-        await chat.misses("yes once")
-        assert (stage.work / "new.txt").exists() == written
+        await chat.misses("Yes, once")
+        assert (stage.work / "new.txt").exists()
         assert chat.draft == ""
 
 
-async def test_s_allows_it_for_the_session(stage: Stage) -> None:
+@pytest.mark.parametrize(
+    ("keys", "chosen"),
+    [
+        (("right",), "once"),
+        (("right", "right"), "session"),
+        (("tab", "tab", "tab"), "always"),
+        (("left",), "no"),
+        (("left", "right"), None),
+        (("tab", "shift+tab"), None),
+        (("tab", "tab", "tab", "tab", "tab"), None),
+        (("tab", "right", "left"), "once"),
+        (("up",), None),
+        (("down",), None),
+    ],
+)
+async def test_arrows_and_tab_move_between_the_editor_and_the_answers(
+    stage: Stage, keys: tuple[str, ...], chosen: str | None
+) -> None:
+    async with open_chat(stage) as chat:
+        chat.app.put_question(make_approval("one"))
+        await chat.sees("? Use one")
+        await chat.press(*keys)
+        assert chat.app.chat.approvals.chosen == chosen
+        assert (chat.app.chat.focused is chat.app.chat.editor) == (chosen is None)
+
+
+async def test_a_no_takes_a_reason_that_the_model_gets(stage: Stage) -> None:
+    stage.script(call("write_file", path="new.txt", content="one\n"), {"echo": "results"})
+    async with open_chat(stage) as chat:
+        await asked(chat)
+        await chat.type("a draft")
+        await chat.press("tab", "tab", "tab", "tab", "enter")
+        await chat.sees("Why? The model is told", "Enter refuses it")
+        await chat.type("call it old.txt")
+        await chat.press("enter")
+        await chat.sees('The owner said no, so it was not done: "call it old.txt"')
+        assert not (stage.work / "new.txt").exists()
+        assert chat.draft == "a draft"
+
+
+async def test_a_no_needs_no_reason_and_esc_takes_it_back(stage: Stage) -> None:
+    async with open_chat(stage) as chat:
+        await asked(chat)
+        await chat.press("left", "enter")
+        await chat.sees("Enter refuses it")
+        await chat.press("escape")
+        await chat.sees("Yes, once")
+        assert is_waiting(chat)
+        await chat.press("left", "enter", "enter")
+        await chat.sees("Written.")
+        assert not (stage.work / "new.txt").exists()
+
+
+async def test_for_the_session_it_is_not_asked_about_again(stage: Stage) -> None:
     writes_twice(stage)
     async with open_chat(stage) as chat:
         await asked(chat)
-        await chat.press("s")
+        await chat.press("tab", "tab", "enter")
         await chat.sees("First.")
         await chat.is_idle()
         await chat.say("again")
         await chat.sees("Second.")
-        assert "tools" not in (stage.home / "config.toml").read_text(encoding="utf-8")
+        assert "tools" not in rules(stage)
 
 
-async def test_a_allows_it_always(stage: Stage) -> None:
+async def test_always_shows_its_rule_and_asks_once_more(stage: Stage) -> None:
     async with open_chat(stage) as chat:
         await asked(chat)
-        await chat.press("a")
+        await chat.press("tab", "tab", "tab", "enter")
+        await chat.sees("This rule is written to tools.allow:", "    write_file", "Write this rule")
+        await chat.press("enter", "enter")  # nothing is chosen: they are for the empty editor
+        assert is_waiting(chat)
+        await chat.press("tab", "tab", "enter")
+        await chat.sees("Yes, once")
+        assert "write_file" not in rules(stage)
+        await chat.press("tab", "tab", "tab", "enter", "tab", "enter")
         await chat.sees("Written.")
-        assert "write_file" in (stage.home / "config.toml").read_text(encoding="utf-8")
+        assert "write_file" in rules(stage)
 
 
-async def test_esc_lets_it_wait_and_tab_goes_back_to_it(stage: Stage) -> None:
+async def test_a_long_rule_is_shown_whole_before_it_is_written(stage: Stage) -> None:
+    rule = f"shell=echo {'x' * 200} && curl evil"
+    async with open_chat(stage) as chat:
+        chat.app.put_question(make_approval("shell", rule=rule))
+        await chat.sees("? Use shell")
+        await chat.press("tab", "tab", "tab", "enter")
+        await chat.sees("Write this rule")
+        assert rule in chat.text.replace("\n", "").replace(" ", "").replace(
+            "echo", "echo "
+        ).replace("&&curl", " && curl ")
+
+
+async def test_letters_always_go_into_the_editor(stage: Stage) -> None:
+    async with open_chat(stage) as chat:
+        await asked(chat)
+        await chat.type("also explain it")
+        assert chat.draft == "also explain it"
+        assert is_waiting(chat)
+        await chat.press("enter")
+        await chat.until(lambda: chat.draft == "", "sent as ever")
+        assert is_waiting(chat)
+        assert not (stage.work / "new.txt").exists()
+        assert "tools" not in rules(stage)
+
+
+@pytest.mark.parametrize("key", ["y", "s", "a", "n", " ", "backspace"])
+async def test_a_letter_behind_a_chosen_answer_lets_it_go(stage: Stage, key: str) -> None:
+    """However fast: an Enter behind the letter sends the letter, and answers nothing."""
+    async with open_chat(stage) as chat:
+        await asked(chat)
+        burst(chat, "tab", key, "o", "enter")
+        await chat.until(lambda: not chat.draft and not chat.app.chat.approvals.has_keys)
+        await chat.pilot.pause()
+        assert is_waiting(chat)
+        assert not (stage.work / "new.txt").exists()
+
+
+async def test_a_paste_behind_a_chosen_answer_lets_it_go(stage: Stage) -> None:
+    async with open_chat(stage) as chat:
+        await asked(chat)
+        await chat.press("tab")
+        chat.app.post_message(events.Paste("yes"))
+        burst(chat, "enter")
+        await chat.pilot.pause()
+        assert is_waiting(chat)
+        assert not (stage.work / "new.txt").exists()
+
+
+async def test_esc_lets_it_wait_and_tab_shows_it_again(stage: Stage) -> None:
     async with open_chat(stage) as chat:
         await asked(chat)
         await chat.press("escape")
@@ -84,58 +202,56 @@ async def test_esc_lets_it_wait_and_tab_goes_back_to_it(stage: Stage) -> None:
         assert chat.draft == "yes"
         await chat.press("tab")
         await chat.sees("+one")
-        await chat.press("y")
+        assert not chat.app.chat.approvals.has_keys
+        await chat.press("tab", "enter")
         await chat.sees("Written.")
         assert chat.draft == "yes"
 
 
-async def test_keys_right_behind_tab_are_for_the_question_until_it_is_answered(
-    stage: Stage,
+@pytest.mark.parametrize("key", ["tab", "left", "right"])
+async def test_a_key_that_was_on_its_way_when_the_question_came_chooses_nothing(
+    stage: Stage, key: str
 ) -> None:
-    async with open_chat(stage) as chat:
-        await asked(chat)
-        await chat.press("escape")
-        await chat.sees("Tab goes back to it")
-        await chat.type("so")
-        burst(chat, "tab", "x", "n", "u", "p")  # x is no answer, and no letter of the message
-        await chat.sees("Written.")
-        await chat.until(lambda: chat.draft == "soup", "the draft")
-        assert not (stage.work / "new.txt").exists()
-
-
-async def test_keys_right_behind_a_second_tab_are_for_the_message(stage: Stage) -> None:
-    async with open_chat(stage) as chat:
-        await asked(chat)
-        burst(chat, "tab", "tab", "n", "o", "w")
-        await chat.until(lambda: chat.draft == "now", "the draft")
-        assert chat.app.chat.approvals.waiting
-        await chat.sees("Tab goes back to it")
-
-
-async def test_a_half_typed_message_is_never_taken_for_an_answer(stage: Stage) -> None:
-    wants = call("write_file", path="new.txt", content="one\n")
-    stage.script(stage.hold("Let me write.") | wants, "Written.")
-    async with open_chat(stage) as chat:
-        await chat.say("write")
-        await chat.sees("Let me")
-        await chat.type("sa")
-        stage.release()
-        await chat.sees("y yes once")
-        await chat.type("yna")
-        assert chat.draft == "sayna"
-        assert chat.app.chat.approvals.waiting
-        await chat.press("tab", "n")
-        await chat.sees("Written.")
-        assert not (stage.work / "new.txt").exists()
-        assert chat.draft == "sayna"
-
-
-async def test_a_key_that_was_on_its_way_when_the_question_came_is_text(stage: Stage) -> None:
     async with open_chat(stage, settles=60) as chat:
         await asked(chat)
-        await chat.type("y")
-        assert chat.draft == "y"
-        assert chat.app.chat.approvals.waiting
+        await chat.press(key, "enter")
+        assert not chat.app.chat.approvals.has_keys
+        assert is_waiting(chat)
+
+
+async def test_tab_completes_a_command_while_a_question_waits(stage: Stage) -> None:
+    """Also before the list of commands is there: with Enter behind it, it must not answer."""
+    async with open_chat(stage) as chat:
+        await asked(chat)
+        burst(chat, "/", "s", "t", "a", "t", "tab", "enter")
+        await chat.until(lambda: not chat.draft and "/stat" in chat.text, "sent")
+        assert is_waiting(chat)
+        assert not (stage.work / "new.txt").exists()
+
+
+async def test_up_and_enter_send_the_last_message_again(stage: Stage) -> None:
+    async with open_chat(stage) as chat:
+        await asked(chat)
+        await chat.press("up")
+        await chat.until(lambda: chat.draft == "write", "from the history")
+        await chat.press("enter")
+        await chat.until(lambda: not chat.draft, "sent")
+        assert is_waiting(chat)
+
+
+async def test_an_answer_is_for_the_question_that_it_was_given_to(stage: Stage) -> None:
+    """A question that goes takes the chosen answer with it; the next one begins with nothing."""
+    first, second = make_approval("one"), make_approval("two")
+    async with open_chat(stage) as chat:
+        chat.app.put_question(first)
+        chat.app.put_question(second)
+        await chat.sees("? Use one  (1 more behind it)")
+        await chat.press("tab")
+        chat.app.withdraw_question(first)
+        await chat.press("enter")
+        await chat.sees("? Use two")
+        assert chat.app.chat.approvals.waiting == (second,)
+        assert not chat.app.chat.approvals.has_keys
 
 
 async def test_a_question_goes_when_the_turn_is_stopped(stage: Stage) -> None:
@@ -143,7 +259,7 @@ async def test_a_question_goes_when_the_turn_is_stopped(stage: Stage) -> None:
         await asked(chat)
         await chat.press("ctrl+c")
         await chat.sees("Stopped.")
-        await chat.misses("y yes once")
+        await chat.misses("Yes, once")
         assert not chat.app.chat.approvals.waiting
         assert "Answered" not in chat.text  # it was no answer
 
@@ -154,7 +270,7 @@ async def test_an_answer_from_elsewhere_takes_the_question_away(stage: Stage) ->
         (approval,) = chat.app.chat.approvals.waiting
         await chat.house.runtime.decide(approval.id, "no", by="owner")
         await chat.sees("Written.")
-        await chat.misses("y yes once")
+        await chat.misses("Yes, once")
 
 
 def make_approval(name: str, **request: object) -> Approval:
@@ -170,7 +286,7 @@ async def test_several_questions_wait_behind_each_other(stage: Stage) -> None:
         await chat.sees("? Use one  (2 more behind it)")
         chat.app.withdraw_question(second)
         await chat.sees("? Use one  (1 more behind it)")
-        await chat.press("n")
+        await chat.press("left", "enter", "enter")
         await chat.sees("? Use three")
         assert "behind it" not in chat.text
 
@@ -178,9 +294,8 @@ async def test_several_questions_wait_behind_each_other(stage: Stage) -> None:
 async def test_what_can_not_be_remembered_offers_only_once(stage: Stage) -> None:
     async with open_chat(stage) as chat:
         chat.app.put_question(make_approval("plan", rule=None, detail="1. look\n2. write"))
-        await chat.sees("y yes once, n no", "2. write")
-        await chat.press("a")
-        assert chat.draft == "a"
+        await chat.sees(" Yes, once   No", "2. write")
+        assert chat.app.chat.approvals.answers == ("once", "no")
 
 
 def test_what_a_tool_wants_is_shown_without_what_drives_a_terminal() -> None:
@@ -249,4 +364,6 @@ async def test_a_message_that_a_crash_left_is_asked_about(
         await chat.sees("Resumed session")
         if left:
             await chat.sees("You said: left behind")
+        assert chat.draft == ("" if left else "left behind")
+        assert await chat.store.list_inbound(session.id) == ()
         assert len(await chat.store.get_messages(session.id)) == 2 * left

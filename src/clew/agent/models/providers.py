@@ -51,8 +51,8 @@ RECOMMENDED: Final[dict[str, tuple[str, ...]]] = {
 }
 """A few models of each, the default first. Every other model can be named too."""
 
-READ_TIMEOUT: Final = 600
-"""Seconds without a byte; a model that thinks hard may be silent for minutes."""
+READ_TIMEOUT: Final = 3600
+"""Seconds without a byte. `models.stall_timeout` ends a silence before."""
 CONNECT_TIMEOUT: Final = 10
 OPENAI_URL: Final = "https://api.openai.com/v1"
 ANTHROPIC_URL: Final = "https://api.anthropic.com"

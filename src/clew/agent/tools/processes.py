@@ -1,7 +1,8 @@
 """A child process with limits: bounded in time and output, and ended with everything it started.
 
 It has a process group of its own, no input, and an environment of known names. What it prints is
-read as it comes and only the beginning and the end are kept. POSIX only.
+read as it comes and only the beginning and the end are kept. If clew itself is killed, a watcher
+ends the group. POSIX only.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import msgspec
@@ -64,23 +65,17 @@ async def run_process(
     loop = asyncio.get_running_loop()
     pipe, _ = await loop.connect_read_pipe(lambda: output, os.fdopen(reading, "rb", 0))
     try:
-        starting = asyncio.ensure_future(
-            asyncio.create_subprocess_exec(
-                *words, cwd=cwd, env=dict(environment), stdin=asyncio.subprocess.DEVNULL,
-                stdout=writing, stderr=writing, start_new_session=True,
-            )
-        )  # fmt: skip
         try:
-            process = await _started(starting)
+            watched = await _start_watched(words, cwd, environment, writing)
         finally:
             os.close(writing)
         try:
             async with asyncio.timeout(seconds):
-                code: int | None = await process.wait()
+                code: int | None = await watched.process.wait()
         except TimeoutError:
             code = None
         finally:
-            await _end(process)
+            await watched.end()
         # A child that left the group may hold the pipe for ever.
         with suppress(TimeoutError):
             async with asyncio.timeout(GRACE):
@@ -90,10 +85,74 @@ async def run_process(
     return Ended(code, output.spool.text, output.spool.size)
 
 
-async def _started(
-    starting: asyncio.Future[asyncio.subprocess.Process],
+# Its input is a pipe that clew alone can write to: the number of the group, and then nothing. When
+# that ends, clew is gone. A parent-death signal would not reach what a command has started.
+_WATCHER = (
+    "read -r group || exit; read -r _ && exit\n"
+    'kill -TERM "-$group"; sleep 0.1; kill -KILL "-$group"'
+)
+_BEGIN = 'read -r _ && exec "$@" </dev/null'
+"""Begins when the watcher knows the group; ends if clew is gone before."""
+
+
+class _Watched:
+    """A process, and the watcher that ends its group if clew is killed."""
+
+    def __init__(
+        self, process: asyncio.subprocess.Process, watcher: asyncio.subprocess.Process, line: int
+    ) -> None:
+        self.process = process
+        self._watcher = watcher
+        self._line = line
+
+    async def end(self) -> None:
+        """End the process with its group, and then the watcher."""
+        try:
+            await _end(self.process)
+        finally:
+            await _end(self._watcher)
+            os.close(self._line)
+
+
+async def _start_watched(
+    words: Sequence[str], cwd: Path, environment: Mapping[str, str], output: int
+) -> _Watched:
+    """Start a process, which begins when its watcher watches."""
+    with ExitStack() as closing:
+        told, line = os.pipe()
+        held, go = os.pipe()
+        for each in (told, held, go):
+            closing.callback(os.close, each)
+        closing.push(failing := ExitStack())
+        failing.callback(os.close, line)
+        watcher = await _start(("/bin/sh", "-c", _WATCHER), cwd, environment, told)
+        try:
+            begun = ("/bin/sh", "-c", _BEGIN, "sh", *words)
+            process = await _start(begun, cwd, environment, held, output)
+        except BaseException:
+            await _end(watcher)
+            raise
+        failing.pop_all()
+        with suppress(BrokenPipeError):  # one of them was killed already
+            os.write(line, b"%d\n" % process.pid)
+            os.write(go, b"\n")
+        return _Watched(process, watcher, line)
+
+
+async def _start(
+    words: Sequence[str],
+    cwd: Path,
+    environment: Mapping[str, str],
+    stdin: int,
+    output: int = asyncio.subprocess.DEVNULL,
 ) -> asyncio.subprocess.Process:
-    """Start the process. A start that is cancelled half-way would leave its children behind."""
+    """Start a process. A start that is cancelled half-way would leave its children behind."""
+    starting = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
+            *words, cwd=cwd, env=dict(environment), stdin=stdin, stdout=output, stderr=output,
+            start_new_session=True,
+        )
+    )  # fmt: skip
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:

@@ -140,6 +140,8 @@ class Job:
                     "The owner can't be asked here, so it was not done. Go on without it; a rule "
                     "in tools.allow, or a chat in a terminal, would make it possible."
                 )
+            if approval.reason:
+                raise ToolFailure(f'The owner said no, so it was not done: "{approval.reason}"')
             raise ToolFailure(
                 "The owner said no, so it was not done. Don't try it in another way; "
                 "go on without it, or ask what they would like instead."

@@ -23,4 +23,6 @@ async def decide_approval(parts: Parts, params: DecideApproval, caller: Caller) 
     """Approve or deny a tool call; only the owner may."""
     check_answer(caller.scopes, params.scope)
     by = f"{caller.person}:{caller.token_id}" if caller.token_id else caller.person
-    return await parts.runtime.decide(params.id, params.decision, by=by, scope=params.scope)
+    return await parts.runtime.decide(
+        params.id, params.decision, by=by, scope=params.scope, reason=params.reason
+    )

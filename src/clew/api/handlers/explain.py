@@ -40,7 +40,7 @@ from clew.core.keys import Identity, Place
 from clew.core.resume import Breadcrumb, candidate_of
 from clew.errors import InvalidInput
 from clew.runtime.place.directories import find_cli_key
-from clew.runtime.place.resume import find_continue, look_up
+from clew.runtime.place.resume import locate_continue, look_up
 from clew.runtime.zones import get_zone
 
 SHOWN: Final = 100
@@ -153,7 +153,8 @@ async def explain_continue(
     crumb = None
     if params.crumb_cwd is not None:
         crumb = Breadcrumb(params.crumb_cwd, params.crumb_session, params.crumb_fresh)
-    found = await find_continue(parts.store, _place(params), crumb)
+    place = _place(params)
+    _, found = await locate_continue(parts.store, place, crumb, params.key, follow=False)
     session = None if found.session is None else await view(parts, found.session)
     return ContinueExplained(session, found.why, found.note)
 

@@ -37,7 +37,7 @@ from clew.core.tokens import covers
 from clew.errors import Forbidden, SessionNotFound
 from clew.runtime.place.begin import Surface, begin, renew
 from clew.runtime.place.directories import find_cli_key, find_identity, move_here
-from clew.runtime.place.resume import find_continue
+from clew.runtime.place.resume import locate_continue
 from clew.runtime.place.switch import Switch, Switched, branching, leave, switching
 
 
@@ -66,12 +66,14 @@ async def locate_seat(parts: Parts, params: LocateSeat, caller: Caller) -> Locat
     place = read_place(parts, params.where, caller)
     if params.allows is not None:
         _remember(parts, place, params.allows, caller)
-    found = await find_cli_key(parts.store, place, params.key)
     continued, note = None, None
     if params.continues:
-        crumb = _crumb(params.crumb)
-        chosen = await find_continue(parts.store, place, crumb, caller.person)
+        found, chosen = await locate_continue(
+            parts.store, place, _crumb(params.crumb), params.key, viewer=caller.person
+        )
         continued, note = chosen.session, chosen.note
+    else:
+        found = await find_cli_key(parts.store, place, params.key)
     return Located(
         key=found.key,
         session=await _view(parts, found.session),
@@ -115,6 +117,7 @@ async def begin_session(parts: Parts, params: BeginSession, caller: Caller) -> S
         edit_of(params),
         previous_id=None if previous is None else previous.id,
         transcript_path=params.transcript_path,
+        yields=params.yields,
     )
     return await view(parts, session)
 

@@ -20,7 +20,7 @@ from clew.core.names import counted
 from clew.core.session import OWNER
 from clew.core.text import cut, strip_controls
 from clew.core.tokens import covers
-from clew.core.turn import ApprovalScope, Decision
+from clew.core.turn import MAX_REASON, ApprovalScope, Decision
 
 SCOPES: Final[tuple[ApprovalScope, ...]] = ("once", "session", "always")
 
@@ -38,10 +38,11 @@ _CUT: Final = "[… It goes on: this is cut. Look at all of it in a terminal bef
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A yes or no, and for how long."""
+    """A yes and for how long, or a no and why."""
 
     decision: Decision
     scope: ApprovalScope = "once"
+    reason: str | None = None
 
 
 ANSWERS: Final[dict[str, Answer]] = {
@@ -143,7 +144,7 @@ def find_question(incoming: Incoming, waiting: Sequence[Asked]) -> str | None:
 def order_of(answer: Answer, approval_id: str) -> str:
     """The command line that answers exactly this question."""
     if answer.decision == "no":
-        return f"/deny {approval_id}"
+        return f"/deny {approval_id} {answer.reason or ''}".rstrip()
     return f"/approve {answer.scope} {approval_id}"
 
 
@@ -159,6 +160,13 @@ def read_wish(rest: str) -> tuple[ApprovalScope, str | None] | None:
     if len(words) > 1 or (words and not _is_id(words[0])):
         return None
     return scope, words[0] if words else None
+
+
+def read_refusal(rest: str) -> tuple[str | None, str | None]:
+    """The arguments of `/deny`: the question, if it is named, and the reason, if there is one."""
+    first, _, more = rest.strip().partition(" ")
+    question, reason = (first, more.strip()) if _is_id(first) else (None, rest.strip())
+    return question, reason[:MAX_REASON] or None
 
 
 def _is_id(word: str) -> bool:

@@ -9,7 +9,15 @@ from typing import Final
 import msgspec
 
 from clew.core.changes import Change, RedoTurn, UndoCompaction, UndoTurn
-from clew.core.channels.approvals import NOTHING, SCOPES, Answer, find_rule, read_wish, summarise
+from clew.core.channels.approvals import (
+    NOTHING,
+    SCOPES,
+    Answer,
+    find_rule,
+    read_refusal,
+    read_wish,
+    summarise,
+)
 from clew.core.decision import read_decision
 from clew.core.delivery import Inbound
 from clew.core.message import Draft, Message
@@ -234,11 +242,9 @@ async def approve(desk: Desk, rest: str) -> Reply:
 
 
 async def deny(desk: Desk, rest: str) -> Reply:
-    """`/deny`: no to the oldest question."""
-    wish = read_wish(rest)
-    if wish is None or (rest and wish[1] is None):
-        raise InvalidInput("/deny takes no arguments. Say in a message what to do instead.")
-    return Reply(text=await _answer(desk, Answer("no"), wish[1]))
+    """`/deny [why]`: no to the oldest question; the model is told why."""
+    question, reason = read_refusal(rest)
+    return Reply(text=await _answer(desk, Answer("no", reason=reason), question))
 
 
 async def _answer(desk: Desk, answer: Answer, question: str | None) -> str:
@@ -256,7 +262,9 @@ async def _answer(desk: Desk, answer: Answer, question: str | None) -> str:
         return LATE
     scope = "once" if find_rule(chosen.request) is None else answer.scope
     by = desk.person if desk.reply_to is None else f"{desk.person}:{desk.reply_to.channel}"
-    decided = await desk.runtime.decide(chosen.id, answer.decision, by=by, scope=scope)
+    decided = await desk.runtime.decide(
+        chosen.id, answer.decision, by=by, scope=scope, reason=answer.reason
+    )
     if decided.decided_by != by:
         return f"It was answered already: {decided.decision}."
     return _tell(answer, decided, len(waiting) - 1)

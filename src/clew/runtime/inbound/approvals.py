@@ -20,6 +20,7 @@ from clew.core.channels.approvals import (
     find_question,
     order_of,
     read_answer,
+    read_refusal,
     read_wish,
 )
 from clew.core.channels.incoming import Incoming
@@ -74,15 +75,18 @@ class Answers(msgspec.Struct, frozen=True):
     async def _name_question(self, line: str, session: Session | None) -> str:
         """A command line; an answer that names no question gets the question's id."""
         name, rest = parse(line, is_path=lambda _: False) or ("", "")
-        wish = read_wish(rest)
-        if name not in ("approve", "deny") or wish is None or wish[1] is not None:
+        if name == "deny":
+            named, reason = read_refusal(rest)
+            answer = Answer("no", reason=reason)
+        elif name == "approve" and (wish := read_wish(rest)) is not None:
+            scope, named = wish
+            answer = Answer("yes", scope)
+        else:
             return line
-        if name == "deny" and rest:
-            return line  # the command itself reports what is wrong
+        if named is not None:
+            return line
         waiting = () if session is None else await list_waiting(self.asking, session.id)
-        question = waiting[0].id if waiting else NOTHING
-        answer = Answer("no") if name == "deny" else Answer("yes", wish[0])
-        return order_of(answer, question)
+        return order_of(answer, waiting[0].id if waiting else NOTHING)
 
 
 async def _find_sent(store: Store, approval_id: str) -> Outbound | None:

@@ -45,10 +45,18 @@ class Questions:
         return approval_id in self._answered and not self._answered[approval_id].is_set()
 
     async def decide(
-        self, approval_id: str, decision: Decision, *, by: str, scope: ApprovalScope = "once"
+        self,
+        approval_id: str,
+        decision: Decision,
+        *,
+        by: str,
+        scope: ApprovalScope = "once",
+        reason: str | None = None,
     ) -> Approval:
         """Answer a question; the first answer stays. Returns the answer that counts."""
-        decided = await self.store.decide_approval(approval_id, decision, by=by, scope=scope)
+        decided = await self.store.decide_approval(
+            approval_id, decision, by=by, scope=scope, reason=reason
+        )
         if approval_id in self._answered:
             self._answered[approval_id].set()
         return decided

@@ -76,8 +76,12 @@ async def begin(
     *,
     previous_id: str | None = None,
     transcript_path: str | None = None,
+    yields: bool = False,
 ) -> Session:
-    """Begin a session with the person's choices, and let the surface's key lead to it."""
+    """Begin a session with the person's choices, and let the surface's key lead to it.
+
+    `yields`: unless the key leads to a session already.
+    """
     chosen = {name: value for name in CHOSEN if (value := getattr(wanted, name)) is not UNSET}
     if chosen.get("title"):
         chosen["title_by"] = "user"
@@ -88,6 +92,7 @@ async def begin(
         pinned=wanted.pinned is True,
         previous_id=previous_id,
         transcript_path=transcript_path,
+        yields=yields,
         **chosen,
     )
 
@@ -142,7 +147,12 @@ def _name_successor(session: Session) -> str:
 
 
 async def _create(
-    at: Surface, *, pinned: bool = False, noted: dict[str, Any] | None = None, **facts: Any
+    at: Surface,
+    *,
+    pinned: bool = False,
+    noted: dict[str, Any] | None = None,
+    yields: bool = False,
+    **facts: Any,
 ) -> Session:
     """Make the session's row and the route to it, and attach it. A given id is made only once."""
     store = at.store
@@ -157,7 +167,8 @@ async def _create(
         **facts,
     )
     try:
-        session = await store.create_session(new, route=at.key)
+        is_taken = yields and await store.find_route(at.key) is not None
+        session = await store.create_session(new, route=None if is_taken else at.key)
     except Conflict:
         if new.id is None:
             raise

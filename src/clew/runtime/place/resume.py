@@ -16,7 +16,16 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from clew.core.keys import Place, Purpose, here_filter, home_of, id_prefix, is_id
+from clew.core.keys import (
+    Identity,
+    Place,
+    Purpose,
+    here_filter,
+    home_of,
+    id_prefix,
+    is_id,
+    recorded_identity,
+)
 from clew.core.names import recent_name
 from clew.core.resume import (
     PURPOSES,
@@ -35,7 +44,7 @@ from clew.core.session import OWNER, Session, SessionFilter, may_see
 from clew.core.text import fold, strip_controls
 from clew.errors import AmbiguousId, SessionNotFound
 from clew.ports import Store
-from clew.runtime.place.directories import walk_sessions
+from clew.runtime.place.directories import KeyChoice, find_cli_key, walk_sessions
 
 MOST: Final = 1_000
 """Sessions that one look-up returns at most."""
@@ -248,8 +257,32 @@ class Continued(msgspec.Struct, frozen=True):
     note: str | None = None
 
 
+async def locate_continue(
+    store: Store,
+    place: Place,
+    breadcrumb: Breadcrumb | None,
+    key: str | None = None,
+    *,
+    viewer: str = OWNER,
+    follow: bool = True,
+) -> tuple[KeyChoice, Continued]:
+    """The key of a place, and what `--continue` goes on with there.
+
+    With `follow` off, the sessions of a directory that was renamed stay where they are: the result
+    says what would be found.
+    """
+    choice = await find_cli_key(store, place, key, follow=follow)
+    old = None if follow else choice.moved_from
+    return choice, await find_continue(store, place, breadcrumb, viewer, moved_from=old)
+
+
 async def find_continue(
-    store: Store, place: Place, breadcrumb: Breadcrumb | None, viewer: str = OWNER
+    store: Store,
+    place: Place,
+    breadcrumb: Breadcrumb | None,
+    viewer: str = OWNER,
+    *,
+    moved_from: str | None = None,
 ) -> Continued:
     """This terminal's last session, else this directory's newest, else the newest, else none."""
     if breadcrumb is not None and _is_here(breadcrumb.cwd, place):
@@ -259,6 +292,9 @@ async def find_continue(
         if session is not None:
             return Continued(session, "breadcrumb")
     session = await _find_newest(store, here_filter(place), viewer)
+    if session is None and moved_from is not None:
+        before = msgspec.structs.replace(place, cwd=moved_from, project=moved_from)
+        session = await _find_newest(store, here_filter(before), viewer, of=place.identity)
     if session is not None:
         return Continued(session, "directory")
     session = await _find_newest(store, {}, viewer)
@@ -288,12 +324,17 @@ async def _find_crumb(store: Store, breadcrumb: Breadcrumb, viewer: str) -> Sess
     return session if usable and may_see(viewer, session.person) else None
 
 
-async def _find_newest(store: Store, where: dict[str, Any], viewer: str) -> Session | None:
+async def _find_newest(
+    store: Store, where: dict[str, Any], viewer: str, *, of: Identity | None = None
+) -> Session | None:
     """The newest CLI session with a message in it; lists have the pinned ones first."""
     newest: Session | None = None
     where = where | {"platform": "cli", "archived": None}
     async for session in walk_sessions(store, where, viewer=viewer, first=20):
         # A sub-agent's own session is not a person's conversation.
+        recorded = recorded_identity(session)
+        if of is not None and (recorded is None or not recorded.is_same(of)):
+            continue
         if session.message_count and session.kind != "subagent":
             if newest is None or session.updated_at > newest.updated_at:
                 newest = session

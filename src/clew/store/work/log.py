@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from clew.core.changes import AddMessage
 from clew.core.message import Draft, Message, number
+from clew.core.text import to_json
 from clew.core.turn import Approval, ApprovalScope, Decision, Turn
 from clew.core.usage import Usage, UsageBy, UsageRanking, UsageRow
 from clew.errors import Conflict, RecordNotFound
 from clew.ports import Log
 from clew.store.rows import (
     APPROVAL_COLUMNS,
+    REASON,
     TURN_COLUMNS,
     Row,
     approval_from,
@@ -97,6 +99,9 @@ _DECIDE_APPROVAL = """
 UPDATE approvals SET decision = $1, scope = $2, decided_by = $3, decided_at = $4
 WHERE id = $5 AND decision IS NULL
 """
+
+# There is no column for it. It is part of the request, which is JSON; see `approval_from`.
+_ADD_REASON = "UPDATE approvals SET request = $1 WHERE id = $2 AND decision IS NULL"
 
 _APPROVAL = f"SELECT {APPROVAL_COLUMNS} FROM approvals WHERE id = $1"
 
@@ -205,13 +210,22 @@ class SharedLog:
         return await engine.write(work, about=session_id)
 
     async def decide_approval(
-        self, approval_id: str, decision: Decision, *, by: str, scope: ApprovalScope = "once"
+        self,
+        approval_id: str,
+        decision: Decision,
+        *,
+        by: str,
+        scope: ApprovalScope = "once",
+        reason: str | None = None,
     ) -> Approval:
         """See `ports.Log`."""
 
         async def work(tx: Transaction) -> Approval:
             now = await tx.now()
             await tx.run(_EXPIRE_APPROVAL, (text(approval_id), now))
+            if reason and (row := await tx.one(_APPROVAL, (text(approval_id),))) is not None:
+                request = {**approval_from(row).request, REASON: reason}
+                await tx.run(_ADD_REASON, (to_json(request), text(approval_id)))
             await tx.run(_DECIDE_APPROVAL, (decision, scope, text(by), now, text(approval_id)))
             row = await tx.one(_APPROVAL, (text(approval_id),))
             if row is None:

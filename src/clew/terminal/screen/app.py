@@ -32,6 +32,7 @@ from clew.terminal.screen import driver, styles
 from clew.terminal.screen.approvals import SETTLES, ApprovalBar
 from clew.terminal.screen.completion import Choice, Wanted, complete
 from clew.terminal.screen.dialogs import AskScreen, open_picker, show_over
+from clew.terminal.screen.driver import NEW_LINE
 from clew.terminal.screen.editor import Editor
 from clew.terminal.screen.history import History
 from clew.terminal.screen.screen import KEYS, ChatScreen
@@ -62,6 +63,13 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
 async def _load_markdown() -> None:
     """Load the module that draws answers; a new chat does not wait for it."""
     await asyncio.to_thread(importlib.import_module, "clew.terminal.screen.markdown")
+
+
+def _is_typing(event: events.Event) -> bool:
+    """Whether an event changes the text in the editor."""
+    if isinstance(event, events.Key):
+        return event.is_printable or event.key in ("backspace", "delete", *NEW_LINE)
+    return isinstance(event, events.Paste)
 
 
 class BackgroundTasks:
@@ -175,11 +183,14 @@ class ChatApp(App[int], inherit_bindings=False):
         """Keys that are pressed while the screen is being made are kept for it."""
         if isinstance(event, events.Key):
             self._last_key = time.monotonic()
+            self.chat.newest_key = event
         if self._early is not None and isinstance(event, events.Key):
             self._early.append(event)
         elif self._held is not None and isinstance(event, events.Key):
             self._held.append(event)
         else:
+            if _is_typing(event):
+                self.chat.approvals.let_go()  # before the next key: an Enter must not answer
             if isinstance(event, events.Key) and event.key == "ctrl+r" and self._is_free():
                 self._held = []  # until the picker is there
             await super().on_event(event)
@@ -320,6 +331,7 @@ class ChatApp(App[int], inherit_bindings=False):
         return await self._ask_screen(open_picker(self.seat, sessions))
 
     async def _ask_screen(self, screen: Screen[T]) -> T | None:
+        self.chat.approvals.let_go()
         given = await show_over(self, screen, self._release_keys)
         self.chat.editor.focus()
         return given
@@ -360,8 +372,9 @@ class ChatApp(App[int], inherit_bindings=False):
 
     def on_approval_bar_decided(self, event: ApprovalBar.Decided) -> None:
         """An answer; it does not wait for queued work."""
-        answer = partial(self.conversation.answer, event.decision, event.scope)
-        self._background.run(self._try(answer))
+        answer = self.conversation.answer
+        given = partial(answer, event.approval, event.decision, event.scope, event.reason)
+        self._background.run(self._try(given))
 
     def on_editor_wanting(self, event: Editor.Wanting) -> None:
         """A word that could be completed, or not any more."""

@@ -63,8 +63,8 @@ class Editor(TextArea):
             id="editor",
         )
         self.cursor_blink = False  # so that nothing is sent over a slow line while nothing happens
-        self.answers: Callable[[str], bool] = lambda _key: False
-        """Called with a key while the editor is empty; True if it answered a question."""
+        self.take_first: Callable[[events.Key], bool] = lambda _key: False
+        """Called with keys that may be for a question above; returns whether this one was."""
         self._popup = popup
         self._past = history
         self._pasted: dict[str, str] = {}
@@ -122,16 +122,21 @@ class Editor(TextArea):
     # --- keys -----------------------------------------------------------------------------------
 
     async def _on_key(self, event: events.Key) -> None:
-        if self._take_key(event.key):
+        if self._is_for_question(event) or self._take_key(event.key):
             event.stop()
             event.prevent_default()
         elif event.key.startswith("alt+") and event.is_printable:
             event.prevent_default()  # a shortcut of a window manager, not a letter
 
+    def _is_for_question(self, event: events.Key) -> bool:
+        """Tab, unless it completes a word; other keys only while nothing is typed."""
+        if event.key == "tab":
+            completes = self._popup.is_open or self._find_wanted() is not None
+            return not completes and self.take_first(event)
+        return not self.text and self.take_first(event)
+
     def _take_key(self, key: str) -> bool:
         """Handle the keys that a plain text area does not know. Returns whether it was one."""
-        if not self.text and self.answers(key):
-            return True
         if self._popup.is_open and self._take_popup_key(key):
             return True
         if key == "enter":

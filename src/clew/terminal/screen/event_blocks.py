@@ -13,6 +13,7 @@ from clew.core.live_events import (
     Event,
     Notice,
     Retrying,
+    Stalled,
     TextDelta,
     ThinkingDelta,
     ToolEnded,
@@ -22,7 +23,12 @@ from clew.core.live_events import (
 )
 from clew.core.message import Message, blob_hashes
 from clew.core.turn import ENDS, Turn
-from clew.terminal.plain_output import describe_end, describe_retry, read_arguments
+from clew.terminal.plain_output import (
+    describe_end,
+    describe_retry,
+    describe_stall,
+    read_arguments,
+)
 from clew.terminal.screen.block_list import BlockList
 from clew.terminal.screen.blocks import (
     AnswerBlock,
@@ -84,8 +90,8 @@ class BlockBuilder:
                 self._wait(approval.tool_call_id, is_waiting=True)
             case ApprovalDecided(approval):
                 self._wait(approval.tool_call_id, is_waiting=False)
-            case Retrying():
-                self._show_retry(event)
+            case Retrying() | Stalled():
+                self._show_wait(event)
             case Notice(text):
                 self._blocks.add(NoteBlock(text, "warning"))
             case TurnEnded(turn):
@@ -123,15 +129,21 @@ class BlockBuilder:
             self._blocks.drop(self._retry)
             self._retry = None
 
-    def _show_retry(self, event: Retrying) -> None:
-        """Show a countdown, and remove what the failed attempt said: the next one says it again."""
+    def _show_wait(self, event: Retrying | Stalled) -> None:
+        """Show silence or a countdown, until there is more text."""
         self._forget_retry()
+        if isinstance(event, Retrying):
+            self._forget_attempt()
+        text = describe_retry(event) if isinstance(event, Retrying) else describe_stall(event)
+        self._retry = NoteBlock(text, "warning")
+        self._blocks.add(self._retry)
+
+    def _forget_attempt(self) -> None:
+        """Remove what the failed attempt said: the next one says it again."""
         for block in (self._answer, self._thinking):
             if block is not None:
                 self._blocks.drop(block)
         self._answer = self._thinking = None
-        self._retry = NoteBlock(describe_retry(event), "warning")
-        self._blocks.add(self._retry)
 
     # --- messages -------------------------------------------------------------------------------
 

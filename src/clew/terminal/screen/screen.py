@@ -29,9 +29,10 @@ Enter       send                   Ctrl+C  stop the turn; twice: leave
 Alt+Enter   new line (or Ctrl+J)   Ctrl+D  leave, at an empty line
 Up, Down    what you sent before   Ctrl+R  another session
 Tab         take a completion      Ctrl+F  find in the conversation
-PgUp, PgDn  scroll                 Ctrl+O  unfold, fold the tools
-Shift+Tab   read: Up and Down go,  Ctrl+T  show, hide the todos
-            Enter folds, c copies  F2      light or dark"""
+            or go to a question    Ctrl+O  unfold, fold the tools
+PgUp, PgDn  scroll                 Ctrl+T  show, hide the todos
+Shift+Tab   read: Up and Down go,  F2      light or dark
+            Enter folds, c copies"""
 
 
 READING: Final = frozenset(
@@ -70,7 +71,6 @@ class ChatScreen(Screen[None]):
         Binding("f2", "request('theme')", "Light or dark"),
         Binding("pageup", "scroll_by(-1)", "Up", priority=True),
         Binding("pagedown", "scroll_by(1)", "Down", priority=True),
-        Binding("tab", "take_up", "Answer", show=False, priority=True),  # before the editor gets it
         Binding("tab", "home", "Back to the message", show=False),
         Binding("shift+tab", "back", "Conversation", show=False),
         Binding("escape", "home", "Back to the message", show=False),
@@ -96,7 +96,9 @@ class ChatScreen(Screen[None]):
         self.popup = Popup()
         self.find_bar = FindBar()
         self.editor = Editor(self.popup, history)
-        self.editor.answers = approvals.answer_from_editor
+        self.editor.take_first = self._take_for_question
+        self.newest_key: events.Key | None = None
+        """The key that was pressed last; the editor may still have others before it."""
         self.status = StatusLine()
 
     def compose(self) -> ComposeResult:
@@ -126,16 +128,14 @@ class ChatScreen(Screen[None]):
         """Scroll the conversation, whatever has the focus."""
         self.transcript.action_page(pages)
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Tab goes to the waiting question, unless it completes a word or is there already."""
-        if action != "take_up":
-            return super().check_action(action, parameters)
-        is_there = self.focused is self.approvals
-        return bool(self.approvals.waiting) and not is_there and not self.popup.is_open
+    def _take_for_question(self, key: events.Key) -> bool:
+        """Give a key of the editor to the question that waits, unless more was typed behind it.
 
-    def action_take_up(self) -> None:
-        """To the question that waits."""
-        self.approvals.take_up()
+        Else the keys behind it, which were typed for the editor, could take an answer.
+        """
+        if key is not self.newest_key:
+            return bool(self.approvals.waiting) and key.key == "tab"
+        return self.approvals.take_editor_key(key.key)
 
     def action_back(self) -> None:
         """Into the conversation, and back."""

@@ -362,6 +362,18 @@ class TurnsContract(Contract):
         assert late == first
         assert (first.decision, first.decided_by) == ("no", "telegram:7")
 
+    async def test_a_no_carries_its_reason(
+        self, store: Store, session: Session, other: Store, clock: FakeClock
+    ) -> None:
+        await record(store, session.id, StartTurn(turn_id="t"), ask("t", "a", clock() + SECOND))
+
+        said = 'use "the other"\nfile'
+        first = await store.decide_approval("a", "no", by="owner", reason=said)
+        late = await other.decide_approval("a", "no", by="expired", reason="too late")
+
+        assert (first.reason, first.request) == (said, {"command": "make"})
+        assert late == first
+
     async def test_of_two_answers_at_once_both_hear_the_first(
         self, store: Store, session: Session, other: Store, clock: FakeClock
     ) -> None:
