@@ -226,12 +226,16 @@ async def gateway(tmp_path: Path) -> AsyncIterator[Gateway]:
         yield opened
 
 
-async def keep_stuck(gateway: Gateway, number: int, **fields: str) -> NewInbound:
+async def keep_stuck(gateway: Gateway, number: int, **fields: Any) -> NewInbound:
     """A message that this process has claimed, and that never came into its lane."""
     session = await gateway.store.find_route(MAIN)
     if session is None:
         session = await gateway.store.create_session(NewSession(key=MAIN))
-    given = {"channel": "telegram", "account": "default", "external_id": f"said {number}"} | fields
+    given: dict[str, Any] = {
+        "channel": "telegram",
+        "account": "default",
+        "external_id": f"said {number}",
+    } | fields
     new = NewInbound(
         id=f"stuck{number}",
         key=MAIN,
