@@ -12,6 +12,7 @@ import resource
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
