@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import threading
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
@@ -17,6 +18,7 @@ from clew.store import open_sqlite
 from clew.store.sqlite.store import SqliteStore
 from clew.testing.clock import FakeClock
 from clew.testing.contract.case import make
+from tests.patience import PATIENCE
 from tests.store.files import use_in_a_fork
 
 YEAR = 365 * 24 * 3_600_000
@@ -40,16 +42,24 @@ async def store(path: Path, clock: FakeClock) -> AsyncIterator[SqliteStore]:
 
 async def test_a_further_connection_that_fails_is_told_in_clews_words(store: SqliteStore) -> None:
     session = await make(store)
+    begun, ends = threading.Event(), threading.Event()
+
+    def keep_busy(_: object) -> None:
+        begun.set()
+        ends.wait(PATIENCE)
+
+    # The reader that is there has something to do, so the next call needs a connection of its own.
+    busy = asyncio.create_task(store._db.read(keep_busy))
+    await asyncio.to_thread(begun.wait, PATIENCE)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    asked = [store.get_session(session.id) for _ in range(16)]
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))  # no further file can be opened
     try:
-        answers = await asyncio.gather(*asked, return_exceptions=True)
+        with pytest.raises(StoreUnusable):
+            await store.get_session(session.id)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    failed = [each for each in answers if isinstance(each, BaseException)]
-    assert failed
-    assert all(isinstance(each, StoreUnusable) for each in failed), failed
+        ends.set()
+        await busy
 
 
 async def test_text_that_is_no_utf_8_is_damage(store: SqliteStore, path: Path) -> None:
