@@ -35,6 +35,8 @@ aliases = { opus = "anthropic/claude-opus-4-5" }
 id = "home"
 default = true
 [session]
+retention_days = 0
+trash_days = 0
 dm_scope = "per-peer"
 identity_links = { alice = ["telegram:123"] }
 reset = { mode = "daily", at_hour = 4, idle_minutes = 120 }

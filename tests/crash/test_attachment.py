@@ -197,7 +197,7 @@ def test_a_question_behind_another_ones_prints_its_own_answer_only(home: Home) -
     session = home.add("Roses")
     gate = home.work / "gate"
     home.answer(rules=[{"when": "Slowly$", "answers": [{"text": "Not yours.", "hold": str(gate)}]}])
-    first = home.start("ask", "Slowly")
+    first = home.start("ask", "--json", "Slowly")
     first.end_input()
     first.wait_for("Not")
     second = home.start("ask", "Who is there?")
