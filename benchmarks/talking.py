@@ -81,7 +81,7 @@ async def talking(setting: Setting) -> list[Finding]:
     folder = setting.folder()
     environment = {
         name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")
-    } | {"CLEW_HOME": str(folder), "TERM": "xterm"}
+    } | {"CLEW_HOME": str(folder / "home"), "TERM": "xterm"}
     await asyncio.to_thread(fetch_weights, shared_cache_dir() / "models")
     compileall.compile_dir(str(Path(clew.__file__).parent), quiet=2)
     rounds = 3 if setting.quick else ROUNDS
