@@ -12,13 +12,13 @@ import hashlib
 import hmac
 import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from clew.core.channels.incoming import Incoming, Labels, Sender
-from clew.core.channels.replies import Parcel, ReplyTo, parse_reply_to, split_text
+from clew.core.channels.replies import Parcel, Piece, ReplyTo, cut_pieces, parse_reply_to
 from clew.core.channels.routing import Arrival, Peer
 from clew.core.delivery import Outbound
 from clew.core.keys import ChannelKey, format_key
@@ -185,9 +185,13 @@ class WebhookChannel:
             if self._client is not None:
                 await self._client.aclose()
 
-    def split(self, text: str) -> Sequence[str]:
+    def render(self, text: str) -> str:
+        """See `ports.Channel`. The receiver gets Markdown."""
+        return text
+
+    def split(self, text: str) -> Iterator[Piece]:
         """See `ports.Channel`."""
-        return split_text(text, LIMIT)
+        return cut_pieces(text, LIMIT)
 
     def may_repeat(self, outbound: Outbound) -> bool:  # noqa: ARG002  # all of a hook's are alike
         """See `ports.Channel`."""

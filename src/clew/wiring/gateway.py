@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from clew.gateway.auth import Gate, Setup
     from clew.ports import Channel, Clock
     from clew.runtime.cron import CronRunner
+    from clew.runtime.outbound import Deliverer
     from clew.runtime.supervisor import Keeper, Supervisor, Tell
 
 SHOWN: Final[dict[str, Literal["up", "down", "off"]]] = {
@@ -39,6 +40,9 @@ SHOWN: Final[dict[str, Literal["up", "down", "off"]]] = {
     "stopped": "off",
 }
 """The state of a channel or an errand, as people see it."""
+
+
+STRANDED: Final = "not configured: what waits for it fails after a day ({})"
 
 
 class Gateway(NamedTuple):
@@ -129,6 +133,7 @@ class Errands(NamedTuple):
     jobs: CronRunner
     kept: tuple[Keeper, ...]
     listening: frozenset[asyncio.Task[None]]
+    deliverer: Deliverer
 
     def list_errands(self) -> tuple[ErrandView, ...]:
         """The errands, as `status` shows them."""
@@ -140,11 +145,17 @@ class Errands(NamedTuple):
     def list_channels(self) -> tuple[ChannelView, ...]:
         """The channels, as `status` shows them."""
         from clew.api.status import ChannelView
+        from clew.core.names import counted
 
-        return tuple(
+        listening = [
             ChannelView(each.name, each.account, SHOWN[each.state], each.error)
             for each in self.supervisor.list_states()
-        )
+        ]
+        stranded = [
+            ChannelView(name, account, "off", STRANDED.format(counted(count, "message")))
+            for (name, account), count in sorted(self.deliverer.stranded.items())
+        ]
+        return (*listening, *stranded)
 
     def list_problems(self) -> dict[str, str]:
         """The last error of each job that failed, by its name."""
@@ -170,13 +181,25 @@ async def run_errands(
     from clew.runtime.cron import CronRunner, begin_run
     from clew.runtime.outbound import Deliverer
     from clew.runtime.recovery import keep_up, take_up
+    from clew.runtime.streams import Streams
     from clew.runtime.supervisor import Keeper, Supervisor
     from clew.runtime.upkeep.after_turn import keep_tidy
 
     runtime, reception = house.runtime, house.reception
     keep = partial(Keeper, clock=runtime.clock, tell=tell)
+    streams = Streams(
+        runtime.store,
+        channels,
+        runtime.bus,
+        is_denied=lambda to, key, own: runtime.replies.is_denied(to, key, override=own),
+    )
     deliverer = Deliverer(
-        runtime.store, channels, clock=runtime.clock, bell=runtime.replies.bell, bus=runtime.bus
+        runtime.store,
+        channels,
+        clock=runtime.clock,
+        bell=runtime.replies.bell,
+        bus=runtime.bus,
+        streams=streams,
     )
     jobs = CronRunner(
         house.jobs,
@@ -190,6 +213,7 @@ async def run_errands(
         keep("jobs", jobs.run, trouble="Jobs are not run"),
         # Without channels it ends at once.
         keep("channels", supervisor.run, trouble="Channels are not listened to", may_end=True),
+        keep("signs", streams.run, trouble="Running turns are not shown on channels"),
         keep(
             "others",
             partial(keep_up, runtime, tell=tell),
@@ -209,7 +233,7 @@ async def run_errands(
     )
     await take_up(runtime)
     delivering, *listening = (asyncio.create_task(each.run(), name=each.now.name) for each in kept)
-    errands = house.errands = Errands(supervisor, jobs, kept, frozenset(listening))
+    errands = house.errands = Errands(supervisor, jobs, kept, frozenset(listening), deliverer)
     try:
         yield errands
     finally:
