@@ -13,7 +13,7 @@ import hmac
 import re
 import uuid
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
@@ -182,8 +182,9 @@ class WebhookChannel:
         try:
             await asyncio.Event().wait()
         finally:
-            if self._client is not None:
-                await self._client.aclose()
+            client, self._client = self._client, None
+            if client is not None:
+                await client.aclose()
 
     def render(self, text: str) -> str:
         """See `ports.Channel`. The receiver gets Markdown."""
@@ -241,7 +242,8 @@ def _read_answer(response: httpx.Response) -> dict[str, Any]:
     if status in _LATER:
         after = response.headers.get("retry-after", "")
         seconds = min(int(after), 3_600) if after.isascii() and after.isdigit() else None
-        raise ReplyDelayed(f"The callback answers {status}.", after=seconds)
+        stops: Literal["reply", "account"] = "account" if status == 429 else "reply"
+        raise ReplyDelayed(f"The callback answers {status}.", after=seconds, stops=stops)
     if status < 500:
         raise ReplyRefused(f"The callback answers {status}.")
     raise ConnectionError(f"the callback answers {status}")  # it may have been processed

@@ -211,8 +211,8 @@ SELECT {OUTBOX_COLUMNS} FROM outbox WHERE {{which}} ORDER BY ordinal DESC LIMIT 
 
 _PENDING_PLACES = "SELECT DISTINCT channel, account FROM outbox WHERE status = 'pending'"
 _PENDING_AT = f"""
-SELECT {OUTBOX_COLUMNS} FROM outbox WHERE status = 'pending' AND channel = $1 AND account = $2
-ORDER BY created_at LIMIT $3
+SELECT ordinal, {OUTBOX_COLUMNS} FROM outbox
+WHERE status = 'pending' AND channel = $1 AND account = $2 ORDER BY due_at, ordinal LIMIT $3
 """
 
 _OUTBOUND = f"SELECT {OUTBOX_COLUMNS} FROM outbox WHERE id = $1"
@@ -429,8 +429,8 @@ class SharedOutbox:
                     rows += await tx.fetch(_PENDING_AT, (channel, account, check_limit(limit)))
             return rows
 
-        rows = sorted(map(outbound_from, await self._engine.read(work)), key=lambda r: r.created_at)
-        return tuple(rows[:limit])
+        rows = _in_order(await self._engine.read(work))
+        return tuple(outbound_from(row[1:]) for row in rows[:limit])
 
     async def get_outbound(self, outbound_id: str) -> Outbound:
         """See `ports.Outbox`."""
