@@ -140,7 +140,7 @@ MARKDOWN = st.lists(
             "x" * 30,
             "> quote\n",
             "```inline``` ",
-        )  # fmt: skip
+        )
     ),
     max_size=60,
 ).map("".join)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from clew.config import Config, reveal
 from clew.errors import InvalidConfig
 from clew.store.migrations import Report, quiet
+from clew.wiring.channels import build_channels
 from clew.wiring.house import House, open_house
 from clew.wiring.stores import retention_policy
 from clew.wiring.workspaces import make_workspace
@@ -82,7 +83,8 @@ async def open_gateway(
     async with open_house(config, clock, workspace=workspace, report=report) as house:
         hooks, clock = _list_hooks(config), house.clock
         house.started_at = clock()
-        channels = tuple(WebhookChannel(hook, clock=clock) for hook in hooks)
+        own = build_channels(config) if config.channels else ()
+        channels = (*(WebhookChannel(hook, clock=clock) for hook in hooks), *own)
         async with run_errands(house, channels, tell) as errands:
             calls = Calls(house)
             limits = find_limits(raise_descriptor_limit())

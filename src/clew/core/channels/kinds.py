@@ -44,7 +44,11 @@ class ChannelCheck(msgspec.Struct, frozen=True, kw_only=True):
     contact: str | None = None
 
 
-COMMON: Final = ("type", "account", "groups", "factory")
+COMMON: Final = ("type", "account", "groups", "factory", "options", "token")
 """Settings that every channel has."""
 
-TYPES: Final[dict[str, ChannelType]] = {}
+TYPES: Final[dict[str, ChannelType]] = {
+    "telegram": ChannelType(
+        factory="clew.channels.telegram:build", extra="telegram", optional=("api_url",)
+    ),
+}
