@@ -813,7 +813,8 @@ class Channel(Protocol):
     """A connection to a platform. It knows nothing about sessions, keys and turns.
 
     What only some platforms can do has a protocol of its own below: `SendsFiles`, `ShowsTyping`,
-    `EditsMessages`, `AsksWithButtons`, `IsTestable`. A channel that has the method is asked to.
+    `EditsMessages`, `AsksWithButtons`, `HoldsConnections`, `IsTestable`. A channel that has the
+    method is asked to.
     """
 
     @property
@@ -899,6 +900,15 @@ class AsksWithButtons(Protocol):
 
     async def ask(self, parcel: Parcel, choices: Sequence[Choice]) -> dict[str, Any]:
         """Deliver a question with its choices as buttons; errors as in `Channel.send`."""
+        ...
+
+
+@runtime_checkable
+class HoldsConnections(Protocol):
+    """A channel that keeps connections for sending, also while it does not listen."""
+
+    async def close(self) -> None:
+        """Close them, after the last reply. A later `send` opens new ones."""
         ...
 
 

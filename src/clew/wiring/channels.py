@@ -75,7 +75,11 @@ def build_channel(one: Configured, *, token: str | None = None) -> Channel:
     if token is None and one.config.token is not None:
         token = reveal(one.config.token)
     setup = ChannelSetup(
-        name=one.kind, account=one.account, token=token, settings=_settings_of(one, token)
+        name=one.kind,
+        account=one.account,
+        token=token,
+        groups=one.config.groups,
+        settings=_settings_of(one, token),
     )
     try:
         channel: Channel = factory(setup)

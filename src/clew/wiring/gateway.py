@@ -180,6 +180,7 @@ async def run_errands(
 
     An errand that fails is reported and restarted; the others go on.
     """
+    from clew.ports import HoldsConnections
     from clew.runtime.cron import CronRunner, begin_run
     from clew.runtime.outbound import Deliverer
     from clew.runtime.recovery import keep_up, take_up
@@ -244,3 +245,6 @@ async def run_errands(
         if kept[0].now.state == "waiting":
             delivering.cancel()
         await asyncio.wait({delivering})
+        for each in channels:
+            if isinstance(each, HoldsConnections):
+                await each.close()

@@ -5,7 +5,7 @@ Values only. The modules behind them are imported when a channel of that type is
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -33,6 +33,7 @@ class ChannelSetup(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     account: str
     token: str | None = None
+    groups: Literal["mention", "always"] = "mention"
     settings: dict[str, Any] = {}
 
 

@@ -50,7 +50,7 @@ class Answers(msgspec.Struct, frozen=True):
         if line is not None:
             return await self._name_question(line, session)
         answer = read_answer(incoming, person)
-        if answer is None or session is None:
+        if answer is None:
             return None
         question = find_question(incoming, await self._list_asked())
         if question is None or incoming.reply_to is None:
