@@ -66,6 +66,7 @@ __all__ = [
     "SessionConfig",
     "Setting",
     "can_draw",
+    "check",
     "has_light_background",
     "load",
     "locate",

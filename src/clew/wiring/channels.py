@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterator
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -17,8 +18,10 @@ from clew.core.channels.kinds import COMMON, TYPES, ChannelSetup
 from clew.core.keys import normalise_word
 from clew.core.settings import ChannelConfig
 from clew.errors import InvalidConfig
+from clew.files.durable import put_bytes
 
 if TYPE_CHECKING:
+    from clew.core.channels.kinds import ChannelCheck
     from clew.ports import Channel
 
 GROUP: Final = "clew.channels"
@@ -163,3 +166,59 @@ def _load(place: str, source: str) -> Callable[[ChannelSetup], Any]:
 def list_types() -> Iterator[str]:
     """The types that can be configured here."""
     yield from sorted({*TYPES, *(each.name for each in entry_points(group=GROUP))})
+
+
+# --- for the command line -----------------------------------------------------------------------
+
+
+async def check_channel(channel: Channel) -> ChannelCheck:
+    """Who a channel is on its platform; `ChannelRefused` or `ReplyDelayed` if it can't say."""
+    from clew.core.channels.kinds import ChannelCheck
+    from clew.errors import ClewError, ReplyDelayed
+    from clew.ports import HoldsConnections, IsTestable
+
+    if not isinstance(channel, IsTestable):
+        return ChannelCheck(who=f"{channel.name} ({channel.account}), which can't be tested")
+    try:
+        return await channel.check()
+    except ClewError:
+        raise
+    except Exception as error:
+        raise ReplyDelayed(f"{channel.name} can't be reached: {error}") from error
+    finally:
+        if isinstance(channel, HoldsConnections):
+            await channel.close()
+
+
+async def claim_channel(channel: Channel, code: str, tell: Callable[[str], object]) -> str:
+    """Wait for the person who writes the code; returns them as `owners` names them."""
+    from clew.ports import HoldsConnections
+    from clew.runtime.inbound.claim import wait_for_owner
+
+    try:
+        owner = await wait_for_owner(channel, code, tell=tell)
+    finally:
+        if isinstance(channel, HoldsConnections):
+            await channel.close()
+    return f"{channel.name}:{owner.id}"
+
+
+def make_code() -> str:
+    """A code for `claim_channel`."""
+    from clew.runtime.inbound.claim import make_code as make
+
+    return make()
+
+
+def store_secret(config: Config, label: str, field: str, text: str) -> str:
+    """Keep a secret in a file that only this user can read; returns how the config names it."""
+    path = secret_path(config, label, field)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)  # a file that was there may be readable for others
+    put_bytes(path, text.encode())
+    return f"file:{path}"
+
+
+def secret_path(config: Config, label: str, field: str) -> Path:
+    """The file of a channel's secret."""
+    return config.file.parent / "secrets" / f"{label}-{field}"
