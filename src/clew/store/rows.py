@@ -239,6 +239,11 @@ def message_from(row: Row) -> Message:
     )
 
 
+def author_from(value: str | None) -> Author | None:
+    """The author of a message."""
+    return None if value is None else from_json(value, Author)
+
+
 def _parts(value: str) -> tuple[dict[str, Any], ...]:
     if ESCAPE in value:
         return from_json(value, tuple[dict[str, Any], ...])
