@@ -16,7 +16,7 @@ from clew.agent.personalities import FilePersonalities
 from clew.agent.system_prompt import ContextParts, SystemPrompt
 from clew.agent.tools import Tools
 from clew.client.place import locate
-from clew.core.channels.incoming import Incoming, Labels, Receipt, Sender
+from clew.core.channels.incoming import Event, Incoming, Labels, Receipt, Sender
 from clew.core.channels.replies import ReplyTo
 from clew.core.channels.routing import Arrival, Peer
 from clew.core.channels.session_choice import ReceptionRules
@@ -70,7 +70,7 @@ class Front:
         self.reception = runtime.reception
         self.clock = clock
 
-    async def hear(self, message: Incoming) -> Receipt:
+    async def hear(self, message: Event) -> Receipt:
         """Take a message in, without waiting for its turn."""
         return await soon(self.reception.receive(message))
 
