@@ -66,6 +66,7 @@ async def test_what_dies_of_a_bug_is_told_and_shown_and_the_rest_goes_on(tmp_pat
             "replies": "up",
             "jobs": "down",
             "channels": "off",
+            "signs": "up",
             "others": "up",
             "tidying": "up",
         }

@@ -273,16 +273,27 @@ class Deliverer:
         now = self._clock()
         self._due = {row: at for row, at in self._due.items() if now - at < LAG}
         self._pauses = {what: until for what, until in self._pauses.items() if until > now}
-        for place in self._channels:
-            free = AT_ONCE - sum(each == place for each in self._flying.values())
-            if free <= 0 or self._closing or place in self._pauses:
-                continue
-            claiming = self._store.claim_outbound(self._claimant, places=[place], limit=free)
-            for row in await whole(claiming):
+        for free, places in self._list_free().items():
+            if self._closing:
+                return
+            claiming = self._store.claim_outbound(self._claimant, places=places, limit=free)
+            rows = await whole(claiming)
+            if len(rows) == free:
+                self._bell.set()  # the rest may belong to other accounts
+            for row in rows:
                 task = asyncio.create_task(self._carry(row), name=f"delivery {row.id}")
-                self._flying[task] = place
+                self._flying[task] = (row.channel, row.account)
                 self._due.pop(row.id, None)
                 task.add_done_callback(self._landed)
+
+    def _list_free(self) -> dict[int, list[tuple[str, str]]]:
+        """The accounts that may send now, by how many replies each: few claims serve many."""
+        found: dict[int, list[tuple[str, str]]] = {}
+        for place in self._channels:
+            free = AT_ONCE - sum(each == place for each in self._flying.values())
+            if free > 0 and place not in self._pauses:
+                found.setdefault(free, []).append(place)
+        return found
 
     def _landed(self, task: asyncio.Task[None]) -> None:
         self._flying.pop(task, None)

@@ -82,6 +82,8 @@ class Streams:
         return None if show is None else await show.finish(self._settings.patience)
 
     def _hear(self, session_id: str, event: Event) -> None:
+        if not self._channels:
+            return
         if isinstance(event, TurnStarted):
             with contextlib.suppress(asyncio.QueueFull):
                 self._begun.put_nowait((session_id, event.turn_id))
@@ -159,7 +161,10 @@ class Streams:
         text = show.text.strip()
         if not text or text == show.shown:
             return True
-        piece = next(iter(channel.split(text + MORE)), None)
+        try:
+            piece = next(iter(channel.split(text + MORE)), None)
+        except Exception:  # noqa: BLE001  # a channel's library may raise anything
+            return False
         if piece is None:
             return True
         show.shown = text
