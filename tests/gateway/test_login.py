@@ -165,7 +165,7 @@ async def test_the_first_page_loads_nothing_from_elsewhere(house: House) -> None
     assert "script-src 'self'" in page.headers["content-security-policy"]
     assert "unsafe" not in page.headers["content-security-policy"]
     loaded = re.findall(r'(?:src|href)="([^"]*)"', page.text)
-    assert loaded == ["/welcome.css", "/welcome.js"]
+    assert loaded == ["/icon.svg", "/manifest.webmanifest", "/app.css", "/app.js"]
     for path in loaded:
         assert (await house.ask("GET", path)).status_code == 200
     linked = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}

@@ -27,7 +27,7 @@ from clew.api.table import OPERATIONS, get_operation
 from clew.core.text import to_wire
 from clew.errors import ClewError, InvalidInput
 from clew.gateway.auth import Credential, Gate
-from clew.gateway.browser_login import make_login_endpoints, make_page_routes
+from clew.gateway.browser_login import make_login_endpoints
 from clew.gateway.call_limits import CallLimits, RunningCalls, is_long
 from clew.gateway.endpoints import (
     MAX_UPLOAD,
@@ -42,6 +42,7 @@ from clew.gateway.feeds import Feeds
 from clew.gateway.live import make_live_endpoint
 from clew.gateway.middleware import BodyDrain, HostGuard, security_headers
 from clew.gateway.openapi import make_document
+from clew.gateway.pages import make_page_routes
 from clew.gateway.problems import WORDS, Refused, handle, respond_to_bug
 from clew.gateway.stream_guard import StreamGuard
 from clew.gateway.unknown_senders import UnknownRequest

@@ -40,8 +40,9 @@ ALWAYS: Final = {
 }
 FOR_PAGES: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; "
-    "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'"
+    "connect-src 'self'; manifest-src 'self'; worker-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "
+    "trusted-types clew"
 )
 FOR_DATA: Final = "default-src 'none'; base-uri 'none'; frame-ancestors 'none'; sandbox"
 
