@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         RetentionAction,
         Session,
         SessionEdit,
+        SessionFacets,
         SessionFacts,
         SessionFilter,
         SessionPage,
@@ -115,12 +116,21 @@ class Sessions(Protocol):
 
         A cursor continues where its page ended, even if rows have changed: a session that did not
         move is neither shown twice nor left out. `InvalidCursor` for a cursor of another list. The
-        cost does not depend on how many sessions there are.
+        cost does not depend on how many sessions there are, but where several filters are given,
+        on how many the most selective of them leaves. With `state`, sessions are in that state at
+        the moment of the call.
         """
         ...
 
     async def count_sessions(self, where: SessionFilter) -> int:
-        """How many sessions a list with this filter has in all."""
+        """How many sessions a list with this filter has in all; `InvalidInput` with `state`."""
+        ...
+
+    async def list_facets(self, viewer: str) -> SessionFacets:
+        """The values that sessions outside the trash have, archived ones too.
+
+        For the owner, the cost does not depend on how many sessions there are.
+        """
         ...
 
     async def list_names(
@@ -128,7 +138,8 @@ class Sessions(Protocol):
     ) -> NamePage:
         """The same list as `list_sessions`, with names only: cheap enough to read completely.
 
-        Order and cursors are those of that list. One page has at most 5,000.
+        Order and cursors are those of that list. One page has at most 5,000. `InvalidInput` with
+        `state`.
         """
         ...
 

@@ -21,7 +21,7 @@ from clew.api.fields import (
     Value,
     Word,
 )
-from clew.api.operation import Params, row
+from clew.api.operation import NoParams, Params, row
 from clew.api.problems import Problem
 from clew.core.keys import Purpose
 from clew.core.message import Message, Role
@@ -31,10 +31,13 @@ from clew.core.rules import HeldRule
 from clew.core.search.hits import SearchPage, Snippet
 from clew.core.session import (
     MAX_TITLE,
+    Kind,
+    ListedState,
     NamePage,
     RetentionAction,
     SendPolicy,
     Session,
+    SessionFacets,
     SessionState,
     Status,
 )
@@ -50,8 +53,11 @@ MAX_TRANSCRIPT: Final = 20_000_000
 class ListSessions(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`active`: updated within so many minutes. `archived` left out: only a search shows them.
 
-    `named`: a fragment of the title or the first prompt; for lists, not for searches.
-    `count_archived`: say how many a list leaves out because they are archived.
+    `since` and `until`: when a session was last updated, both inclusive. `person`: whose sessions.
+    `state`: `waiting` for an approval, `running`, `interrupted`, `open` in a terminal, or `idle`,
+    which is none of the first three. `named`: a fragment of the title or the first prompt; for
+    lists, not for searches. `count`: say how many sessions the whole list has; for lists without
+    `state`. `count_archived`: say how many a list leaves out because they are archived.
     """
 
     q: Query | None = None
@@ -59,12 +65,19 @@ class ListSessions(Params, frozen=True, kw_only=True, forbid_unknown_fields=True
     cursor: Cursor | None = None
     platform: Word | None = None
     agent: Word | None = None
+    kind: Kind | None = None
+    person: Word | None = None
     cwd: Directory | None = None
     project: Directory | None = None
     named: Word | None = None
+    state: ListedState | None = None
     active: Annotated[int, Meta(ge=1, le=10**9)] | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+    pinned: bool | None = None
     archived: bool | None = None
     trashed: bool = False
+    count: bool = False
     count_archived: bool = False
 
 
@@ -228,22 +241,24 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 class ListedSession(SessionView, frozen=True, omit_defaults=True, kw_only=True):
-    """A session in a list; with a search, also its best hit."""
+    """A session in a list. `label` is the name that people see; a search adds its best hit."""
 
+    label: str = ""
     hit: Hit | None = None
 
 
 class SessionList(msgspec.Struct, frozen=True):
     """A page of sessions; `cursor` asks for the next one, None at the end.
 
-    `cut`: a search had more matches than it looked at. `archived`, if asked for: how many archived
-    sessions the whole list leaves out.
+    `cut`: a search had more matches than it looked at. `total`, if asked for: how many sessions the
+    whole list has. `archived`, if asked for: how many archived sessions it leaves out.
     """
 
     sessions: tuple[ListedSession, ...]
     cursor: str | None = None
     cut: bool = False
     archived: int | None = None
+    total: int | None = None
 
 
 class MessageHtml(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -552,6 +567,11 @@ NAMES: Final = row(
     "List the names of sessions, many at once, for a screen to choose from.",
     who="guest",
 )  # fmt: skip
+FACETS: Final = row(
+    "sessions.facets", "GET", "facets", "read", NoParams, SessionFacets,
+    "List the values by which sessions can be filtered: platforms, agents, projects, people.",
+    who="guest",
+)  # fmt: skip
 SEARCH: Final = row(
     "sessions.search", "GET", "search", "read", SearchMessages, FoundMessages,
     "Search messages, best first, also while a person types.",
@@ -608,6 +628,7 @@ ROWS: Final = (
     RESOLVE,
     PREVIEW,
     NAMES,
+    FACETS,
     SEARCH,
     STATES,
     TODOS,

@@ -11,6 +11,7 @@ from typing import Final, Literal, TypedDict, Unpack
 from msgspec import UNSET, UnsetType
 
 from clew.api import sessions
+from clew.api.operation import NoParams
 from clew.api.sessions import (
     Changed,
     CompactSession,
@@ -53,7 +54,15 @@ from clew.core.models import Thinking
 from clew.core.notes import Compacted, Todo
 from clew.core.rules import HeldRule
 from clew.core.search.hits import SearchHit
-from clew.core.session import NamePage, RetentionAction, SendPolicy, SessionName
+from clew.core.session import (
+    Kind,
+    ListedState,
+    NamePage,
+    RetentionAction,
+    SendPolicy,
+    SessionFacets,
+    SessionName,
+)
 
 SESSION_PAGE: Final = 200
 NAME_PAGE: Final = 5_000
@@ -67,10 +76,16 @@ class SessionFilters(TypedDict, total=False):
     q: str | None
     platform: str | None
     agent: str | None
+    kind: Kind | None
+    person: str | None
     cwd: str | None
     project: str | None
     named: str | None
+    state: ListedState | None
     active: int | None
+    since: int | None
+    until: int | None
+    pinned: bool | None
     archived: bool | None
     trashed: bool
 
@@ -100,14 +115,18 @@ class Sessions(Noun):
         *,
         limit: int = 20,
         cursor: str | None = None,
+        count: bool = False,
         count_archived: bool = False,
         **filters: Unpack[SessionFilters],
     ) -> SessionList:
         """A page of sessions, newest first; with `q` those in which it was said, best first.
 
-        `count_archived` also counts those that the list leaves out because they are archived.
+        `count` also counts the whole list, `count_archived` those that it leaves out because they
+        are archived.
         """
-        params = ListSessions(limit=limit, cursor=cursor, count_archived=count_archived, **filters)
+        params = ListSessions(
+            limit=limit, cursor=cursor, count=count, count_archived=count_archived, **filters
+        )
         return await self._do(sessions.LIST, params)
 
     def iter_list(self, **filters: Unpack[SessionFilters]) -> AsyncIterator[ListedSession]:
@@ -153,6 +172,10 @@ class Sessions(Noun):
             ),
             lambda page: page.names,
         )
+
+    async def facets(self) -> SessionFacets:
+        """The values by which sessions can be filtered."""
+        return await self._do(sessions.FACETS, NoParams())
 
     async def search(
         self,

@@ -30,6 +30,17 @@ SendPolicy = Literal["allow", "deny"]
 MAX_TITLE = 200
 """Longest title, in characters."""
 
+Status = Literal["waiting", "running", "interrupted", "open"]
+"""The most urgent part of a state, see `status_of`."""
+
+ListedState = Literal["waiting", "running", "interrupted", "open", "idle"]
+"""A state by which lists are filtered. `idle`: nothing runs, waits or was interrupted.
+
+`open` means that a terminal has the session open, whatever happens in it.
+"""
+
+MAX_FACETS = 200
+
 RetentionAction = Literal["archive", "delete"]
 DAY_MS = 86_400_000
 
@@ -180,19 +191,34 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     `archived`: False leaves archived sessions out, True shows only those, None both. `trashed`
     lists the trash instead, most recently deleted first. `text` is a fragment of the title or
-    of the first prompt; case is ignored.
+    of the first prompt; case is ignored. `active_since` and `active_until` bound the time of the
+    last update, both inclusive. `state` is for `list_sessions` only.
     """
 
     viewer: str
     platform: str | None = None
     agent: str | None = None
     kind: Kind | None = None
+    person: str | None = None
     cwd: str | None = None
     project: str | None = None
     active_since: int | None = None
+    active_until: int | None = None
+    pinned: bool | None = None
     archived: bool | None = False
     trashed: bool = False
     text: str | None = None
+    state: ListedState | None = None
+
+
+class SessionFacets(msgspec.Struct, frozen=True):
+    """The values by which a list can be filtered, sorted; at most `MAX_FACETS` of each."""
+
+    platforms: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    projects: tuple[str, ...] = ()
+    people: tuple[str, ...] = ()
 
 
 class SessionPage(msgspec.Struct, frozen=True):
@@ -331,9 +357,6 @@ def state_of(
     )
 
 
-Status = Literal["waiting", "running", "interrupted", "open"]
-
-
 def status_of(state: SessionState) -> Status | None:
     """The most urgent part of a state; `open` means that a terminal has the session open."""
     if state.waiting:
@@ -343,6 +366,14 @@ def status_of(state: SessionState) -> Status | None:
     if state.interrupted:
         return "interrupted"
     return None if state.attachment is None else "open"
+
+
+def is_in_state(state: SessionState, wanted: ListedState) -> bool:
+    """Whether a session belongs into the list of a state."""
+    if wanted == "open":
+        return state.attachment is not None
+    status = status_of(state)
+    return status in (None, "open") if wanted == "idle" else status == wanted
 
 
 class StoreStats(msgspec.Struct, frozen=True):

@@ -301,7 +301,8 @@ def list_session(
     session: Session, short_id: str, state: SessionState, hit: Hit | None = None
 ) -> ListedSession:
     """A session as it is listed."""
-    return ListedSession(**_facts(session, short_id, state), hit=hit)
+    facts = _facts(session, short_id, state)
+    return ListedSession(**facts, label=session.listed_name, hit=hit)
 
 
 def _facts(session: Session, short_id: str, state: SessionState) -> dict[str, Any]:

@@ -28,10 +28,12 @@ from clew.api.handlers.parts import (
     view_all,
     view_with_state,
 )
+from clew.api.operation import NoParams
 from clew.api.sessions import (
     COMPACT,
     DELETE,
     EXPORT,
+    FACETS,
     FIND,
     FORK,
     GET,
@@ -100,8 +102,11 @@ from clew.core.session import (
     NamePage,
     Session,
     SessionEdit,
+    SessionFacets,
     SessionFilter,
     SessionName,
+    SessionState,
+    is_in_state,
     may_see,
     name_of,
 )
@@ -131,17 +136,26 @@ async def list_sessions(parts: Parts, params: ListSessions, caller: Caller) -> S
         viewer=caller.person,
         platform=params.platform,
         agent=params.agent,
+        kind=params.kind,
+        person=params.person,
         cwd=params.cwd,
         project=params.project,
         text=params.named,
+        state=params.state,
         active_since=_active_since(parts, params),
+        active_until=params.until,
+        pinned=params.pinned,
         archived=None if params.trashed else bool(params.archived),
         trashed=params.trashed,
     )
+    if params.state is not None and (params.count or params.count_archived):
+        raise InvalidInput("Sessions in a state can't be counted. Leave out `state` or the count.")
     found = await list_page(parts, where, params.limit, params.cursor)
-    if not params.count_archived:
-        return found
-    return msgspec.structs.replace(found, archived=await _count_archived(parts, where))
+    return msgspec.structs.replace(
+        found,
+        archived=await _count_archived(parts, where) if params.count_archived else None,
+        total=await parts.store.count_sessions(where) if params.count else None,
+    )
 
 
 async def list_page(
@@ -163,10 +177,14 @@ async def _search(parts: Parts, params: ListSessions, caller: Caller) -> Session
     """The best hit of each session. Filters that the index does not know are applied here."""
     if params.trashed:
         raise InvalidInput("The trash can't be searched. Leave out `q` or `trashed`.")
+    if params.count:
+        raise InvalidInput("The hits of a search can't be counted. Leave out `q` or `count`.")
     where = SearchFilter(
         viewer=caller.person,
         platform=params.platform,
         agent=params.agent,
+        kind=params.kind,
+        person=params.person,
         cwd=params.cwd,
         project=params.project,
     )
@@ -181,18 +199,39 @@ async def _search(parts: Parts, params: ListSessions, caller: Caller) -> Session
             cursor=cursor,
             per_session=True,
         )
-        for hit in page.hits:
-            session = await parts.store.get_session(hit.session_id)
-            if _fits(session, params.archived, since):
-                found.append((session, _hit(hit)))
+        sessions = [await parts.store.get_session(hit.session_id) for hit in page.hits]
+        states = await _states_of(parts, params, sessions)
+        found += [
+            (session, _hit(hit))
+            for session, hit in zip(sessions, page.hits, strict=True)
+            if _fits(session, params, since) and _is_wanted(states.get(session.id), params)
+        ]
         cursor, was_cut = page.cursor, was_cut or page.cut
         if cursor is None or len(found) >= params.limit:
             break
     return SessionList(await _listed(parts, found), cursor, was_cut)
 
 
-def _fits(session: Session, archived: bool | None, since: int | None) -> bool:
+async def _states_of(
+    parts: Parts, params: ListSessions, sessions: Sequence[Session]
+) -> dict[str, SessionState]:
+    """The states of sessions, if they are asked for."""
+    if params.state is None:
+        return {}
+    return await parts.store.list_states([each.id for each in sessions])
+
+
+def _is_wanted(state: SessionState | None, params: ListSessions) -> bool:
+    return params.state is None or (state is not None and is_in_state(state, params.state))
+
+
+def _fits(session: Session, params: ListSessions, since: int | None) -> bool:
+    archived, pinned = params.archived, params.pinned
     if archived is not None and (session.archived_at is not None) is not archived:
+        return False
+    if pinned is not None and session.pinned is not pinned:
+        return False
+    if params.until is not None and session.updated_at > params.until:
         return False
     return since is None or session.updated_at >= since
 
@@ -202,7 +241,9 @@ def _hit(hit: SearchHit) -> Hit:
 
 
 def _active_since(parts: Parts, params: ListSessions) -> int | None:
-    return None if params.active is None else parts.clock() - params.active * 60_000
+    """The later of the two times after which sessions were updated."""
+    active = None if params.active is None else parts.clock() - params.active * 60_000
+    return max((each for each in (active, params.since) if each is not None), default=None)
 
 
 async def _listed(
@@ -496,6 +537,12 @@ async def _find_visible(parts: Parts, session_id: str, caller: Caller) -> Sessio
         return await get_visible(parts, session_id, caller)
     except SessionNotFound:
         return None
+
+
+@handles(FACETS)
+async def list_facets(parts: Parts, _params: NoParams, caller: Caller) -> SessionFacets:
+    """The values of the sessions that the caller may see."""
+    return await parts.store.list_facets(caller.person)
 
 
 @handles(SEARCH)

@@ -39,6 +39,7 @@ CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "shorten_ids": lambda store: store.shorten_ids([ID]),
     "list_sessions": lambda store: store.list_sessions(SessionFilter(viewer="owner")),
     "count_sessions": lambda store: store.count_sessions(SessionFilter(viewer="owner")),
+    "list_facets": lambda store: store.list_facets("owner"),
     "list_names": lambda store: store.list_names(SessionFilter(viewer="owner")),
     "list_states": lambda store: store.list_states([ID]),
     "edit_session": lambda store: store.edit_session(ID, SessionEdit(title="t")),
