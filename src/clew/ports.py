@@ -507,6 +507,13 @@ class Notes(Protocol):
         """The bytes, or `BlobNotFound`."""
         ...
 
+    async def has_blob(self, session_id: str, blob_hash: str) -> bool:
+        """Whether a message of the session's thread has this blob; undone ones count too.
+
+        `SessionNotFound` if there is no such session.
+        """
+        ...
+
 
 class Inbox(Protocol):
     """Incoming messages, until a turn answers them."""

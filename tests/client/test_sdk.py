@@ -44,6 +44,8 @@ SAMPLES: dict[Any, Any] = {
     TerminalBreadcrumb: TerminalBreadcrumb(cwd="/a", session=ID, fresh=True, at=4),
     Upload: Upload(media_type="image/png", data=b"x"),
 }
+SPELLED: dict[str, Any] = {"blob_hash": "0" * 64}
+"""Parameters of which not every text is valid."""
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "sdk.md").read_text("utf-8")
 SET_BY_THE_TRANSPORT = {"chat.send": {"stream"}}
 
@@ -118,7 +120,8 @@ async def record(method: Callable[..., Any]) -> Recorded:
     """What a method asks for if it is given everything that it takes."""
     hints = get_type_hints(method, localns=list_lazy_names())
     given = {
-        name: sample(hints[name], None if each.default is each.empty else each.default)
+        name: SPELLED.get(name)
+        or sample(hints[name], None if each.default is each.empty else each.default)
         for name, each in inspect.signature(method).parameters.items()
         if each.kind is not each.VAR_KEYWORD
     }

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from clew.client.explain import Explain
     from clew.client.nouns import (
         Approvals,
+        Blobs,
         Commands,
         Cron,
         Memory,
@@ -115,6 +116,13 @@ class Client:
         from clew.client.seats import Seats  # noqa: PLC0415  # only if used
 
         return Seats(self.do)
+
+    @cached_property
+    def blobs(self) -> Blobs:
+        """Files of messages."""
+        from clew.client.nouns import Blobs  # noqa: PLC0415  # only if used
+
+        return Blobs(self.do)
 
     @cached_property
     def commands(self) -> Commands:

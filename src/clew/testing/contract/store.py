@@ -87,6 +87,7 @@ CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "list_compactions": lambda store: store.list_compactions(ID),
     "put_blob": lambda store: store.put_blob(b"", "text/plain"),
     "get_blob": lambda store: store.get_blob("h"),
+    "has_blob": lambda store: store.has_blob(ID, "h"),
     "accept": lambda store: store.accept(NewInbound(id="i", channel="c", key="k")),
     "claim_inbound": lambda store: store.claim_inbound("me"),
     "release_inbound": lambda store: store.release_inbound("me"),
