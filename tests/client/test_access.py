@@ -136,6 +136,7 @@ async def test_what_is_the_owners_alone_is_refused_to_a_guest(place: Place) -> N
         guest.usage(),
         guest.approvals.decide("abc", "yes"),
         guest.outbox.retry("abc"),
+        guest.outbox.confirm("abc"),
         guest.cron.list(),
         guest.cron.add("news", "@daily", "What is new?"),
         guest.cron.run("news"),

@@ -36,7 +36,7 @@ from clew.api.memory import (
 )
 from clew.api.models import GetModel, ModelList
 from clew.api.operation import NoParams
-from clew.api.outbox import ListOutbox, RetryOutbound
+from clew.api.outbox import ConfirmOutbound, ListOutbox, RetryOutbound
 from clew.api.pairings import DecidePairing
 from clew.api.personalities import OnePersonality
 from clew.api.queue import (
@@ -256,6 +256,10 @@ class Outbox(Noun):
     async def retry(self, outbound: str) -> Outbound:
         """Send a reply again whose delivery failed or is uncertain."""
         return await self._do(outbox.RETRY, RetryOutbound(id=outbound))
+
+    async def confirm(self, outbound: str) -> Outbound:
+        """Say that a reply whose delivery is uncertain has arrived."""
+        return await self._do(outbox.CONFIRM, ConfirmOutbound(id=outbound))
 
 
 class Tokens(Noun):
