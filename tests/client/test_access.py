@@ -204,6 +204,10 @@ async def test_an_operation_needs_its_scope(place: Place, scope: Scope) -> None:
         "line": "/help",
         "q": "nothing",
         "ids": "00000000-0000-4000-8000-000000000000",
+        "hash": "0" * 64,
+        "changes": [
+            {"id": "00000000-0000-4000-8000-000000000000", "before": {}, "after": {}},
+        ],
     }
     for operation in OPERATIONS:
         needed = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager
 from functools import cache, cached_property
 from importlib import import_module
@@ -25,6 +25,7 @@ from clew.api.transport import Live
 from clew.client import client as client_module
 from clew.client import sessions
 from clew.client.client import Client
+from clew.core.session import SessionChange, SessionMarks
 from clew.errors import InvalidInput
 from clew.store import open_store
 from tests.client.conftest import Place
@@ -42,6 +43,7 @@ SAMPLES: dict[Any, Any] = {
     ),
     Wanted: Wanted(title="a"),
     TerminalBreadcrumb: TerminalBreadcrumb(cwd="/a", session=ID, fresh=True, at=4),
+    SessionChange: SessionChange(ID, SessionMarks(pinned=False), SessionMarks(pinned=True)),
     Upload: Upload(media_type="image/png", data=b"x"),
 }
 SPELLED: dict[str, Any] = {"blob_hash": "0" * 64}
@@ -98,9 +100,9 @@ def sample(kind: Any, default: Any) -> Any:
         return (sample(get_args(kind)[0], None),)
     if kind is bool:
         return not default
-    if get_origin(kind) is not None and str not in get_args(kind):
-        raise AssertionError(f"no sample for {kind}")
-    return [ID] if get_origin(kind) is not None else SAMPLES[kind]
+    if get_origin(kind) is Iterable:
+        return [sample(get_args(kind)[0], None)]
+    return SAMPLES[kind]
 
 
 @cache

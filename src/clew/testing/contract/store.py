@@ -43,6 +43,8 @@ CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "list_names": lambda store: store.list_names(SessionFilter(viewer="owner")),
     "list_states": lambda store: store.list_states([ID]),
     "edit_session": lambda store: store.edit_session(ID, SessionEdit(title="t")),
+    "mark_sessions": lambda store: store.mark_sessions([ID], pinned=True),
+    "undo_marks": lambda store: store.undo_marks([]),
     "describe_session": lambda store: store.describe_session(ID, SessionFacts(title="t")),
     "find_route": lambda store: store.find_route("k"),
     "set_route": lambda store: store.set_route("k", ID),
