@@ -64,6 +64,8 @@ class Sample(NamedTuple):
     lines: bool = True
     times: bool = True
     branches: bool = False
+    form: str = ""
+    summed: bool = False
 
     def said(self, talk: Talk) -> list[tuple[str, str]]:
         """The roles and texts that an import gives."""

@@ -16,6 +16,20 @@ GROUP: Final = "clew.importers"
 OWN: Final = (
     "claude_code:ClaudeCode",
     "codex:Codex",
+    "pi:Pi",
+    "pi:OhMyPi",
+    "pi:Clawdbot",
+    "openclaw:OpenClaw",
+    "hermes:Hermes",
+    "agsh:Agsh",
+    "agsh:Meka",
+    "opencode:Opencode",
+    "goose:Goose",
+    "aider:Aider",
+    "llm:Llm",
+    "chat_exports:ChatGpt",
+    "chat_exports:ClaudeAi",
+    "chat_exports:OpenWebUi",
 )
 """Modules and classes here, in the order in which files are guessed."""
 

@@ -54,7 +54,10 @@ _MEDIA_TYPE: Final = re.compile(r"[a-z]+/[a-z0-9.+-]{1,60}")
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True):
-    """What a history says about a session as a whole."""
+    """What a history says about a session as a whole.
+
+    `usage` is the total, where answers are not counted one by one.
+    """
 
     agent: str
     id: str
@@ -64,6 +67,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     created_at: int | None = None
     summary: str | None = None
+    usage: Usage = Usage()
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,7 +180,7 @@ class _Transcript:
             "origin": {},
             "short_summary": about.summary or None,
             "pinned": False,
-            "usage": Usage(),
+            "usage": about.usage,
             "compactions": 0,
             "message_count": 0,
             "content_bytes": 0,
