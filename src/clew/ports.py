@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from clew.core.channels.replies import Parcel
     from clew.core.context.size import ContextPart
     from clew.core.delivery import Inbound, NewInbound, NewOutbound, Outbound, OutboundStatus
+    from clew.core.imports import ImportNote
     from clew.core.live_events import Signal
     from clew.core.memory import MemoryFile, MemoryName, MemoryVersion
     from clew.core.message import Draft, Message, ToolCall
@@ -82,7 +83,7 @@ class Sessions(Protocol):
         """Make a session, with zero usage; `new.key`, or `route` if given, leads to it from now on.
 
         With `route=None` no key does. The session that the route led to before is not changed.
-        `Conflict` if the id exists.
+        `Conflict` if the id exists, `SessionNotFound` if the parent does not.
         """
         ...
 
@@ -493,12 +494,16 @@ class Trash(Protocol):
     ) -> tuple[str, ...]:
         """Archive (or trash) sessions last updated before that time; returns their ids.
 
-        Pinned, attached and leased sessions and the newest one are kept.
+        Pinned, attached and leased sessions and the newest one are kept, and those that have
+        nothing but what was imported (`Imports`).
         """
         ...
 
     async def retain(self, policy: Retention, *, dry_run: bool = False) -> Retained:
-        """The retention pass: idle sessions, then the oldest until the content fits."""
+        """The retention pass: idle sessions, then the oldest until the content fits.
+
+        Sessions that have nothing but what was imported are kept, and their content is not counted.
+        """
         ...
 
 
@@ -686,6 +691,25 @@ class Pairings(Protocol):
         ...
 
 
+class Imports(Protocol):
+    """Which sessions came from another agent's history or from a file, and how far."""
+
+    async def note_import(self, note: ImportNote) -> None:
+        """Note where a session came from; replaces an earlier note about it.
+
+        The note stays when the session is purged.
+        """
+        ...
+
+    async def list_imports(self, agent: str) -> tuple[ImportNote, ...]:
+        """All notes about sessions of this agent, by the id of the session."""
+        ...
+
+    async def find_imports(self, native_id: str, *, limit: int = 10) -> tuple[Session, ...]:
+        """Sessions outside the trash that their agent knows by this id, newest first."""
+        ...
+
+
 class Store(
     Sessions,
     Log,
@@ -699,6 +723,7 @@ class Store(
     Outbox,
     Tokens,
     Pairings,
+    Imports,
     Protocol,
 ):
     """A session store. Open one with `clew.open_store(url)`, and use it as `async with`."""

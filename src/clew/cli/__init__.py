@@ -72,7 +72,10 @@ COMMANDS: Final = {
     },
     "Keep": {
         "export": Entry("clew.cli.transfer:export_command", "Write a session to a file."),
-        "import": Entry("clew.cli.transfer:import_command", "Read sessions from a file."),
+        "import": Entry(
+            "clew.cli.transfer:import_command",
+            "Read sessions from a file, or other agents' histories.",
+        ),
         "backup": Entry("clew.cli.store:backup_command", "Copy the whole store, verified."),
         "restore": Entry("clew.cli.store:restore_command", "Replace the store by a backup."),
         "store": Entry("clew.cli.store:store_group", "Move everything to another store."),

@@ -17,6 +17,7 @@ from clew.store.postgres.search import DEADLINE, PostgresSearch
 from clew.store.presence import process_of
 from clew.store.work.delivery import SharedInbox, SharedOutbox
 from clew.store.work.forks import SharedForks
+from clew.store.work.imports import SharedImports
 from clew.store.work.leases import SharedAttachments, SharedLeases
 from clew.store.work.listing import SharedListing
 from clew.store.work.marks import SharedMarks
@@ -43,6 +44,7 @@ class PostgresStore(
     SharedOutbox,
     SharedTokens,
     SharedPairings,
+    SharedImports,
 ):
     """`ports.Store`. Made by `clew.store.open_store`."""
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 from clew.testing.contract.access import PairingsContract, TokensContract
 from clew.testing.contract.delivery import InboxContract, OutboxContract
 from clew.testing.contract.forks import ForksContract
+from clew.testing.contract.imports import ImportsContract
 from clew.testing.contract.leases import AttachmentsContract, LeasesContract, ProcessesContract
 from clew.testing.contract.listing import ListingContract, OverviewContract
 from clew.testing.contract.log import LogContract
@@ -41,6 +42,7 @@ __all__ = [
     "AttachmentsContract",
     "ForksContract",
     "HandlesContract",
+    "ImportsContract",
     "InboxContract",
     "LeasesContract",
     "LimitsContract",
@@ -83,6 +85,7 @@ class StoreContract(
     OutboxContract,
     TokensContract,
     PairingsContract,
+    ImportsContract,
     TextContract,
     TypesContract,
     LimitsContract,
