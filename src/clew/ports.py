@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         Retention,
         RetentionAction,
         Session,
+        SessionChange,
         SessionEdit,
         SessionFacets,
         SessionFacts,
@@ -158,6 +159,31 @@ class Sessions(Protocol):
 
         With `revision`, `StaleRevision` if it is no longer the current one. Titles are trimmed;
         an empty one clears it. Unarchiving and editing never change `updated_at`.
+        """
+        ...
+
+    async def mark_sessions(
+        self,
+        ids: Sequence[str],
+        *,
+        title: str | UnsetType | None = UNSET,
+        pinned: bool | UnsetType = UNSET,
+        archived: bool | UnsetType = UNSET,
+        trashed: bool | UnsetType = UNSET,
+    ) -> tuple[SessionChange, ...]:
+        """Rename, pin, archive, delete or restore sessions, or take that back, in one commit.
+
+        Returns what was changed, in the order of the ids, for `undo_marks`; unknown ids, and
+        sessions that are so already, are left out. Raises the revision of what was edited.
+        """
+        ...
+
+    async def undo_marks(self, changes: Sequence[SessionChange]) -> tuple[str, ...]:
+        """Undo changes of `mark_sessions`, in one commit, exactly, times included.
+
+        Returns the sessions that are as before now. One whose marks are no longer as its change
+        left them is left alone: it was changed since. `InvalidInput` for times in the future, and
+        for a session that is named twice.
         """
         ...
 
@@ -505,6 +531,13 @@ class Notes(Protocol):
 
     async def get_blob(self, blob_hash: str) -> Blob:
         """The bytes, or `BlobNotFound`."""
+        ...
+
+    async def has_blob(self, session_id: str, blob_hash: str) -> bool:
+        """Whether a message of the session's thread has this blob; undone ones count too.
+
+        `SessionNotFound` if there is no such session.
+        """
         ...
 
 

@@ -227,3 +227,26 @@ async def test_a_reply_that_failed_is_sent_again_and_one_that_arrived_is_not(
     with pytest.raises(RecordNotFound):
         await client.outbox.retry("nothing")
     assert len(await client.outbox.list(session.id)) == 2
+
+
+async def test_the_owner_says_that_an_uncertain_reply_has_arrived(
+    place: Place, client: Client
+) -> None:
+    session = await place.session()
+    async with hold(place.store, session.id, "test") as lease:
+        for name in ("uncertain", "next", "failed"):
+            outbound = NewOutbound(id=name, key=session.key, channel="test", content="hi")
+            await place.store.record(session.id, lease.epoch, Send(outbound))
+    await place.store.settle_outbound("uncertain", "uncertain", error="timed out")
+    await place.store.settle_outbound("failed", "failed", error="refused")
+    confirmed = await client.outbox.confirm("uncertain")
+    assert (confirmed.status, confirmed.error) == ("sent", None)
+    assert confirmed.receipt is not None
+    assert set(confirmed.receipt) == {"confirmed_by"}
+    (due,) = await place.store.claim_outbound("test", channels=["test"])
+    assert due.id == "next", "and what was confirmed is not sent again"
+    for name in ("uncertain", "failed"):
+        with pytest.raises(Conflict):
+            await client.outbox.confirm(name)
+    with pytest.raises(RecordNotFound):
+        await client.outbox.confirm("nothing")

@@ -82,6 +82,7 @@ COMMANDS: Final = {
         "serve": Entry(
             "clew.cli.gateway:serve_command", "Run a gateway: the API, channels and jobs."
         ),
+        "desktop": Entry("clew.cli.desktop:desktop_command", "The dashboard in its own window."),
         "token": Entry("clew.cli.access:token_group", "Tokens of the gateway."),
         "pair": Entry("clew.cli.access:pair_group", "Who may talk to the agent on channels."),
         "gateway": Entry(

@@ -21,6 +21,7 @@ from clew.store.work.delivery import SharedInbox, SharedOutbox
 from clew.store.work.forks import SharedForks
 from clew.store.work.leases import SharedAttachments, SharedLeases
 from clew.store.work.listing import SharedListing
+from clew.store.work.marks import SharedMarks
 from clew.store.work.notes import SharedNotes
 from clew.store.work.pairings import SharedPairings
 from clew.store.work.sessions import SharedSessions
@@ -32,6 +33,7 @@ from clew.version import __version__
 class SqliteStore(
     SharedSessions,
     SharedListing,
+    SharedMarks,
     SharedForks,
     SqliteLog,
     SharedLeases,

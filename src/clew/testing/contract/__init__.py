@@ -28,6 +28,7 @@ from clew.testing.contract.forks import ForksContract
 from clew.testing.contract.leases import AttachmentsContract, LeasesContract, ProcessesContract
 from clew.testing.contract.listing import ListingContract, OverviewContract
 from clew.testing.contract.log import LogContract
+from clew.testing.contract.marks import MarksContract
 from clew.testing.contract.notes import NotesContract
 from clew.testing.contract.search import SearchContract
 from clew.testing.contract.sessions import SessionsContract
@@ -45,6 +46,7 @@ __all__ = [
     "LimitsContract",
     "ListingContract",
     "LogContract",
+    "MarksContract",
     "NotesContract",
     "OutboxContract",
     "OverviewContract",
@@ -65,6 +67,7 @@ __all__ = [
 class StoreContract(
     SessionsContract,
     ListingContract,
+    MarksContract,
     OverviewContract,
     ForksContract,
     LogContract,

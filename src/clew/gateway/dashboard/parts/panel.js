@@ -63,7 +63,7 @@ export function panel(title, read, draw, { actions, id, lead } = {}) {
  * A list of things with details and actions, which becomes narrow without scrolling sideways.
  *
  * @param {Child[]} items
- * @param {string} nothing what is said if there are none
+ * @param {Child} nothing what is said if there are none
  */
 export function rows(items, nothing) {
   if (items.length === 0) return h("p", { class: "faint" }, nothing);
