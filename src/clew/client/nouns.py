@@ -28,9 +28,11 @@ from clew.api.memory import (
     GetMemory,
     GetMemoryVersion,
     MemoryHistory,
+    MemoryHtml,
     MemoryRestored,
     MemoryText,
     MemoryView,
+    RenderMemory,
     RestoreMemory,
     WriteMemory,
 )
@@ -189,6 +191,10 @@ class Memory(Noun):
             store=store, number=number, personality=personality, if_match=if_match
         )
         return await self._do(memory.RESTORE, params)
+
+    async def render(self, content: str, store: MemoryName = "memory") -> MemoryHtml:
+        """Render a text as safe HTML. Nothing is written."""
+        return await self._do(memory.RENDER, RenderMemory(store=store, content=content))
 
 
 class Approvals(Noun):
