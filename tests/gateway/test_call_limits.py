@@ -12,7 +12,6 @@ import msgspec
 import pytest
 
 from clew.api.handlers.parts import Caller
-from clew.api.handlers.usage import KEPT, KeptSums
 from clew.api.local import Calls
 from clew.api.operation import NoParams
 from clew.api.sessions import LIST
@@ -217,25 +216,3 @@ async def test_a_write_is_not_interrupted_by_the_end_of_its_call(store: SqliteSt
     await store._db.write(lambda _: None)  # one behind it in the queue
     sql = "SELECT is_there FROM written"
     assert await store._db.read(lambda db: db.execute(sql).fetchall()) == [(1,)]
-
-
-# --- sums -----------------------------------------------------------------------------------------
-
-
-async def test_a_slow_sum_is_computed_once_for_all_who_ask_and_a_quick_one_is_never_old() -> None:
-    now, computed, takes = 0.0, 0, 0.0
-
-    async def compute() -> int:
-        nonlocal now, computed
-        await asyncio.sleep(0)
-        now += takes
-        computed += 1
-        return computed
-
-    sums = KeptSums(lambda: now)
-    assert [await sums.get("all", compute) for _ in range(3)] == [1, 2, 3]
-    takes = 1.0
-    assert await asyncio.gather(*(sums.get("all", compute) for _ in range(30))) == [4] * 30
-    assert await sums.get("other", compute) == 5
-    now += KEPT
-    assert await sums.get("all", compute) == 6

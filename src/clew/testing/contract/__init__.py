@@ -34,6 +34,7 @@ from clew.testing.contract.sessions import SessionsContract
 from clew.testing.contract.store import HandlesContract
 from clew.testing.contract.trash import RetentionContract, TrashContract
 from clew.testing.contract.turns import TurnsContract
+from clew.testing.contract.usage import UsageContract
 from clew.testing.contract.values import LimitsContract, TextContract, TypesContract
 
 __all__ = [
@@ -59,6 +60,7 @@ __all__ = [
     "TrashContract",
     "TurnsContract",
     "TypesContract",
+    "UsageContract",
 ]
 
 
@@ -69,6 +71,7 @@ class StoreContract(
     ForksContract,
     LogContract,
     TurnsContract,
+    UsageContract,
     ProcessesContract,
     LeasesContract,
     AttachmentsContract,
