@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from clew.api.give_way import give_way
 from clew.api.handlers.parts import Caller
 from clew.api.local import Calls
 from clew.api.operation import NoParams
@@ -73,6 +74,36 @@ async def test_long_calls_leave_room_for_short_ones_and_for_those_of_others() ->
     assert busy.running == [READER, READER, OWNER]
     busy.go_on.set()
     await soon(asyncio.gather(*tasks))
+
+
+async def test_a_long_call_waits_for_short_ones_between_the_pieces_of_its_work() -> None:
+    busy = Busy(CallLimits(courtesy=PATIENCE))
+    short = await busy.begin(LIST, READER, 2)
+    pieces: list[int] = []
+
+    async def work() -> None:
+        async with busy.calls.run(USAGE, NoParams(), OWNER):
+            for number in range(3):
+                pieces.append(number)
+                await give_way()
+
+    long = asyncio.create_task(work())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert pieces == [0]
+    busy.go_on.set()
+    await soon(asyncio.gather(long, *short))
+    assert pieces == [0, 1, 2]
+
+
+async def test_a_long_call_goes_on_beside_short_ones_that_never_end() -> None:
+    busy = Busy(CallLimits(courtesy=0.001))
+    short = await busy.begin(LIST, READER, 1)
+    async with busy.calls.run(USAGE, NoParams(), OWNER):
+        for _ in range(3):
+            await soon(give_way())
+    busy.go_on.set()
+    await soon(asyncio.gather(*short))
 
 
 async def test_too_many_calls_that_wait_are_refused() -> None:

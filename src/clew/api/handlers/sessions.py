@@ -15,6 +15,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec import UNSET
 
+from clew.api.give_way import PAGE, give_way
 from clew.api.handlers.parts import (
     CHOOSE,
     Caller,
@@ -245,19 +246,32 @@ async def get_messages(parts: Parts, params: GetMessages, caller: Caller) -> Mes
     from clew.runtime.recovery import list_unfinished  # noqa: PLC0415  # see above
 
     session = await get_visible(parts, params.id, caller)
-    messages = await parts.store.get_messages(
-        session.id,
-        params.limit + 1,
-        before=params.before,
-        after=params.after,
-        undone=params.undone,
-    )
+    messages = await _read_messages(parts, session, params)
     more = len(messages) > params.limit
     shown = messages[1:] if more else messages
     unfinished = await list_unfinished(parts.store, shown)
     html = await _render(parts, shown, params.render)
     undone = await _list_undone(parts, session, shown) if params.undone and shown else ()
     return MessagePage(shown, session.head, more, unfinished, html, undone)
+
+
+async def _read_messages(
+    parts: Parts, session: Session, params: GetMessages
+) -> tuple[Message, ...]:
+    """The newest messages of the page and one more, if there is, a piece at a time."""
+    pieces: list[tuple[Message, ...]] = []
+    before, left = params.before, params.limit + 1
+    while left > 0:
+        wanted = min(left, PAGE)
+        piece = await parts.store.get_messages(
+            session.id, wanted, before=before, after=params.after, undone=params.undone
+        )
+        pieces.append(piece)
+        if len(piece) < wanted:
+            break
+        before, left = piece[0].seq, left - wanted
+        await give_way()
+    return tuple(message for piece in reversed(pieces) for message in piece)
 
 
 async def _list_undone(
@@ -403,7 +417,7 @@ async def export_session(parts: Parts, params: ExportSession, caller: Caller) ->
     async for each in made:
         pieces.append(each)
         if monotonic() > pause_at:
-            await asyncio.sleep(0)
+            await give_way()
             pause_at = monotonic() + STEP
     name = f"session-{session.id}.{params.format}"
     damaged = await parts.store.list_damaged(session.id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from clew.api.give_way import give_way
 from clew.api.handlers.parts import Caller, Parts, handles
 from clew.api.usage import USAGE, GetUsage, UsageReport, UsedSession
 from clew.core.usage import by_days, dearest_first, sum_up
@@ -31,7 +32,9 @@ async def _rank_sessions(parts: Parts, params: GetUsage) -> UsageReport:
     store, since = parts.store, params.since
     ranking = await store.rank_usage(since=since, limit=params.limit)
     ids = [row.name for row in ranking.rows]
+    await give_way()
     short_ids = await store.shorten_ids(ids)
+    await give_way()
     names = await store.get_names(ids)  # one that was purged has none; its usage stays
     sessions = {each: UsedSession(short_ids[each], names.get(each, "")) for each in ids}
     return UsageReport("session", since, ranking.rows, ranking.count, ranking.total, sessions)
