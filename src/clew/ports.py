@@ -111,6 +111,13 @@ class Sessions(Protocol):
         """For each id its shortest unique prefix, at least 8 characters long."""
         ...
 
+    async def get_names(self, ids: Sequence[str]) -> dict[str, str]:
+        """The names of these sessions that people see, by id, also of those in the trash.
+
+        Unknown and purged ones are left out.
+        """
+        ...
+
     async def list_sessions(
         self, where: SessionFilter, *, limit: int = 20, cursor: str | None = None
     ) -> SessionPage:

@@ -119,7 +119,7 @@ async def serve(
     from clew.wiring import open_gateway
 
     # Else each step of a short call waits 5 ms for a thread that reads for a long one.
-    sys.setswitchinterval(0.001)
+    sys.setswitchinterval(0.0005)
     state_dir = app.config.state_dir
     setup = Setup(
         instance=instance_of(state_dir),

@@ -36,6 +36,7 @@ from clew.testing.contract.sessions import SessionsContract
 from clew.testing.contract.store import HandlesContract
 from clew.testing.contract.trash import RetentionContract, TrashContract
 from clew.testing.contract.turns import TurnsContract
+from clew.testing.contract.usage import UsageContract
 from clew.testing.contract.values import LimitsContract, TextContract, TypesContract
 
 __all__ = [
@@ -63,6 +64,7 @@ __all__ = [
     "TrashContract",
     "TurnsContract",
     "TypesContract",
+    "UsageContract",
 ]
 
 
@@ -74,6 +76,7 @@ class StoreContract(
     ForksContract,
     LogContract,
     TurnsContract,
+    UsageContract,
     ProcessesContract,
     LeasesContract,
     AttachmentsContract,

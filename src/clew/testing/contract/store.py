@@ -39,6 +39,7 @@ CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "find_endings": lambda store: store.find_endings("aaaa"),
     "find_keys": lambda store: store.find_keys("k"),
     "shorten_ids": lambda store: store.shorten_ids([ID]),
+    "get_names": lambda store: store.get_names([ID]),
     "list_sessions": lambda store: store.list_sessions(SessionFilter(viewer="owner")),
     "count_sessions": lambda store: store.count_sessions(SessionFilter(viewer="owner")),
     "list_facets": lambda store: store.list_facets("owner"),
