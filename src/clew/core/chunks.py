@@ -39,7 +39,7 @@ EVEN: Final = 10
 a name or a number is often known to one of them only."""
 
 _HEADING: Final = re.compile(r" {0,3}(#{1,6})[ \t]+(.*?)[ \t]*#*[ \t]*")
-_ITEM: Final = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])[ \t]+")
+_ITEM: Final = re.compile(r" ?(?:[-*+]|\d{1,9}[.)])[ \t]+")
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
 _COMMENT: Final = re.compile(r"<!--.*?-->", re.DOTALL)
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+|\n")

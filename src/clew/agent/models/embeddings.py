@@ -27,6 +27,7 @@ SERVER_S: Final = 30.0
 LONGEST_VECTOR: Final = 16_384
 LONGEST_ANSWER: Final = 64 << 20
 GGUF_CONTEXT: Final = 512
+NO_POOLING: Final = b"Pooling type 'none'"
 
 MISSING: Final = (
     "The model of the vector memory is not on this machine. `clew model pull embeddings` fetches "
@@ -146,18 +147,23 @@ class GgufEmbedder:
         with self._loading:
             if self._server is None:
                 self._server = _serve(self._path)
-            try:
-                answer = self._server.handle_embeddings({
-                    "input": [each[: 3 * GGUF_CONTEXT] for each in texts],
-                    "model": "embeddings",
-                })  # fmt: skip
-            except RuntimeError as error:
-                raise ModelUnavailable(f"{self.model} failed: {error}") from error
-        data = answer if isinstance(answer, bytes | str) else msgspec.json.encode(answer)
-        data = data.encode() if isinstance(data, str) else data
+            data = self._ask(texts)
+            if NO_POOLING in data:
+                # A model that answers with text: the mean of its pieces is what others embed.
+                self._server = None
+                self._server = _serve(self._path, mean=True)
+                data = self._ask(texts)
         vectors = read_answer(data, len(texts), self.model, self._length)
         self._length = len(vectors[0]) if vectors else self._length
         return vectors
+
+    def _ask(self, texts: Sequence[str]) -> bytes:
+        short = [each[: 3 * GGUF_CONTEXT] for each in texts]
+        try:
+            answer = self._server.handle_embeddings({"input": short, "model": "embeddings"})
+        except RuntimeError as error:
+            raise ModelUnavailable(f"{self.model} failed: {error}") from error
+        return answer.encode() if isinstance(answer, str) else msgspec.json.encode(answer)
 
     async def close(self) -> None:
         """See `ports.Embedder`."""
@@ -168,7 +174,7 @@ class GgufEmbedder:
             self._server = None
 
 
-def _serve(path: Path) -> Any:
+def _serve(path: Path, *, mean: bool = False) -> Any:
     try:
         import xllamacpp  # noqa: PLC0415  # optional, and large
     except ImportError as error:
@@ -181,6 +187,8 @@ def _serve(path: Path) -> Any:
     parameters.model.path = str(path)
     parameters.model_alias = {"embeddings"}
     parameters.embedding = True
+    if mean:
+        parameters.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_MEAN
     parameters.n_ctx = GGUF_CONTEXT
     parameters.n_batch = parameters.n_ubatch = GGUF_CONTEXT
     parameters.n_parallel = 1

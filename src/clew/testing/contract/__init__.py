@@ -35,6 +35,7 @@ from clew.testing.contract.store import HandlesContract
 from clew.testing.contract.trash import RetentionContract, TrashContract
 from clew.testing.contract.turns import TurnsContract
 from clew.testing.contract.values import LimitsContract, TextContract, TypesContract
+from clew.testing.contract.vectors import VectorsContract
 
 __all__ = [
     "AttachmentsContract",
@@ -59,6 +60,7 @@ __all__ = [
     "TrashContract",
     "TurnsContract",
     "TypesContract",
+    "VectorsContract",
 ]
 
 
@@ -80,6 +82,7 @@ class StoreContract(
     OutboxContract,
     TokensContract,
     PairingsContract,
+    VectorsContract,
     TextContract,
     TypesContract,
     LimitsContract,
