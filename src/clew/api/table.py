@@ -11,6 +11,7 @@ from clew.api import (
     commands,
     cron,
     explain,
+    gateway,
     memory,
     models,
     outbox,
@@ -47,6 +48,7 @@ OPERATIONS: Final[tuple[Operation[Any, Any], ...]] = (
     *usage.ROWS,
     *stats.ROWS,
     *status.ROWS,
+    *gateway.ROWS,
     *explain.ROWS,
 )
 

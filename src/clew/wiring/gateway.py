@@ -72,6 +72,8 @@ async def open_gateway(
     from clew.channels.webhook import WebhookChannel
     from clew.gateway.app import build_app
     from clew.gateway.auth import Gate
+    from clew.gateway.log_file import LogFile
+    from clew.gateway.metrics import Metrics, make_metrics_endpoint
     from clew.gateway.unknown_senders import find_limits, raise_descriptor_limit
     from clew.gateway.webhook_endpoint import make_webhook_endpoint
 
@@ -88,7 +90,11 @@ async def open_gateway(
             webhooks = make_webhook_endpoint(
                 hooks, house.reception.receive, clock=clock, behind_proxy=setup.behind_proxy
             )
-            app = build_app(calls, gate, endpoints=(webhooks,))
+            metrics = Metrics()
+            events.listen(metrics.count)
+            events.listen(LogFile(config.state_dir).write)
+            counts = make_metrics_endpoint(house, gate, metrics)
+            app = build_app(calls, gate, endpoints=(webhooks, counts))
             events.report("started", f"The gateway started, clew {__version__}.")
             yield Gateway(house, calls, gate, app, errands, workspace)
             events.report("stopping", "The gateway stops.")
