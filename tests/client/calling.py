@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from clew import config as configuration
 from clew.agent.personalities import FilePersonalities
-from clew.api.handlers.parts import Exporter, Importer, Renderer
+from clew.api.handlers.parts import AskModel, Exporter, Importer, Renderer, SettingsFile
 from clew.api.local import Calls
 from clew.api.sessions import Imported
 from clew.api.status import ChannelView, ErrandView, StoreView
@@ -61,6 +61,8 @@ class FixedParts(NamedTuple):
     config_file: Path | None = None
     workspaces: Workspaces = Workspaces()
     started_at: int | None = None
+    settings: SettingsFile | None = None
+    ask_model: AskModel | None = None
 
     @property
     def store(self) -> Store:

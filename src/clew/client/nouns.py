@@ -9,6 +9,7 @@ from clew.api import (
     approvals,
     blobs,
     commands,
+    config,
     cron,
     memory,
     models,
@@ -23,6 +24,7 @@ from clew.api.approvals import DecideApproval, ListApprovals
 from clew.api.blobs import BlobFile, GetBlob
 from clew.api.chat import Accepted
 from clew.api.commands import CommandReply, RunCommand
+from clew.api.config import ConfigChanged, ConfigShown, SetConfig
 from clew.api.cron import AddJob, OneJob
 from clew.api.memory import (
     GetMemory,
@@ -34,7 +36,7 @@ from clew.api.memory import (
     RestoreMemory,
     WriteMemory,
 )
-from clew.api.models import GetModel, ModelList
+from clew.api.models import GetModel, ModelList, ModelTested, TryModel
 from clew.api.operation import NoParams
 from clew.api.outbox import ConfirmOutbound, ListOutbox, RetryOutbound
 from clew.api.pairings import DecidePairing
@@ -124,6 +126,25 @@ class Models(Noun):
     async def get(self, name: str | None = None) -> ModelInfo:
         """Get a model by its name, or the one that answers if none is chosen."""
         return await self._do(models.GET, GetModel(name=name))
+
+    async def test(self, name: str | None = None) -> ModelTested:
+        """Ask a model one tiny question, to see whether it works."""
+        return await self._do(models.TEST, TryModel(name=name))
+
+
+class Configuration(Noun):
+    """The configuration of the gateway."""
+
+    async def show(self) -> ConfigShown:
+        """Every value that is in effect, and where it comes from; secrets are hidden."""
+        return await self._do(config.SHOW, NoParams())
+
+    async def set(self, key: str, value: str | None) -> ConfigChanged:
+        """Change the default model or a provider; None removes the value.
+
+        A new address of a provider clears its key.
+        """
+        return await self._do(config.SET, SetConfig(key=key, value=value))
 
 
 class Personalities(Noun):

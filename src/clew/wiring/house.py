@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from clew.core.context.thread import Pruning
     from clew.core.keys import Place
     from clew.core.message import Message
+    from clew.core.models import ModelInfo
     from clew.core.session import Retention, Session
     from clew.files.workspaces import Workspaces
     from clew.ports import Agent, Clock, Context, Memory, Personalities, Store
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from clew.runtime.runtime import Runtime
     from clew.transfer.message_html import MessageRenderer
     from clew.wiring.gateway import Errands
+    from clew.wiring.settings import ConfigSettings
 
 
 class House:
@@ -198,6 +200,17 @@ class House:
             stall_timeout=self.config.models.stall_timeout,
         )
 
+    async def ask_model(self, info: ModelInfo, question: str, soul: str = "") -> str:
+        """Ask a model one question, beside all sessions."""
+        import time
+
+        from clew.agent.answers import ask_once
+
+        model = await self.models.open_model(info)
+        settings = self.models.get_settings(info)
+        answer = await ask_once(model, info, settings, question, clock=time.perf_counter, soul=soul)
+        return answer.text
+
     # --- sessions in time -----------------------------------------------------------------------
 
     @cached_property
@@ -310,6 +323,13 @@ class House:
         from clew.runtime.zones import find_zone
 
         return find_zone(self.config.session.timezone)
+
+    @cached_property
+    def settings(self) -> ConfigSettings:
+        """The configuration as a page shows and changes it."""
+        from clew.wiring.settings import ConfigSettings
+
+        return ConfigSettings(self)
 
     @property
     def config_file(self) -> Path:

@@ -1,0 +1,165 @@
+"""The configuration over the operations: shown without secrets, changed where a page may."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from clew import config as configuration
+from clew.api.handlers.parts import Caller
+from clew.api.local import Calls, LocalTransport
+from clew.client.client import Client
+from clew.core.session import OWNER
+from clew.errors import Conflict, Forbidden, InvalidConfig, InvalidInput
+from clew.wiring.house import House, open_house
+
+SECRET = "sk-" + "x1" * 20
+CONFIG = f"""# mine
+model = "other/big"
+
+[providers.other]
+base_url = "https://models.example/v1"
+api_key = "{SECRET}"
+"""
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    (tmp_path / "config.toml").write_text(CONFIG, encoding="utf-8")
+    config = configuration.load(
+        home=str(tmp_path), environ={"CLEW_THINKING": "low", "OPENAI_API_KEY": SECRET}
+    )
+    async with open_house(config) as house:
+        yield house
+
+
+def client_of(house: House, person: str = OWNER) -> Client:
+    return Client(transport=LocalTransport(Calls(house), Caller(person)))
+
+
+async def test_every_value_is_shown_with_its_source_and_no_secret(house: House) -> None:
+    shown = await client_of(house).config.show()
+    values = {each.key: (each.value, each.source) for each in shown.settings}
+    file = str(house.config.file)
+    assert values["model"] == ("other/big", file)
+    assert values["thinking"] == ("low", "CLEW_THINKING")
+    assert values["session.trash_days"][1] == "default"
+    assert values["providers.other.api_key"][1] == file
+    assert set(configuration.KEYS) <= set(values)
+    assert SECRET not in str(shown)
+    with pytest.raises(Forbidden):
+        await client_of(house, "telegram:7").config.show()
+    with pytest.raises(Forbidden):
+        await client_of(house, "telegram:7").config.set("model", "x/y")
+
+
+async def test_the_default_model_is_changed_in_the_file_and_at_once(house: House) -> None:
+    client = client_of(house)
+    assert (await client.models.list()).current.name == "other/big"
+    changed = await client.config.set("model", "other/small")
+    assert (changed.setting.value, changed.setting.source) == (
+        "other/small",
+        str(house.config.file),
+    )
+    assert (await client.models.list()).current.name == "other/small"
+    text = house.config.file.read_text("utf-8")
+    assert text.startswith("# mine")
+    assert 'model = "other/small"' in text
+    await client.config.set("model", None)
+    assert "other/small" not in house.config.file.read_text("utf-8")
+
+
+async def test_a_new_address_of_a_provider_clears_its_key(house: House) -> None:
+    client = client_of(house)
+    changed = await client.config.set("providers.other.base_url", "https://thief.example/v1")
+    assert changed.cleared == ("providers.other.api_key",)
+    text = house.config.file.read_text("utf-8")
+    assert SECRET not in text
+    assert "thief" in text
+    assert house.config.providers["other"].api_key is None
+    assert house.models._providers["other"].api_key is None
+    again = await client.config.set("providers.other.base_url", "https://thief.example/v1")
+    assert again.cleared == ()
+
+
+async def test_a_key_in_a_variable_is_not_sent_to_a_new_address(house: House) -> None:
+    client, before = client_of(house), house.config.file.read_bytes()
+    for key, value in (("base_url", "https://thief.example/v1"), ("kind", "anthropic")):
+        with pytest.raises(Conflict, match="OPENAI_API_KEY"):
+            await client.config.set(f"providers.openai.{key}", value)
+    assert house.config.file.read_bytes() == before
+
+
+async def test_a_key_goes_into_a_file_that_only_its_owner_reads(house: House) -> None:
+    client, secret = client_of(house), "sk-" + "new" * 10
+    changed = await client.config.set("providers.other.api_key", f" {secret}\n")
+    assert secret not in str(changed)
+    assert secret not in house.config.file.read_text("utf-8")
+    file = house.config.file.parent / "keys" / "other.key"
+    assert file.read_text("utf-8") == f"{secret}\n"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.parent.stat().st_mode & 0o077 == 0
+    key = house.config.providers["other"].api_key
+    assert key is not None
+    assert configuration.reveal(key) == secret
+    loaded = configuration.load(home=str(house.config.file.parent), environ={})
+    assert loaded.providers["other"].api_key == key
+    # What looks like a place is a key too: no other file can be named.
+    await client.config.set("providers.other.api_key", "file:/etc/passwd")
+    key = house.config.providers["other"].api_key
+    assert key is not None
+    assert configuration.reveal(key) == "file:/etc/passwd"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("store.url", "sqlite:////tmp/x.db"),
+        ("tools.allow", '["shell"]'),
+        ("hooks.turn_started", '["rm"]'),
+        ("providers.other.factory", "os:system"),
+        ("providers.other", "{}"),
+        ("providers.../../x.api_key", "secret-key"),
+        ("mcp.x.command", '["sh"]'),
+        ("nothing", "1"),
+        ("providers.other.api_key", "two\nlines"),
+        ("providers.other.api_key", "  "),
+        ("providers.other.api_key", "x" * 1001),
+        ("providers.other.base_url", "ftp://x"),
+        ("providers.other.kind", "nothing"),
+        ("thinking", "high"),
+    ],
+)
+async def test_what_a_page_may_not_change_stays(house: House, key: str, value: str) -> None:
+    before, config = house.config.file.read_bytes(), house.config
+    with pytest.raises((InvalidInput, InvalidConfig, Conflict)):
+        await client_of(house).config.set(key, value)
+    assert house.config.file.read_bytes() == before
+    assert house.config == config
+    assert not (house.config.file.parent / "keys").exists() or not list(
+        (house.config.file.parent / "keys").iterdir()
+    )
+
+
+async def test_two_changes_at_once_are_both_kept(house: House) -> None:
+    client = client_of(house)
+    await asyncio.gather(
+        *(client.config.set(f"providers.p{number}.models", f'["m{number}"]') for number in range(8))
+    )
+    assert {f"p{number}" for number in range(8)} <= set(house.config.providers)
+    loaded = configuration.load(home=str(house.config.file.parent), environ={})
+    assert loaded.providers["p7"].models == ("m7",)
+
+
+async def test_a_model_that_does_not_answer_says_why(house: House) -> None:
+    client = client_of(house)
+    await client.config.set("providers.here.base_url", "http://127.0.0.1:9/v1")
+    tested = await client.models.test("here/model")
+    assert (tested.model, tested.works) == ("here/model", False)
+    assert tested.words
+    assert tested.ms >= 0
+    with pytest.raises(Forbidden):
+        await client_of(house, "telegram:7").models.test()
