@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from clew.core.live_events import Signal
     from clew.core.memory import MemoryFile, MemoryName, MemoryVersion
     from clew.core.message import Draft, Message, ToolCall
-    from clew.core.models import ModelInfo, Personality
+    from clew.core.models import ModelInfo, Personality, PersonalityEdit
     from clew.core.names import Title
     from clew.core.notes import Blob, Compaction, ScratchEntry, Todo
     from clew.core.search.hits import SearchFilter, SearchPage
@@ -878,6 +878,13 @@ class Personalities(Protocol):
 
     def get_personality(self, personality_id: str | None = None) -> Personality:
         """A personality, the default if None; `PersonalityNotFound` with the list."""
+        ...
+
+    def update_personality(self, personality_id: str, edit: PersonalityEdit) -> Personality:
+        """Change a personality, or make it. What is built in stays: the person's own goes before.
+
+        `InvalidInput` for an id or a value that can't be. Waits for the disk.
+        """
         ...
 
 

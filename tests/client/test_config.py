@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,13 +13,20 @@ from clew import config as configuration
 from clew.api.handlers.parts import Caller
 from clew.api.local import Calls, LocalTransport
 from clew.client.client import Client
+from clew.core.models import PersonalityEdit
 from clew.core.session import OWNER
-from clew.errors import Conflict, Forbidden, InvalidConfig, InvalidInput
+from clew.errors import Conflict, Forbidden, InvalidConfig, InvalidInput, ModelNotFound
 from clew.wiring.house import House, open_house
 
 SECRET = "sk-" + "x1" * 20
 CONFIG = f"""# mine
 model = "other/big"
+
+[providers.script]
+kind = "python"
+factory = "clew.testing.scripted:open_model"
+base_url = "SCRIPT"
+models = ["one"]
 
 [providers.other]
 base_url = "https://models.example/v1"
@@ -28,7 +36,10 @@ api_key = "{SECRET}"
 
 @pytest.fixture
 async def house(tmp_path: Path) -> AsyncIterator[House]:
-    (tmp_path / "config.toml").write_text(CONFIG, encoding="utf-8")
+    script = tmp_path / "script.json"
+    answers = [{"text": "ready ", "echo": "instructions"}]
+    script.write_text(json.dumps(answers), encoding="utf-8")
+    (tmp_path / "config.toml").write_text(CONFIG.replace("SCRIPT", str(script)), encoding="utf-8")
     config = configuration.load(
         home=str(tmp_path), environ={"CLEW_THINKING": "low", "OPENAI_API_KEY": SECRET}
     )
@@ -163,3 +174,52 @@ async def test_a_model_that_does_not_answer_says_why(house: House) -> None:
     assert tested.ms >= 0
     with pytest.raises(Forbidden):
         await client_of(house, "telegram:7").models.test()
+
+
+async def test_a_model_that_answers_says_what_it_said_and_how_long_it_took(house: House) -> None:
+    tested = await client_of(house).models.test("script/one")
+    assert (tested.model, tested.works) == ("script/one", True)
+    assert tested.words.startswith("ready")
+
+
+async def test_a_personality_is_changed_made_and_tried(house: House) -> None:
+    client = client_of(house)
+    before = await client.personalities.get("default")
+    assert before.builtin
+    changed = await client.personalities.update("default", PersonalityEdit(description="Mine"))
+    assert (changed.description, changed.soul) == ("Mine", before.soul)
+    new = PersonalityEdit(
+        name="Pirate", soul="Talk like a pirate.", model="script/one", tools=("read_file",)
+    )
+    made = await client.personalities.update("pirate", new)
+    assert (made.name, made.soul, made.tools) == ("Pirate", "Talk like a pirate.", ("read_file",))
+    directory = house.config.file.parent / "personalities" / "pirate"
+    with (directory / "config.toml").open("a", encoding="utf-8") as file:
+        file.write("# a note\n")
+    made = await client.personalities.update("pirate", PersonalityEdit(tools=None, thinking="low"))
+    assert (made.tools, made.thinking, made.model) == (None, "low", "script/one")
+    assert "# a note" in (directory / "config.toml").read_text("utf-8")
+    asked = await client.personalities.test("pirate", "Who are you?")
+    assert asked.works
+    assert "Talk like a pirate." in asked.words
+    other = await client.personalities.test("pirate", "Who are you?", soul="Be brief.")
+    assert "Be brief." in other.words
+    assert (await client.personalities.get("pirate")).soul == "Talk like a pirate."
+
+
+@pytest.mark.parametrize("wrong", ["../x", "Big", "", "a/b", "x" * 65, ".", "\0"])
+async def test_a_personality_has_a_plain_id(house: House, wrong: str) -> None:
+    with pytest.raises(InvalidInput):
+        await client_of(house).personalities.update(wrong, PersonalityEdit(soul="x"))
+    assert not (house.config.file.parent / "personalities").exists()
+
+
+async def test_a_personality_names_a_model_that_is_known(house: House) -> None:
+    client = client_of(house)
+    with pytest.raises(ModelNotFound):
+        await client.personalities.update("default", PersonalityEdit(model="no/such/model"))
+    with pytest.raises(InvalidInput):
+        await client.personalities.update("default", PersonalityEdit(soul="x" * 20_001))
+    with pytest.raises(Forbidden):
+        await client_of(house, "telegram:7").personalities.update("default", PersonalityEdit())
+    assert (await client.personalities.get("default")).builtin

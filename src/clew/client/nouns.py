@@ -40,7 +40,7 @@ from clew.api.models import GetModel, ModelList, ModelTested, TryModel
 from clew.api.operation import NoParams
 from clew.api.outbox import ConfirmOutbound, ListOutbox, RetryOutbound
 from clew.api.pairings import DecidePairing
-from clew.api.personalities import OnePersonality
+from clew.api.personalities import OnePersonality, TryPersonality, UpdatePersonality
 from clew.api.queue import (
     DropQueue,
     GetQueued,
@@ -68,7 +68,7 @@ from clew.core.channels.people import Pairing
 from clew.core.cron import CronJob
 from clew.core.delivery import Outbound, OutboundStatus
 from clew.core.memory import MemoryName
-from clew.core.models import ModelInfo, Personality
+from clew.core.models import ModelInfo, Personality, PersonalityEdit
 from clew.core.session import OWNER
 from clew.core.tokens import Scopes, Token
 from clew.core.turn import Approval, ApprovalScope, Decision
@@ -157,6 +157,18 @@ class Personalities(Noun):
     async def get(self, personality: str) -> Personality:
         """Get a personality by its id."""
         return await self._do(personalities.GET, OnePersonality(id=personality))
+
+    async def update(self, personality: str, edit: PersonalityEdit) -> Personality:
+        """Change a personality; an unknown id makes one."""
+        params = UpdatePersonality(id=personality, edit=edit)
+        return await self._do(personalities.UPDATE, params)
+
+    async def test(
+        self, personality: str, question: str, *, soul: str | None = None
+    ) -> ModelTested:
+        """Ask one question as a personality, or with another `soul`; nothing is stored."""
+        params = TryPersonality(id=personality, question=question, soul=soul)
+        return await self._do(personalities.TEST, params)
 
 
 class Memory(Noun):
