@@ -12,11 +12,12 @@ callers check what a person may do with an id (`core.session.may_see`).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from msgspec import UNSET, UnsetType
 
+from clew.core.session import OWNER
 from clew.core.turn import LEASE_MS
 
 if TYPE_CHECKING:
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
     from clew.core.channels.incoming import Incoming, Receipt
     from clew.core.channels.people import Decided, NewPairing, Pairing
     from clew.core.channels.replies import Parcel
+    from clew.core.chunks import Chunk, Recollection
     from clew.core.context.size import ContextPart
     from clew.core.delivery import Inbound, NewInbound, NewOutbound, Outbound, OutboundStatus
+    from clew.core.imports import ImportNote
     from clew.core.live_events import Signal
     from clew.core.memory import MemoryFile, MemoryName, MemoryVersion
     from clew.core.message import Draft, Message, ToolCall
@@ -82,7 +85,7 @@ class Sessions(Protocol):
         """Make a session, with zero usage; `new.key`, or `route` if given, leads to it from now on.
 
         With `route=None` no key does. The session that the route led to before is not changed.
-        `Conflict` if the id exists.
+        `Conflict` if the id exists, `SessionNotFound` if the parent does not.
         """
         ...
 
@@ -108,6 +111,13 @@ class Sessions(Protocol):
 
     async def shorten_ids(self, ids: Sequence[str]) -> dict[str, str]:
         """For each id its shortest unique prefix, at least 8 characters long."""
+        ...
+
+    async def get_names(self, ids: Sequence[str]) -> dict[str, str]:
+        """The names of these sessions that people see, by id, also of those in the trash.
+
+        Unknown and purged ones are left out.
+        """
         ...
 
     async def list_sessions(
@@ -493,12 +503,16 @@ class Trash(Protocol):
     ) -> tuple[str, ...]:
         """Archive (or trash) sessions last updated before that time; returns their ids.
 
-        Pinned, attached and leased sessions and the newest one are kept.
+        Pinned, attached and leased sessions and the newest one are kept, and those that have
+        nothing but what was imported (`Imports`).
         """
         ...
 
     async def retain(self, policy: Retention, *, dry_run: bool = False) -> Retained:
-        """The retention pass: idle sessions, then the oldest until the content fits."""
+        """The retention pass: idle sessions, then the oldest until the content fits.
+
+        Sessions that have nothing but what was imported are kept, and their content is not counted.
+        """
         ...
 
 
@@ -686,6 +700,49 @@ class Pairings(Protocol):
         ...
 
 
+class Imports(Protocol):
+    """Which sessions came from another agent's history or from a file, and how far."""
+
+    async def note_import(self, note: ImportNote) -> None:
+        """Note where a session came from; replaces an earlier note about it.
+
+        The note stays when the session is purged.
+        """
+        ...
+
+    async def list_imports(self, agent: str) -> tuple[ImportNote, ...]:
+        """All notes about sessions of this agent, by the id of the session."""
+        ...
+
+    async def find_imports(self, native_id: str, *, limit: int = 10) -> tuple[Session, ...]:
+        """Sessions outside the trash that their agent knows by this id, newest first."""
+        ...
+
+
+class Vectors(Protocol):
+    """What the chunks of memory files mean: vectors that can be made again.
+
+    A `source` is a file, a `hash` what was embedded (`core.chunks`). Text is never kept here.
+    """
+
+    async def find_vectors(
+        self, source: str, model: str, hashes: Collection[str]
+    ) -> dict[str, bytes]:
+        """The vectors of these hashes, as far as they are there."""
+        ...
+
+    async def put_vectors(self, source: str, model: str, vectors: Mapping[str, bytes]) -> None:
+        """Keep vectors by their hashes, over older ones. Two writers at once are fine."""
+        ...
+
+    async def keep_vectors(self, source: str, model: str, hashes: Collection[str]) -> int:
+        """Forget all of the source and model but these; returns how many.
+
+        Vectors of other models that are a week old go too.
+        """
+        ...
+
+
 class Store(
     Sessions,
     Log,
@@ -699,6 +756,8 @@ class Store(
     Outbox,
     Tokens,
     Pairings,
+    Imports,
+    Vectors,
     Protocol,
 ):
     """A session store. Open one with `clew.open_store(url)`, and use it as `async with`."""
@@ -889,10 +948,16 @@ class Personalities(Protocol):
 
 
 class Memory(Protocol):
-    """The two memory files. Callers name the file and the personality, never a path."""
+    """The memory files. Callers name the file, the personality and the person, never a path."""
 
-    async def read(self, name: MemoryName, personality: Personality | None = None) -> MemoryFile:
+    async def read(
+        self, name: MemoryName, personality: Personality | None = None, *, person: str = OWNER
+    ) -> MemoryFile:
         """The file as it is now; a missing file is empty."""
+        ...
+
+    async def read_archive(self, personality: Personality | None = None) -> MemoryFile:
+        """What no longer fitted into both files, as far as it is searched."""
         ...
 
     async def write(
@@ -903,18 +968,74 @@ class Memory(Protocol):
         *,
         by: str,
         etag: str | None = None,
+        person: str = OWNER,
     ) -> MemoryFile:
         """Replace the whole file, in one step. `StaleMemory` if `etag` is not the current one."""
         ...
 
     async def list_versions(
-        self, name: MemoryName, personality: Personality | None = None
+        self, name: MemoryName, personality: Personality | None = None, *, person: str = OWNER
     ) -> tuple[MemoryVersion, ...]:
         """The versions, newest first, including the current text if clew wrote it."""
         ...
 
     async def get_version(
-        self, name: MemoryName, number: int, personality: Personality | None = None
+        self,
+        name: MemoryName,
+        number: int,
+        personality: Personality | None = None,
+        *,
+        person: str = OWNER,
     ) -> str:
         """The text of a version, or `RecordNotFound`."""
+        ...
+
+
+class Embedder(Protocol):
+    """A model that says what texts mean. It fetches nothing by itself."""
+
+    @property
+    def model(self) -> str:
+        """Its name: vectors of different models have nothing in common."""
+        ...
+
+    async def embed(self, texts: Sequence[str]) -> list[bytes]:
+        """For each text a vector of length one, as 32-bit floats (little-endian), all equally long.
+
+        Raises `ModelUnavailable` with what to do; also for an answer that makes no sense.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Free what it holds."""
+        ...
+
+
+class Recall(Protocol):
+    """The memory, searched by words and, if there is an embedder, by meaning."""
+
+    @property
+    def model(self) -> str | None:
+        """The model that embeds, None if words alone are compared."""
+        ...
+
+    async def search(
+        self,
+        question: str,
+        personality: Personality | None = None,
+        *,
+        person: str = OWNER,
+        limit: int = 8,
+    ) -> Recollection:
+        """The chunks of the person's files nearest to the question, best first.
+
+        What a prompt gets of them is marked and written out, whatever the limit. Never fails
+        because of the embedder: then words alone decide, and `notice` says why.
+        """
+        ...
+
+    async def list_chunks(
+        self, personality: Personality | None = None, *, person: str = OWNER
+    ) -> tuple[tuple[Chunk, bool], ...]:
+        """All chunks in their order, each with whether its vector is there."""
         ...

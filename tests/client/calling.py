@@ -23,7 +23,8 @@ from clew.core.rules import HeldRule, hold
 from clew.core.session import Retention
 from clew.files.workspaces import Workspaces
 from clew.memory import MarkdownMemory
-from clew.ports import Clock, Context, Memory, Models, Personalities, Store
+from clew.memory.recall import FileRecall
+from clew.ports import Clock, Context, Memory, Models, Personalities, Recall, Store
 from clew.runtime.cron import CronFile
 from clew.runtime.hooks import Hooks
 from clew.runtime.inbound.reception import Reception
@@ -44,6 +45,7 @@ class FixedParts(NamedTuple):
     models: Models
     personalities: Personalities
     memory: Memory
+    recall: Recall
     rules: ReceptionRules
     export: Exporter | None = None
     import_transcript: Importer | None = None
@@ -106,7 +108,7 @@ async def import_into(
 async def open_calls(path: Path) -> AsyncIterator[Calls]:
     """The calls inside the block; everything is below the path."""
     home = path / "home"
-    home.mkdir()
+    home.mkdir(exist_ok=True)
     (home / "config.toml").write_text(CONFIG, encoding="utf-8")
     config = configuration.load(home=str(home), environ={})
     async with AsyncExitStack() as stack:
@@ -130,6 +132,7 @@ async def open_calls(path: Path) -> AsyncIterator[Calls]:
                 models=models,
                 personalities=FilePersonalities(home / "personalities"),
                 memory=MarkdownMemory(home),
+                recall=FileRecall(MarkdownMemory(home)),
                 export=lambda session, kind, masked, thinking: export_session(
                     store, session, kind, masked=masked, thinking=thinking
                 ),

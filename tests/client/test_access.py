@@ -132,6 +132,7 @@ async def test_what_is_the_owners_alone_is_refused_to_a_guest(place: Place) -> N
         guest.memory.history(),
         guest.memory.version(1),
         guest.memory.restore(1),
+        guest.memory.render("mine"),
         guest.sessions.prune(dry_run=True),
         guest.usage(),
         guest.approvals.decide("abc", "yes"),

@@ -74,6 +74,13 @@ async def test_a_version_is_read_and_restored_as_a_new_one(client: Client) -> No
     assert (again.changed, again.kept) == (False, False)
 
 
+async def test_a_text_is_rendered_safely_and_not_written(client: Client) -> None:
+    rendered = await client.memory.render("# Tea\n\n<script>trip(1)</script> **green**")
+    assert "<strong>green</strong>" in rendered.html
+    assert "<script" not in rendered.html
+    assert (await client.memory.get()).content == ""
+
+
 async def test_a_version_that_is_not_there_is_named(client: Client) -> None:
     for attempt in (client.memory.version(9, "user"), client.memory.restore(9, "user")):
         with pytest.raises(NotFound, match=r"USER\.md has no version 9\. `clew memory log` lists"):

@@ -206,6 +206,21 @@ async def test_messages_come_in_pages_between_two_numbers(place: Place, client: 
     assert not earlier.more
 
 
+@pytest.mark.parametrize(
+    ("limit", "after", "before"),
+    [(100, 0, 260), (200, 0, 260), (199, 0, None), (1_000, 7, 205), (101, 50, 152), (102, 50, 152)],
+)
+async def test_a_page_that_is_read_piece_by_piece_is_the_page(
+    place: Place, client: Client, limit: int, after: int, before: int | None
+) -> None:
+    session = await place.session()
+    await say(place, session.id, *(f"number {each}" for each in range(1, 251)))
+    page = await client.sessions.messages(session.id, limit=limit, after=after, before=before)
+    between = [*range(after + 1, min(before or 251, 251))]
+    assert [each.seq for each in page.messages] == between[-limit:]
+    assert page.more == (len(between) > limit)
+
+
 async def test_an_update_changes_what_is_given_and_null_clears(
     place: Place, client: Client
 ) -> None:

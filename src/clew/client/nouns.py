@@ -27,13 +27,19 @@ from clew.api.commands import CommandReply, RunCommand
 from clew.api.config import ConfigChanged, ConfigShown, SetConfig
 from clew.api.cron import AddJob, OneJob
 from clew.api.memory import (
+    ChunkList,
+    FoundMemory,
     GetMemory,
     GetMemoryVersion,
+    ListChunks,
     MemoryHistory,
+    MemoryHtml,
     MemoryRestored,
     MemoryText,
     MemoryView,
+    RenderMemory,
     RestoreMemory,
+    SearchMemory,
     WriteMemory,
 )
 from clew.api.models import GetModel, ModelList, ModelTested, TryModel
@@ -65,6 +71,7 @@ from clew.api.trash import (
 )
 from clew.client.noun import Noun, iterate
 from clew.core.channels.people import Pairing
+from clew.core.chunks import PROMPT_CHUNKS
 from clew.core.cron import CronJob
 from clew.core.delivery import Outbound, OutboundStatus
 from clew.core.memory import MemoryName
@@ -172,13 +179,17 @@ class Personalities(Noun):
 
 
 class Memory(Noun):
-    """The two memory files."""
+    """The memory files. `person` names whose USER.md; left out, it is the owner's."""
 
     async def get(
-        self, store: MemoryName = "memory", *, personality: str | None = None
+        self,
+        store: MemoryName = "memory",
+        *,
+        personality: str | None = None,
+        person: str | None = None,
     ) -> MemoryView:
         """Get a file as it is now."""
-        params = GetMemory(store=store, personality=personality)
+        params = GetMemory(store=store, personality=personality, person=person)
         return await self._do(memory.GET, params)
 
     async def write(
@@ -187,26 +198,42 @@ class Memory(Noun):
         *,
         content: str,
         personality: str | None = None,
+        person: str | None = None,
         if_match: str | None = None,
     ) -> MemoryView:
         """Write a whole file; with `if_match`, `StaleMemory` unless that is still its etag."""
         params = WriteMemory(
-            store=store, content=content, personality=personality, if_match=if_match
+            store=store,
+            content=content,
+            personality=personality,
+            person=person,
+            if_match=if_match,
         )
         return await self._do(memory.WRITE, params)
 
     async def history(
-        self, store: MemoryName = "memory", *, personality: str | None = None
+        self,
+        store: MemoryName = "memory",
+        *,
+        personality: str | None = None,
+        person: str | None = None,
     ) -> MemoryHistory:
         """List the versions of a file, newest first."""
-        params = GetMemory(store=store, personality=personality)
+        params = GetMemory(store=store, personality=personality, person=person)
         return await self._do(memory.HISTORY, params)
 
     async def version(
-        self, number: int, store: MemoryName = "memory", *, personality: str | None = None
+        self,
+        number: int,
+        store: MemoryName = "memory",
+        *,
+        personality: str | None = None,
+        person: str | None = None,
     ) -> MemoryText:
         """Get the text of a version; 1 is the newest."""
-        params = GetMemoryVersion(store=store, number=number, personality=personality)
+        params = GetMemoryVersion(
+            store=store, number=number, personality=personality, person=person
+        )
         return await self._do(memory.VERSION, params)
 
     async def restore(
@@ -215,13 +242,41 @@ class Memory(Noun):
         store: MemoryName = "memory",
         *,
         personality: str | None = None,
+        person: str | None = None,
         if_match: str | None = None,
     ) -> MemoryRestored:
         """Restore an older version of a file, as a new version."""
         params = RestoreMemory(
-            store=store, number=number, personality=personality, if_match=if_match
+            store=store,
+            number=number,
+            personality=personality,
+            person=person,
+            if_match=if_match,
         )
         return await self._do(memory.RESTORE, params)
+
+    async def render(self, content: str, store: MemoryName = "memory") -> MemoryHtml:
+        """Render a text as safe HTML. Nothing is written."""
+        return await self._do(memory.RENDER, RenderMemory(store=store, content=content))
+
+    async def search(
+        self,
+        q: str,
+        *,
+        k: int = PROMPT_CHUNKS,
+        personality: str | None = None,
+        person: str | None = None,
+    ) -> FoundMemory:
+        """Search the memory; the answer also says what a turn with this question would get."""
+        params = SearchMemory(q=q, k=k, personality=personality, person=person)
+        return await self._do(memory.SEARCH, params)
+
+    async def chunks(
+        self, *, personality: str | None = None, person: str | None = None
+    ) -> ChunkList:
+        """List the chunks that the memory is searched in."""
+        params = ListChunks(personality=personality, person=person)
+        return await self._do(memory.CHUNKS, params)
 
 
 class Approvals(Noun):

@@ -49,7 +49,10 @@ NAME_TEXT = 200
 
 
 class NewSession(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What is known of a session before its first message. `id` is for imports."""
+    """What is known of a session before its first message. `id` is for imports.
+
+    `parent_id` is the session that a sub-agent worked for; it must exist.
+    """
 
     key: str
     platform: str = "cli"
@@ -76,6 +79,7 @@ class NewSession(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     send_policy: SendPolicy | None = None
     reset_reason: str | None = None
     previous_id: str | None = None
+    parent_id: str | None = None
     transcript_path: str | None = None
     metadata: dict[str, Any] = {}
     created_at: int | None = None

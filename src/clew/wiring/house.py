@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from clew.core.models import ModelInfo
     from clew.core.session import Retention, Session
     from clew.files.workspaces import Workspaces
+    from clew.memory.recall import FileRecall
     from clew.ports import Agent, Clock, Context, Memory, Personalities, Store
     from clew.runtime.cron import CronFile
     from clew.runtime.inbound.reception import Reception
@@ -99,6 +100,8 @@ class House:
             await self.runtime.close()
         if "tools" in built:
             await self.tools.aclose()
+        if "recall" in built:
+            await self.recall.close()
         if "models" in built:
             await self.models.close()
         if "_renderer" in built:
@@ -124,6 +127,23 @@ class House:
         from clew.memory import MarkdownMemory
 
         return MarkdownMemory(self.config.data_dir)
+
+    @cached_property
+    def recall(self) -> FileRecall:
+        """The search of the memory files: by words, in vector mode by meaning too."""
+        from clew.memory.recall import FileRecall
+        from clew.wiring.embeddings import open_embedder
+
+        if self.config.memory.mode == "markdown":
+            return FileRecall(self.memory)
+        embedder = open_embedder(self.config)
+        return FileRecall(self.memory, vectors=self.store, embedder=embedder)
+
+    def check_memory(self) -> None:
+        """Raise an error that says what to install, if the configured memory mode can't work."""
+        from clew.wiring.embeddings import check_embedder
+
+        check_embedder(self.config)
 
     @cached_property
     def tools(self) -> Tools:
@@ -160,6 +180,7 @@ class House:
             self.clock,
             tz=_time_zone(self.config),
             guests=self.config.memory.guests,
+            recall=self.recall if self.config.memory.mode == "vector" else None,
         )
 
     @cached_property
@@ -187,6 +208,7 @@ class House:
 
         if self._agent is not None:
             return self._agent
+        self.check_memory()
         return PydanticAgent(
             catalogue=self.models,
             personalities=self.personalities,
@@ -279,6 +301,7 @@ class House:
             models=self.models,
             personalities=self.personalities,
             memory=self.memory,
+            recall=self.recall,
             context=self.context,
             place=self.place,
             zone=self.zone,

@@ -33,7 +33,7 @@ def make_models_setup(config: Config) -> ModelsSetup:
 
     names = dict.fromkeys((*KEY_VARIABLES, *config.providers))
     return ModelsSetup(
-        providers=tuple(_provider_setup(config, name) for name in names),
+        providers=tuple(get_provider(config, name) for name in names),
         weights_dirs=(config.cache_dir / "models", shared_cache_dir() / "models"),
         cache_dir=config.cache_dir,
         model=config.model,
@@ -45,7 +45,7 @@ def make_models_setup(config: Config) -> ModelsSetup:
     )
 
 
-def _provider_setup(config: Config, name: str) -> ProviderSetup:
+def get_provider(config: Config, name: str) -> ProviderSetup:
     """A provider, from its section or from well-known variables such as OPENAI_API_KEY."""
     from clew.agent.models.providers import KINDS, ProviderSetup
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from clew.core.rules import HeldRule
     from clew.core.session import Retention
     from clew.files.workspaces import Workspaces
-    from clew.ports import Clock, Context, Memory, Models, Personalities, Store
+    from clew.ports import Clock, Context, Memory, Models, Personalities, Recall, Store
     from clew.runtime.cron import CronFile
     from clew.runtime.inbound.reception import Reception
     from clew.runtime.place.attachment import Attachments
@@ -155,6 +155,8 @@ class Parts(Protocol):
     def personalities(self) -> Personalities: ...
     @property
     def memory(self) -> Memory: ...
+    @property
+    def recall(self) -> Recall: ...
     @property
     def context(self) -> Context | None: ...
     @property

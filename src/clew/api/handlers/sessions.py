@@ -15,6 +15,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec import UNSET
 
+from clew.api.give_way import PAGE, give_way
 from clew.api.handlers.parts import (
     CHOOSE,
     Caller,
@@ -296,9 +297,7 @@ async def get_messages(parts: Parts, params: GetMessages, caller: Caller) -> Mes
         if params.before is not None or params.after is not None:
             raise InvalidInput("Leave out `before` and `after` where there is `around`.")
         before, limit = params.around + 1, limit - limit // 2
-    messages = await parts.store.get_messages(
-        session.id, limit + 1, before=before, after=params.after, undone=params.undone
-    )
+    messages = await _read_messages(parts, session, params, before, limit + 1)
     more = len(messages) > limit
     shown = messages[1:] if more else messages
     if params.around is not None:
@@ -312,6 +311,24 @@ async def get_messages(parts: Parts, params: GetMessages, caller: Caller) -> Mes
     html = await _render(parts, shown, params.render)
     undone = await _list_undone(parts, session, shown) if params.undone and shown else ()
     return MessagePage(shown, session.head, more, unfinished, html, undone)
+
+
+async def _read_messages(
+    parts: Parts, session: Session, params: GetMessages, before: int | None, left: int
+) -> tuple[Message, ...]:
+    """The newest messages before a number, so many at most, a piece at a time."""
+    pieces: list[tuple[Message, ...]] = []
+    while left > 0:
+        wanted = min(left, PAGE)
+        piece = await parts.store.get_messages(
+            session.id, wanted, before=before, after=params.after, undone=params.undone
+        )
+        pieces.append(piece)
+        if len(piece) < wanted:
+            break
+        before, left = piece[0].seq, left - wanted
+        await give_way()
+    return tuple(message for piece in reversed(pieces) for message in piece)
 
 
 async def _list_undone(
@@ -489,7 +506,7 @@ async def export_session(parts: Parts, params: ExportSession, caller: Caller) ->
     async for each in made:
         pieces.append(each)
         if monotonic() > pause_at:
-            await asyncio.sleep(0)
+            await give_way()
             pause_at = monotonic() + STEP
     name = f"session-{session.id}.{params.format}"
     damaged = await parts.store.list_damaged(session.id)
