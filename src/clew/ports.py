@@ -316,9 +316,9 @@ class Log(Protocol):
         """The usage of the turns that began since then, grouped; sorted by name.
 
         By day, `name` is the beginning of a quarter of an hour in milliseconds: its day depends on
-        the person's time zone. By session it is the id, by model and platform their name, empty if
-        unknown. All sessions count, also those in the trash. A row is `estimated` if the metadata
-        of one of its sessions says so.
+        the reader's time zone. By session and person it is their id, by model and platform their
+        name, empty if unknown. All sessions count, also those in the trash. A row is `estimated` if
+        the metadata of one of its sessions says so.
         """
         ...
 
