@@ -28,7 +28,14 @@ if TYPE_CHECKING:
     from clew.core.channels.replies import Parcel
     from clew.core.chunks import Chunk, Recollection
     from clew.core.context.size import ContextPart
-    from clew.core.delivery import Inbound, NewInbound, NewOutbound, Outbound, OutboundStatus
+    from clew.core.delivery import (
+        Inbound,
+        InboundStatus,
+        NewInbound,
+        NewOutbound,
+        Outbound,
+        OutboundStatus,
+    )
     from clew.core.imports import ImportNote
     from clew.core.live_events import Signal
     from clew.core.memory import MemoryFile, MemoryName, MemoryVersion
@@ -590,6 +597,10 @@ class Inbox(Protocol):
         """
         ...
 
+    async def count_inbound(self) -> dict[InboundStatus, int]:
+        """How many messages are queued and how many are claimed, if there are any."""
+        ...
+
     async def list_taken_inbound(self, turn_id: str) -> tuple[Inbound, ...]:
         """The messages that a turn answers, oldest first; none if there is no such turn.
 
@@ -643,6 +654,13 @@ class Outbox(Protocol):
         limit: int = 100,
     ) -> tuple[Outbound, ...]:  # fmt: skip
         """Deliveries, newest first."""
+        ...
+
+    async def count_outbound(self) -> dict[OutboundStatus, int]:
+        """How many deliveries there are of each status; none of those that arrived are counted.
+
+        A status without any is left out.
+        """
         ...
 
     async def get_outbound(self, outbound_id: str) -> Outbound:

@@ -17,6 +17,7 @@ from clew.core.models import PersonalityEdit
 from clew.core.session import OWNER
 from clew.errors import Conflict, Forbidden, InvalidConfig, InvalidInput, ModelNotFound
 from clew.wiring.house import House, open_house
+from clew.wiring.stores import back_up_store
 
 SECRET = "sk-" + "x1" * 20
 CONFIG = f"""# mine
@@ -223,3 +224,23 @@ async def test_a_personality_names_a_model_that_is_known(house: House) -> None:
     with pytest.raises(Forbidden):
         await client_of(house, "telegram:7").personalities.update("default", PersonalityEdit())
     assert (await client.personalities.get("default")).builtin
+
+
+async def test_the_status_has_what_can_be_seen_of_the_store_and_the_last_backup(
+    house: House, tmp_path: Path
+) -> None:
+    client = client_of(house)
+    status = await client.status()
+    assert {each.name for each in status.findings} == {
+        "file system",
+        "permissions",
+        "disk space",
+        "write-ahead log",
+    }
+    assert (status.backed_up_at, status.inbox, status.outbox) == (None, {}, {})
+    back_up_store(
+        house.config, tmp_path / "copy.db", now=123_456, force=False, progress=lambda *_: None
+    )
+    assert (await client.status()).backed_up_at == 123_456
+    guest = await client_of(house, "telegram:7").status()
+    assert (guest.findings, guest.backed_up_at) == ((), None)

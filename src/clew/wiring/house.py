@@ -21,7 +21,12 @@ from clew.core.rules import HeldRule, hold
 from clew.store import is_postgres, sqlite_path
 from clew.store.migrations import Report, quiet
 from clew.wiring.models import open_catalogue
-from clew.wiring.stores import find_import_place, open_configured_store, retention_policy
+from clew.wiring.stores import (
+    find_backup_time,
+    find_import_place,
+    open_configured_store,
+    retention_policy,
+)
 from clew.wiring.workspaces import get_default_workspace, list_sealed, open_workspaces
 
 if TYPE_CHECKING:
@@ -30,7 +35,7 @@ if TYPE_CHECKING:
     from clew.agent.tools import MCPServer, Policy, Tools
     from clew.api.handlers.parts import Format
     from clew.api.sessions import Imported, MessageHtml
-    from clew.api.status import ChannelView, ErrandView, StoreView
+    from clew.api.status import ChannelView, ErrandView, FindingView, StoreView
     from clew.core.channels.session_choice import Judge, ReceptionRules
     from clew.core.context.thread import Pruning
     from clew.core.keys import Place
@@ -430,6 +435,22 @@ class House:
             path=path,
             durability=self.config.store.durability,
         )
+
+    async def examine(self) -> tuple[FindingView, ...]:
+        """What can be seen of the store without reading it; of a server's database, nothing."""
+        from clew.api.status import FindingView
+
+        if is_postgres(self.config.store.url):
+            return ()
+        from clew.store.sqlite.doctor import examine_place
+
+        path = sqlite_path(self.config.store.url)
+        found = await asyncio.to_thread(examine_place, path, self.config.home)
+        return tuple(FindingView(each.name, each.level, each.what, each.advice) for each in found)
+
+    def find_backup_time(self) -> int | None:
+        """When the store was last backed up, as `clew backup` has written it down."""
+        return find_backup_time(self.config)
 
     def is_running(self, session_id: str) -> bool:
         """Whether this process is working on the session."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clew.api.config import ConfigChanged, SettingView
-    from clew.api.status import ChannelView, ErrandView, StoreView
+    from clew.api.status import ChannelView, ErrandView, FindingView, StoreView
     from clew.core.channels.session_choice import Judge, ReceptionRules
     from clew.core.keys import Place
     from clew.core.models import ModelInfo
@@ -188,6 +188,8 @@ class Parts(Protocol):
     @property
     def config_file(self) -> Path | None: ...
     @property
+    def examine(self) -> Callable[[], Awaitable[tuple[FindingView, ...]]] | None: ...
+    @property
     def settings(self) -> SettingsFile | None: ...
     @property
     def ask_model(self) -> AskModel | None: ...
@@ -220,6 +222,10 @@ class Parts(Protocol):
 
     def list_tool_rules(self) -> tuple[HeldRule, ...]:
         """The rules about tools that hold in every session of this process."""
+        ...
+
+    def find_backup_time(self) -> int | None:
+        """When the store was last backed up, as far as is known."""
         ...
 
     def list_job_problems(self) -> dict[str, str]:
