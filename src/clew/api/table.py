@@ -9,6 +9,7 @@ from clew.api import (
     blobs,
     chat,
     commands,
+    config,
     cron,
     explain,
     gateway,
@@ -49,6 +50,7 @@ OPERATIONS: Final[tuple[Operation[Any, Any], ...]] = (
     *stats.ROWS,
     *status.ROWS,
     *gateway.ROWS,
+    *config.ROWS,
     *explain.ROWS,
 )
 
