@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 from playwright.async_api import Locator, Page, expect
 
 from clew.clock import host_clock
-from clew.core.session import Session
+from clew.core.session import Session, SessionEdit
 from tests.dashboard.conftest import PHONE, Gateway, Visitors
 from tests.runtime.conftest import Held, saying, typed
+from tests.sizes import pick
 
 
 def row(page: Page, name: str) -> Locator:
@@ -208,3 +210,69 @@ async def test_it_fits_a_phone_and_leads_on_where_nothing_is(
               .some((each) => each.getBoundingClientRect().right > innerWidth + 1
                 && !each.closest(".visually-hidden"))"""
         )
+
+
+async def fill_long(gateway: Gateway, many: int) -> None:
+    """Many sessions over years, some of them pinned; several at once share a commit."""
+    now = host_clock()
+
+    async def make(number: int) -> None:
+        # Unevenly spread, as real ones are.
+        at = now - int(number**1.5 * 60_000) - 60_000
+        made = await gateway.session(f"Session {number}", created_at=at)
+        if number in {7, many // 2}:
+            await gateway.store.edit_session(made.id, SessionEdit(pinned=True))
+
+    for begin in range(0, many, 64):
+        await asyncio.gather(*(make(each) for each in range(begin, min(many, begin + 64))))
+
+
+TOP = "() => document.querySelector('.session-list').scrollTop"
+
+
+async def test_a_long_list_scrolls_like_a_short_one(gateway: Gateway, visit: Visitors) -> None:
+    many = pick(2_000, 50_000)
+    await fill_long(gateway, many)
+    page = await visit("/")
+    await expect(page.locator(".total")).to_have_text(f"{many:,}")
+    await expect(names(page).first).to_have_text("Session 7")
+    asked: list[str] = []
+    page.on("request", lambda each: asked.append(each.url))
+
+    # To the end and back: few rows in the document, few calls.
+    await page.keyboard.press("End")
+    await expect(row(page, f"Session {many - 1}")).to_have_class(re.compile("current"))
+    assert await page.locator(".row").count() < 60
+    assert len(asked) < 20
+    await page.locator(".session-list").evaluate(
+        "(list) => list.scrollTo(0, list.scrollHeight / 3)"
+    )
+    await expect(row(page, f"Session {many // 3}")).to_be_visible()
+    await expect(page.locator(".row.hole")).to_have_count(0)
+    shown = [int(each.split()[1]) for each in await names(page).all_text_contents()]
+    # The two pinned ones come first, so that one of them is missing here.
+    assert shown == list(range(shown[0], shown[0] + len(shown)))
+    rank = await page.locator(".row").first.get_attribute("aria-posinset")
+    assert int(rank or 0) == shown[0] + 2
+
+    # The place is kept over a reload, and over a visit to a session.
+    for leave in (page.reload, None):
+        before = await page.evaluate(TOP)
+        first = await row(page, f"Session {shown[12]}").bounding_box()
+        if leave is not None:
+            await leave()
+        else:
+            await row(page, f"Session {shown[14]}").click()
+            await expect(page).to_have_url(re.compile("/s/"))
+            await page.go_back()
+        await expect(row(page, f"Session {shown[12]}")).to_be_visible()
+        assert await page.evaluate(TOP) == before
+        assert await row(page, f"Session {shown[12]}").bounding_box() == first
+
+    # What begins above does not move what one reads, and is one press away.
+    first = await row(page, f"Session {shown[12]}").bounding_box()
+    await gateway.session("Brand new")
+    await expect(page.get_by_role("button", name="New above")).to_be_visible()
+    assert await row(page, f"Session {shown[12]}").bounding_box() == first
+    await page.get_by_role("button", name="New above").click()
+    await expect(row(page, "Brand new")).to_be_visible()

@@ -8,7 +8,7 @@ import { listen } from "../live.js";
 import { go, keepPlace } from "../router.js";
 import { may, watchState } from "../state.js";
 import { notify, notifyProblem } from "./notice.js";
-import { archive, pin, purge, rename, restore, trash } from "./session_actions.js";
+import { archive, pin, purge, rename, trash } from "./session_actions.js";
 import { drawRow, editName } from "./session_row.js";
 import { VirtualList } from "./virtual_list.js";
 
@@ -285,11 +285,13 @@ export class SessionList {
   /** @param {string} action @param {Row[]} rows */
   run(action, rows) {
     const isTrash = this.view === "trash";
-    if (action === "pin") return pin(this.pages, rows, !rows.every((each) => each.pinned));
-    if (action === "restore" || (isTrash && action === "archive")) return restore(this.pages, rows);
-    if (action === "purge" || isTrash) return purge(this.pages, rows);
+    if (action === "pin" && !isTrash) return pin(this.pages, rows, !rows.every((each) => each.pinned));
+    if (isTrash && (action === "restore" || action === "archive")) {
+      return trash(this.pages, rows, false);
+    }
+    if (isTrash) return action === "pin" ? undefined : purge(this.pages, rows);
     if (action === "archive") return archive(this.pages, rows, this.view !== "archived");
-    return trash(this.pages, rows);
+    return trash(this.pages, rows, true);
   }
 
   /** @param {Row} row */

@@ -13,6 +13,7 @@ const FIRST_PAGE = 60;
 const PAGE = 200;
 const NEAR = 2 * PAGE;
 const PROBES = 12;
+const MOST_READS = 500;
 const DAY = 86_400_000;
 const FIELDS = [
   "id",
@@ -64,7 +65,8 @@ export class SessionPages {
     /** @type {Map<string, number> | null} */
     this.places = null;
     this.look = [0, 0];
-    this.isLooking = false;
+    /** @type {Promise<void> | null} */
+    this.looking = null;
     this.stop = new AbortController();
     /** @type {number | null} */
     this.pinned = null;
@@ -133,14 +135,24 @@ export class SessionPages {
     this.stop.abort();
   }
 
-  /** Somebody looks at these rows: read those that are missing. @param {number} first @param {number} last */
-  async ensure(first, last) {
+  /**
+   * Somebody looks at these rows: read those that are missing.
+   *
+   * @param {number} first
+   * @param {number} last
+   * @returns {Promise<void>} when they are there, or can't be read
+   */
+  ensure(first, last) {
     const early = this.waiting.length;
     this.look = [Math.max(0, first - early), last - early];
-    if (this.isLooking || !this.isRead) return;
-    this.isLooking = true;
+    if (!this.isRead) return Promise.resolve();
+    this.looking ??= this.readMissing().finally(() => (this.looking = null));
+    return this.looking;
+  }
+
+  async readMissing() {
     try {
-      for (let tries = 0; tries < 500; tries++) {
+      for (let tries = 0; tries < MOST_READS; tries++) {
         const place = this.findMissing();
         if (place === null) break;
         await this.readAt(place);
@@ -148,8 +160,6 @@ export class SessionPages {
       }
     } catch (error) {
       if (!this.stop.signal.aborted) this.problem = error;
-    } finally {
-      this.isLooking = false;
     }
   }
 

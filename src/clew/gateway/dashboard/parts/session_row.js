@@ -11,6 +11,9 @@ import { marked, markedName } from "./search.js";
 /** @type {Record<string, string>} */
 const STATUS = { waiting: "waits for you", running: "running", interrupted: "interrupted" };
 
+/** What each element shows. @type {WeakMap<HTMLElement, string>} */
+const shown = new WeakMap();
+
 /**
  * Fill the element of a row, unless it shows this already.
  *
@@ -26,8 +29,8 @@ export function drawRow(element, row, { isSelected, isCurrent, text }) {
   }
   const asked = row.status === "waiting" ? askedIn(row.id) : "";
   const signature = JSON.stringify([row, text, asked, shortTime(row.updated_at)]);
-  if (element.dataset.shows !== signature && !element.classList.contains("editing")) {
-    element.dataset.shows = signature;
+  if (shown.get(element) !== signature && !element.classList.contains("editing")) {
+    shown.set(element, signature);
     element.dataset.id = row.id;
     replace(element, ...parts(row, text, asked));
   }
@@ -163,7 +166,7 @@ export function editName(element, row, save, done) {
       return;
     }
     element.classList.remove("editing");
-    element.dataset.shows = "";
+    shown.delete(element);
     done();
   }
 }
