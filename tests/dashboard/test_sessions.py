@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 
 from playwright.async_api import Locator, Page, expect
 
 from clew.clock import host_clock
+from clew.core.changes import AddMessage
+from clew.core.message import Draft, ToolCall
 from clew.core.session import Session, SessionEdit
+from clew.ports import LiveTurn
 from tests.dashboard.conftest import PHONE, Gateway, Visitors
-from tests.runtime.conftest import Held, saying, typed
+from tests.runtime.conftest import Held, Scene, ended, saying, typed
 from tests.sizes import pick
 
 
@@ -59,17 +63,52 @@ async def test_two_browsers_see_each_others_changes(gateway: Gateway, visit: Vis
     await expect(names(one)).to_have_count(4)
 
 
-async def test_what_runs_and_what_waits_is_seen(gateway: Gateway, visit: Visitors) -> None:
-    first, *_ = await fill(gateway, 3)
+def asking(command: str) -> Scene:
+    """Ask whether a command may be run, and say what was decided."""
+
+    async def scene(turn: LiveTurn) -> None:
+        call = ToolCall("call_1", "shell", json.dumps({"command": command}))
+        draft = Draft(role="assistant", tool_calls=(call,))
+        await turn.record(AddMessage(draft, turn.id, from_person=False))
+        answer = await turn.ask(call, {"command": command})
+        await saying(f"the answer was {answer.decision}")(turn)
+
+    return scene
+
+
+async def test_what_runs_and_what_waits_for_a_person_is_seen(
+    gateway: Gateway, visit: Visitors
+) -> None:
+    first, second, *_ = await fill(gateway, 4)
     page = await visit("/")
     held = Held("done")
     gateway.actor.scenes = [held]
-    await gateway.house.calls.parts.runtime.accept(typed(first, "begin"))
+    running = await gateway.house.calls.parts.runtime.accept(typed(first, "begin"))
     await expect(row(page, "Session 0").get_by_text("running")).to_be_visible()
     await expect(names(page).first).to_have_text("Session 0")
     await expect(page).to_have_title(re.compile("^● Sessions"))
+
+    # What waits comes first, with what it asks for, even before what is pinned.
+    await gateway.store.edit_session(first.id, SessionEdit(pinned=True))
+    gateway.actor.scenes = [asking("rm -rf build")]
+    waiting = await gateway.house.calls.parts.runtime.accept(typed(second, "clean up"))
+    await expect(names(page).first).to_have_text("Session 1")
+    await expect(names(page)).to_have_count(4)
+    await expect(row(page, "Session 1")).to_contain_text("waits for you")
+    await expect(row(page, "Session 1")).to_contain_text("asks for shell: rm -rf build")
+    await expect(page).to_have_title(re.compile(r"^\(1\) Sessions"))
+    await page.get_by_role("link", name="1 waiting for you").click()
+    await expect(names(page)).to_have_text(["Session 1"])
+    await page.get_by_role("button", name="Remove the filter").click()
+
+    (approval,) = await gateway.store.list_approvals(second.id)
+    await gateway.house.calls.parts.runtime.decide(approval.id, "no", by="owner")
     held.go_on.set()
-    await expect(row(page, "Session 0").get_by_text("running")).to_have_count(0)
+    await ended(running)
+    await ended(waiting)
+    await expect(names(page).first).to_have_text("Session 0")
+    await expect(names(page)).to_have_count(4)
+    await expect(page.locator(".row .pill")).to_have_count(0)
     await expect(page).to_have_title(re.compile("^Sessions"))
 
 
