@@ -145,7 +145,11 @@ export function showMemory(root, { query }) {
           `${each.by} · ${size(each.size)}${each.number === 1 ? " · newest" : ""}`,
           h(
             "button",
-            { type: "button", "data-key": `v${each.number}`, onclick: () => compare(each) },
+            {
+              type: "button",
+              "data-key": `v${each.number}`,
+              onclick: () => compare(each, each.number < versions.length),
+            },
             "Compare",
             h("span", { class: "visually-hidden" }, ` version of ${fullTime(each.at)}`),
           ),
@@ -155,17 +159,17 @@ export function showMemory(root, { query }) {
     );
   }
 
-  /** @param {any} version */
-  async function compare(version) {
+  /** @param {any} version @param {boolean} hasOlder */
+  async function compare(version, hasOlder) {
     try {
       const of = which;
       const [{ content }, now] = await Promise.all([
         call("memory.version", { ...of, number: version.number }),
         call("memory.get", of),
       ]);
-      const before =
-        (await call("memory.version", { ...of, number: version.number + 1 }).catch(() => null))
-          ?.content ?? "";
+      const before = hasOlder
+        ? (await call("memory.version", { ...of, number: version.number + 1 })).content
+        : "";
       const body = h("div", null);
       const show = (/** @type {string} */ with_) =>
         replace(
