@@ -4,8 +4,8 @@ import { call } from "../api.js";
 import { h, icon, replace } from "../dom.js";
 import { duration, number } from "../format.js";
 import { openDialog } from "./dialog.js";
-import { actionButton, field } from "./form.js";
-import { notify, notifyProblem } from "./notice.js";
+import { actionButton, dialogForm, field } from "./form.js";
+import { notify } from "./notice.js";
 import { panel, row, rows } from "./panel.js";
 
 /** Providers that need nothing but a key; the last is any server. @type {[id: string, name: string][]} */
@@ -89,10 +89,9 @@ export function addProvider(added) {
     h("div", { class: "pair" }, field("Name", name), field("Address", address)),
     field("Models", models, "Their names there, with spaces between them"),
   );
-  const said = h("p", { class: "bad", role: "alert" });
-  const form = h(
-    "form",
-    { class: "form", id: "add-provider", onsubmit: send },
+  const form = dialogForm(
+    "add-provider",
+    send,
     field("From", kind),
     server,
     field(
@@ -100,7 +99,6 @@ export function addProvider(added) {
       key,
       "It is kept in a file that only the gateway's user can read, and never shown again.",
     ),
-    said,
   );
   const dialog = openDialog("Add a key or a server", form, {
     actions: [
@@ -114,26 +112,20 @@ export function addProvider(added) {
     server.hidden = kind.value !== "";
   }
 
-  /** @param {Event} event */
-  async function send(event) {
-    event.preventDefault();
+  async function send() {
     const id = kind.value || name.value.trim();
     const set = (/** @type {string} */ what, /** @type {string} */ value) =>
       call("config.set", { key: `providers.${id}.${what}`, value });
-    try {
-      // The address before the key: a new address takes the old key away.
-      if (!kind.value) {
-        await set("base_url", address.value.trim());
-        const names = models.value.split(/[\s,]+/).filter(Boolean);
-        if (names.length > 0) await set("models", JSON.stringify(names));
-      }
-      if (key.value) await set("api_key", key.value.trim());
-      dialog.close();
-      notify("Added. Test it before you rely on it.");
-      await added();
-    } catch (error) {
-      replace(said, error instanceof Error ? error.message : String(error));
+    // The address before the key: a new address takes the old key away.
+    if (!kind.value) {
+      await set("base_url", address.value.trim());
+      const names = models.value.split(/[\s,]+/).filter(Boolean);
+      if (names.length > 0) await set("models", JSON.stringify(names));
     }
+    if (key.value) await set("api_key", key.value.trim());
+    dialog.close();
+    notify("Added. Test it before you rely on it.");
+    await added();
   }
 }
 
@@ -328,60 +320,57 @@ function openPersonality(personality, refresh) {
   });
   const question = h("input", { type: "text", value: "Who are you?", maxlength: "1000" });
   const answer = h("div", { role: "status", class: "small" });
-  const dialog = openDialog(
-    personality.name,
+  const form = dialogForm(
+    "personality",
+    async () => {
+      await call("personalities.update", {
+        id: personality.id,
+        edit: {
+          soul: soul.value,
+          description: description.value || null,
+          model: model.value || null,
+          memory_scope: own.checked ? "per-personality" : "global",
+        },
+      });
+      dialog.close();
+      notify("Saved. The next turn uses it.");
+      await refresh();
+    },
+    field("What it is for", description),
+    field("What the model is told first (SOUL.md)", soul),
+    field("Model", model, "Left empty: the default"),
+    h("label", { class: "check" }, own, "It has a memory of its own"),
+  );
+  const trial = dialogForm(
+    "try-personality",
+    async () => {
+      replace(answer, h("span", { class: "faint" }, "Asking…"));
+      const asked = { id: personality.id, soul: soul.value, question: question.value };
+      const {
+        works,
+        words,
+        model: by,
+      } = await call("personalities.test", asked).catch((error) => {
+        replace(answer);
+        throw error;
+      });
+      replace(answer, h("span", { class: works ? "" : "bad" }, words), works && ` (${by})`);
+    },
     h(
       "div",
-      { class: "form" },
-      field("What it is for", description),
-      field("What the model is told first (SOUL.md)", soul),
-      field("Model", model, "Left empty: the default"),
-      h("label", { class: "check" }, own, "It has a memory of its own"),
-      h(
-        "div",
-        { class: "buttons" },
-        field("Try it", question),
-        actionButton("Ask", async () => {
-          replace(answer, h("span", { class: "faint" }, "Asking…"));
-          const { works, words, model } = await call("personalities.test", {
-            id: personality.id,
-            soul: soul.value,
-            question: question.value,
-          });
-          replace(answer, h("span", { class: works ? "" : "bad" }, words), works && ` (${model})`);
-        }),
-      ),
-      answer,
+      { class: "ask end" },
+      field("Try it as it stands here", question),
+      h("button", null, "Ask"),
     ),
-    {
-      wide: true,
-      actions: [
-        h("button", { type: "button", onclick: () => dialog.close() }, "Close"),
-        actionButton(
-          "Save",
-          async () => {
-            try {
-              await call("personalities.update", {
-                id: personality.id,
-                edit: {
-                  soul: soul.value,
-                  description: description.value || null,
-                  model: model.value || null,
-                  memory_scope: own.checked ? "per-personality" : "global",
-                },
-              });
-              dialog.close();
-              notify("Saved. The next turn uses it.");
-              await refresh();
-            } catch (error) {
-              notifyProblem(error);
-            }
-          },
-          { class: "primary" },
-        ),
-      ],
-    },
+    answer,
   );
+  const dialog = openDialog(personality.name, [form, trial], {
+    wide: true,
+    actions: [
+      h("button", { type: "button", onclick: () => dialog.close() }, "Close"),
+      h("button", { class: "primary", form: "personality" }, "Save"),
+    ],
+  });
 }
 
 export function configPanel() {
