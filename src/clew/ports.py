@@ -28,12 +28,19 @@ if TYPE_CHECKING:
     from clew.core.channels.replies import Parcel
     from clew.core.chunks import Chunk, Recollection
     from clew.core.context.size import ContextPart
-    from clew.core.delivery import Inbound, NewInbound, NewOutbound, Outbound, OutboundStatus
+    from clew.core.delivery import (
+        Inbound,
+        InboundStatus,
+        NewInbound,
+        NewOutbound,
+        Outbound,
+        OutboundStatus,
+    )
     from clew.core.imports import ImportNote
     from clew.core.live_events import Signal
     from clew.core.memory import MemoryFile, MemoryName, MemoryVersion
     from clew.core.message import Draft, Message, ToolCall
-    from clew.core.models import ModelInfo, Personality
+    from clew.core.models import ModelInfo, Personality, PersonalityEdit
     from clew.core.names import Title
     from clew.core.notes import Blob, Compaction, ScratchEntry, Todo
     from clew.core.search.hits import SearchFilter, SearchPage
@@ -316,9 +323,9 @@ class Log(Protocol):
         """The usage of the turns that began since then, grouped; sorted by name.
 
         By day, `name` is the beginning of a quarter of an hour in milliseconds: its day depends on
-        the person's time zone. By session it is the id, by model and platform their name, empty if
-        unknown. All sessions count, also those in the trash. A row is `estimated` if the metadata
-        of one of its sessions says so.
+        the reader's time zone. By session and person it is their id, by model and platform their
+        name, empty if unknown. All sessions count, also those in the trash. A row is `estimated` if
+        the metadata of one of its sessions says so.
         """
         ...
 
@@ -590,6 +597,10 @@ class Inbox(Protocol):
         """
         ...
 
+    async def count_inbound(self) -> dict[InboundStatus, int]:
+        """How many messages are queued and how many are claimed, if there are any."""
+        ...
+
     async def list_taken_inbound(self, turn_id: str) -> tuple[Inbound, ...]:
         """The messages that a turn answers, oldest first; none if there is no such turn.
 
@@ -643,6 +654,13 @@ class Outbox(Protocol):
         limit: int = 100,
     ) -> tuple[Outbound, ...]:  # fmt: skip
         """Deliveries, newest first."""
+        ...
+
+    async def count_outbound(self) -> dict[OutboundStatus, int]:
+        """How many deliveries there are of each status; none of those that arrived are counted.
+
+        A status without any is left out.
+        """
         ...
 
     async def get_outbound(self, outbound_id: str) -> Outbound:
@@ -937,6 +955,13 @@ class Personalities(Protocol):
 
     def get_personality(self, personality_id: str | None = None) -> Personality:
         """A personality, the default if None; `PersonalityNotFound` with the list."""
+        ...
+
+    def update_personality(self, personality_id: str, edit: PersonalityEdit) -> Personality:
+        """Change a personality, or make it. What is built in stays: the person's own goes before.
+
+        `InvalidInput` for an id or a value that can't be. Waits for the disk.
+        """
         ...
 
 

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from clew import config as configuration
 from clew.agent.personalities import FilePersonalities
-from clew.api.handlers.parts import Exporter, Importer, Renderer
+from clew.api.handlers.parts import AskModel, Exporter, Importer, Renderer, SettingsFile
 from clew.api.local import Calls
 from clew.api.sessions import Imported
-from clew.api.status import ChannelView, ErrandView, StoreView
+from clew.api.status import ChannelView, ErrandView, FindingView, StoreView
 from clew.client.place import locate
 from clew.clock import host_clock
 from clew.core.channels.session_choice import Judge, ReceptionRules
@@ -63,6 +63,9 @@ class FixedParts(NamedTuple):
     config_file: Path | None = None
     workspaces: Workspaces = Workspaces()
     started_at: int | None = None
+    settings: SettingsFile | None = None
+    examine: Callable[[], Awaitable[tuple[FindingView, ...]]] | None = None
+    ask_model: AskModel | None = None
 
     @property
     def store(self) -> Store:
@@ -87,6 +90,9 @@ class FixedParts(NamedTuple):
 
     def list_tool_rules(self) -> tuple[HeldRule, ...]:
         return hold("deny", ["shell:rm"], "CLEW_TOOLS_DENY")
+
+    def find_backup_time(self) -> int | None:
+        return None
 
     def list_job_problems(self) -> dict[str, str]:
         return {}

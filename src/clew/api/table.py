@@ -9,6 +9,7 @@ from clew.api import (
     blobs,
     chat,
     commands,
+    config,
     cron,
     explain,
     memory,
@@ -47,6 +48,7 @@ OPERATIONS: Final[tuple[Operation[Any, Any], ...]] = (
     *usage.ROWS,
     *stats.ROWS,
     *status.ROWS,
+    *config.ROWS,
     *explain.ROWS,
 )
 

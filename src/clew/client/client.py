@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         Approvals,
         Blobs,
         Commands,
+        Configuration,
         Cron,
         Memory,
         Models,
@@ -137,6 +138,13 @@ class Client:
         from clew.client.nouns import Models  # noqa: PLC0415  # only if used
 
         return Models(self.do)
+
+    @cached_property
+    def config(self) -> Configuration:
+        """The configuration of the gateway."""
+        from clew.client.nouns import Configuration  # noqa: PLC0415  # only if used
+
+        return Configuration(self.do)
 
     @cached_property
     def personalities(self) -> Personalities:

@@ -9,6 +9,7 @@ from clew.api import (
     approvals,
     blobs,
     commands,
+    config,
     cron,
     memory,
     models,
@@ -23,6 +24,7 @@ from clew.api.approvals import DecideApproval, ListApprovals
 from clew.api.blobs import BlobFile, GetBlob
 from clew.api.chat import Accepted
 from clew.api.commands import CommandReply, RunCommand
+from clew.api.config import ConfigChanged, ConfigShown, SetConfig
 from clew.api.cron import AddJob, OneJob
 from clew.api.memory import (
     ChunkList,
@@ -40,11 +42,11 @@ from clew.api.memory import (
     SearchMemory,
     WriteMemory,
 )
-from clew.api.models import GetModel, ModelList
+from clew.api.models import GetModel, ModelList, ModelTested, TryModel
 from clew.api.operation import NoParams
 from clew.api.outbox import ConfirmOutbound, ListOutbox, RetryOutbound
 from clew.api.pairings import DecidePairing
-from clew.api.personalities import OnePersonality
+from clew.api.personalities import OnePersonality, TryPersonality, UpdatePersonality
 from clew.api.queue import (
     DropQueue,
     GetQueued,
@@ -73,7 +75,7 @@ from clew.core.chunks import PROMPT_CHUNKS
 from clew.core.cron import CronJob
 from clew.core.delivery import Outbound, OutboundStatus
 from clew.core.memory import MemoryName
-from clew.core.models import ModelInfo, Personality
+from clew.core.models import ModelInfo, Personality, PersonalityEdit
 from clew.core.session import OWNER
 from clew.core.tokens import Scopes, Token
 from clew.core.turn import Approval, ApprovalScope, Decision
@@ -132,6 +134,25 @@ class Models(Noun):
         """Get a model by its name, or the one that answers if none is chosen."""
         return await self._do(models.GET, GetModel(name=name))
 
+    async def test(self, name: str | None = None) -> ModelTested:
+        """Ask a model one tiny question, to see whether it works."""
+        return await self._do(models.TEST, TryModel(name=name))
+
+
+class Configuration(Noun):
+    """The configuration of the gateway."""
+
+    async def show(self) -> ConfigShown:
+        """Every value that is in effect, and where it comes from; secrets are hidden."""
+        return await self._do(config.SHOW, NoParams())
+
+    async def set(self, key: str, value: str | None) -> ConfigChanged:
+        """Change the default model or a provider; None removes the value.
+
+        A new address of a provider clears its key.
+        """
+        return await self._do(config.SET, SetConfig(key=key, value=value))
+
 
 class Personalities(Noun):
     """Personalities of the agent."""
@@ -143,6 +164,18 @@ class Personalities(Noun):
     async def get(self, personality: str) -> Personality:
         """Get a personality by its id."""
         return await self._do(personalities.GET, OnePersonality(id=personality))
+
+    async def update(self, personality: str, edit: PersonalityEdit) -> Personality:
+        """Change a personality; an unknown id makes one."""
+        params = UpdatePersonality(id=personality, edit=edit)
+        return await self._do(personalities.UPDATE, params)
+
+    async def test(
+        self, personality: str, question: str, *, soul: str | None = None
+    ) -> ModelTested:
+        """Ask one question as a personality, or with another `soul`; nothing is stored."""
+        params = TryPersonality(id=personality, question=question, soul=soul)
+        return await self._do(personalities.TEST, params)
 
 
 class Memory(Noun):
