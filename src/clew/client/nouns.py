@@ -20,7 +20,7 @@ from clew.api import (
 )
 from clew.api.approvals import DecideApproval, ListApprovals
 from clew.api.chat import Accepted
-from clew.api.commands import CommandReply, RunCommand
+from clew.api.commands import CommandReply, ListedCommand, RunCommand
 from clew.api.cron import AddJob, OneJob
 from clew.api.memory import (
     GetMemory,
@@ -74,6 +74,10 @@ TRASH_PAGE: Final = 200
 
 class Commands(Noun):
     """Slash commands."""
+
+    async def list(self) -> tuple[ListedCommand, ...]:
+        """The commands that the caller can run."""
+        return (await self._do(commands.LIST, NoParams())).commands
 
     async def run(
         self,
