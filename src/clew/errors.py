@@ -222,17 +222,18 @@ class StaleLease(Conflict):
 
 
 class Diverged(Conflict):
-    """The stored thread and the imported one differ."""
+    """The stored thread and the imported one differ; `found` is the first message that does."""
 
     code = "diverged"
 
-    def __init__(self, session_id: str, seq: int) -> None:
+    def __init__(self, session_id: str, seq: int, *, found: object = None) -> None:
         super().__init__(
             f"Session {session_id} is already here and differs from message {seq} on. "
             "Nothing was changed; use --as-new to import it as a session of its own."
         )
         self.session_id = session_id
         self.seq = seq
+        self.found = found
 
 
 class StaleMemory(Conflict):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from clew.core.channels.replies import Parcel
     from clew.core.context.size import ContextPart
     from clew.core.delivery import Inbound, NewInbound, NewOutbound, Outbound, OutboundStatus
+    from clew.core.imports import ImportNote
     from clew.core.live_events import Signal
     from clew.core.memory import MemoryFile, MemoryName, MemoryVersion
     from clew.core.message import Draft, Message, ToolCall
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         Retention,
         RetentionAction,
         Session,
+        SessionChange,
         SessionEdit,
         SessionFacets,
         SessionFacts,
@@ -81,7 +83,7 @@ class Sessions(Protocol):
         """Make a session, with zero usage; `new.key`, or `route` if given, leads to it from now on.
 
         With `route=None` no key does. The session that the route led to before is not changed.
-        `Conflict` if the id exists.
+        `Conflict` if the id exists, `SessionNotFound` if the parent does not.
         """
         ...
 
@@ -107,6 +109,13 @@ class Sessions(Protocol):
 
     async def shorten_ids(self, ids: Sequence[str]) -> dict[str, str]:
         """For each id its shortest unique prefix, at least 8 characters long."""
+        ...
+
+    async def get_names(self, ids: Sequence[str]) -> dict[str, str]:
+        """The names of these sessions that people see, by id, also of those in the trash.
+
+        Unknown and purged ones are left out.
+        """
         ...
 
     async def list_sessions(
@@ -158,6 +167,31 @@ class Sessions(Protocol):
 
         With `revision`, `StaleRevision` if it is no longer the current one. Titles are trimmed;
         an empty one clears it. Unarchiving and editing never change `updated_at`.
+        """
+        ...
+
+    async def mark_sessions(
+        self,
+        ids: Sequence[str],
+        *,
+        title: str | UnsetType | None = UNSET,
+        pinned: bool | UnsetType = UNSET,
+        archived: bool | UnsetType = UNSET,
+        trashed: bool | UnsetType = UNSET,
+    ) -> tuple[SessionChange, ...]:
+        """Rename, pin, archive, delete or restore sessions, or take that back, in one commit.
+
+        Returns what was changed, in the order of the ids, for `undo_marks`; unknown ids, and
+        sessions that are so already, are left out. Raises the revision of what was edited.
+        """
+        ...
+
+    async def undo_marks(self, changes: Sequence[SessionChange]) -> tuple[str, ...]:
+        """Undo changes of `mark_sessions`, in one commit, exactly, times included.
+
+        Returns the sessions that are as before now. One whose marks are no longer as its change
+        left them is left alone: it was changed since. `InvalidInput` for times in the future, and
+        for a session that is named twice.
         """
         ...
 
@@ -471,12 +505,16 @@ class Trash(Protocol):
     ) -> tuple[str, ...]:
         """Archive (or trash) sessions last updated before that time; returns their ids.
 
-        Pinned, attached and leased sessions and the newest one are kept.
+        Pinned, attached and leased sessions and the newest one are kept, and those that have
+        nothing but what was imported (`Imports`).
         """
         ...
 
     async def retain(self, policy: Retention, *, dry_run: bool = False) -> Retained:
-        """The retention pass: idle sessions, then the oldest until the content fits."""
+        """The retention pass: idle sessions, then the oldest until the content fits.
+
+        Sessions that have nothing but what was imported are kept, and their content is not counted.
+        """
         ...
 
 
@@ -509,6 +547,13 @@ class Notes(Protocol):
 
     async def get_blob(self, blob_hash: str) -> Blob:
         """The bytes, or `BlobNotFound`."""
+        ...
+
+    async def has_blob(self, session_id: str, blob_hash: str) -> bool:
+        """Whether a message of the session's thread has this blob; undone ones count too.
+
+        `SessionNotFound` if there is no such session.
+        """
         ...
 
 
@@ -657,6 +702,25 @@ class Pairings(Protocol):
         ...
 
 
+class Imports(Protocol):
+    """Which sessions came from another agent's history or from a file, and how far."""
+
+    async def note_import(self, note: ImportNote) -> None:
+        """Note where a session came from; replaces an earlier note about it.
+
+        The note stays when the session is purged.
+        """
+        ...
+
+    async def list_imports(self, agent: str) -> tuple[ImportNote, ...]:
+        """All notes about sessions of this agent, by the id of the session."""
+        ...
+
+    async def find_imports(self, native_id: str, *, limit: int = 10) -> tuple[Session, ...]:
+        """Sessions outside the trash that their agent knows by this id, newest first."""
+        ...
+
+
 class Store(
     Sessions,
     Log,
@@ -670,6 +734,7 @@ class Store(
     Outbox,
     Tokens,
     Pairings,
+    Imports,
     Protocol,
 ):
     """A session store. Open one with `clew.open_store(url)`, and use it as `async with`."""

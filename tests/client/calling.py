@@ -104,7 +104,7 @@ async def import_into(
 async def open_calls(path: Path) -> AsyncIterator[Calls]:
     """The calls inside the block; everything is below the path."""
     home = path / "home"
-    home.mkdir()
+    home.mkdir(exist_ok=True)
     (home / "config.toml").write_text(CONFIG, encoding="utf-8")
     config = configuration.load(home=str(home), environ={})
     async with AsyncExitStack() as stack:

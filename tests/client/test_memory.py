@@ -74,6 +74,13 @@ async def test_a_version_is_read_and_restored_as_a_new_one(client: Client) -> No
     assert (again.changed, again.kept) == (False, False)
 
 
+async def test_a_text_is_rendered_safely_and_not_written(client: Client) -> None:
+    rendered = await client.memory.render("# Tea\n\n<script>trip(1)</script> **green**")
+    assert "<strong>green</strong>" in rendered.html
+    assert "<script" not in rendered.html
+    assert (await client.memory.get()).content == ""
+
+
 async def test_a_version_that_is_not_there_is_named(client: Client) -> None:
     for attempt in (client.memory.version(9, "user"), client.memory.restore(9, "user")):
         with pytest.raises(NotFound, match=r"USER\.md has no version 9\. `clew memory log` lists"):
@@ -220,3 +227,26 @@ async def test_a_reply_that_failed_is_sent_again_and_one_that_arrived_is_not(
     with pytest.raises(RecordNotFound):
         await client.outbox.retry("nothing")
     assert len(await client.outbox.list(session.id)) == 2
+
+
+async def test_the_owner_says_that_an_uncertain_reply_has_arrived(
+    place: Place, client: Client
+) -> None:
+    session = await place.session()
+    async with hold(place.store, session.id, "test") as lease:
+        for name in ("uncertain", "next", "failed"):
+            outbound = NewOutbound(id=name, key=session.key, channel="test", content="hi")
+            await place.store.record(session.id, lease.epoch, Send(outbound))
+    await place.store.settle_outbound("uncertain", "uncertain", error="timed out")
+    await place.store.settle_outbound("failed", "failed", error="refused")
+    confirmed = await client.outbox.confirm("uncertain")
+    assert (confirmed.status, confirmed.error) == ("sent", None)
+    assert confirmed.receipt is not None
+    assert set(confirmed.receipt) == {"confirmed_by"}
+    (due,) = await place.store.claim_outbound("test", channels=["test"])
+    assert due.id == "next", "and what was confirmed is not sent again"
+    for name in ("uncertain", "failed"):
+        with pytest.raises(Conflict):
+            await client.outbox.confirm(name)
+    with pytest.raises(RecordNotFound):
+        await client.outbox.confirm("nothing")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager
 from functools import cache, cached_property
 from importlib import import_module
@@ -27,6 +27,7 @@ from clew.client import sessions
 from clew.client.client import Client
 from clew.core.changes import AddCompaction, AddMessage
 from clew.core.message import Draft
+from clew.core.session import SessionChange, SessionMarks
 from clew.errors import InvalidInput
 from clew.runtime.lane.lease import hold
 from clew.store import open_store
@@ -45,8 +46,11 @@ SAMPLES: dict[Any, Any] = {
     ),
     Wanted: Wanted(title="a"),
     TerminalBreadcrumb: TerminalBreadcrumb(cwd="/a", session=ID, fresh=True, at=4),
+    SessionChange: SessionChange(ID, SessionMarks(pinned=False), SessionMarks(pinned=True)),
     Upload: Upload(media_type="image/png", data=b"x"),
 }
+SPELLED: dict[str, Any] = {"blob_hash": "0" * 64}
+"""Parameters of which not every text is valid."""
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "sdk.md").read_text("utf-8")
 SET_BY_THE_TRANSPORT = {"chat.send": {"stream"}}
 
@@ -99,9 +103,9 @@ def sample(kind: Any, default: Any) -> Any:
         return (sample(get_args(kind)[0], None),)
     if kind is bool:
         return not default
-    if get_origin(kind) is not None and str not in get_args(kind):
-        raise AssertionError(f"no sample for {kind}")
-    return [ID] if get_origin(kind) is not None else SAMPLES[kind]
+    if get_origin(kind) is Iterable:
+        return [sample(get_args(kind)[0], None)]
+    return SAMPLES[kind]
 
 
 @cache
@@ -121,7 +125,8 @@ async def record(method: Callable[..., Any]) -> Recorded:
     """What a method asks for if it is given everything that it takes."""
     hints = get_type_hints(method, localns=list_lazy_names())
     given = {
-        name: sample(hints[name], None if each.default is each.empty else each.default)
+        name: SPELLED.get(name)
+        or sample(hints[name], None if each.default is each.empty else each.default)
         for name, each in inspect.signature(method).parameters.items()
         if each.kind is not each.VAR_KEYWORD
     }

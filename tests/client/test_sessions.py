@@ -206,6 +206,21 @@ async def test_messages_come_in_pages_between_two_numbers(place: Place, client: 
     assert not earlier.more
 
 
+@pytest.mark.parametrize(
+    ("limit", "after", "before"),
+    [(100, 0, 260), (200, 0, 260), (199, 0, None), (1_000, 7, 205), (101, 50, 152), (102, 50, 152)],
+)
+async def test_a_page_that_is_read_piece_by_piece_is_the_page(
+    place: Place, client: Client, limit: int, after: int, before: int | None
+) -> None:
+    session = await place.session()
+    await say(place, session.id, *(f"number {each}" for each in range(1, 251)))
+    page = await client.sessions.messages(session.id, limit=limit, after=after, before=before)
+    between = [*range(after + 1, min(before or 251, 251))]
+    assert [each.seq for each in page.messages] == between[-limit:]
+    assert page.more == (len(between) > limit)
+
+
 async def test_an_update_changes_what_is_given_and_null_clears(
     place: Place, client: Client
 ) -> None:
@@ -442,3 +457,50 @@ async def test_the_rules_of_a_session_are_the_owners_to_see(place: Place, client
     guest = await place.client("telegram:5", "write")
     with pytest.raises(Forbidden):
         await guest.sessions.rules(session.id)
+
+
+async def test_messages_around_a_number_are_on_both_sides_of_it(
+    place: Place, client: Client
+) -> None:
+    session = await place.session()
+    await say(place, session.id, *map(str, range(1, 31)))
+
+    async def seqs(**where: Any) -> list[int]:
+        page = await client.sessions.messages(session.id, **where)
+        return [each.seq for each in page.messages]
+
+    page = await client.sessions.messages(session.id, around=15, limit=6, render="html")
+    assert [each.seq for each in page.messages] == [13, 14, 15, 16, 17, 18]
+    assert (page.more, page.head) == (True, 30)
+    assert page.html is not None
+    assert [each.seq for each in page.html] == [13, 14, 15, 16, 17, 18]
+    assert await seqs(around=15, limit=1) == [15]
+    assert await seqs(around=1, limit=5) == [1, 2, 3]
+    assert await seqs(around=30, limit=5) == [28, 29, 30]
+    assert await seqs(around=99, limit=4) == [29, 30]
+    assert await seqs(around=0, limit=4) == [1, 2]
+    with pytest.raises(InvalidInput):
+        await client.sessions.messages(session.id, around=3, before=9)
+
+
+async def test_a_search_in_one_long_session_finds_its_messages_with_their_numbers(
+    place: Place, client: Client
+) -> None:
+    session, other = await place.session("cli:1"), await place.session("cli:2")
+    async with hold(place.store, session.id, "test") as lease:
+        for start in range(0, 10_000, 500):
+            drafts = [
+                Draft(
+                    role="user",
+                    content=f"message {number} is {'a needle' if number % 1000 == 7 else 'hay'}",
+                )
+                for number in range(start, start + 500)
+            ]
+            await place.store.record(session.id, lease.epoch, *map(AddMessage, drafts))
+    await say(place, other.id, "a needle elsewhere")
+    found = [each async for each in client.sessions.iter_search("needle", session=session.id)]
+    assert sorted(each.seq for each in found) == [number + 8 for number in range(0, 10_000, 1000)]
+    for each in found:
+        assert each.snippet.text[each.snippet.start : each.snippet.end] == "needle"
+    page = await client.sessions.messages(session.id, around=found[0].seq, limit=3)
+    assert "needle" in page.messages[1].content

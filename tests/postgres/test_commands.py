@@ -123,8 +123,13 @@ def test_doctor_finds_and_mends_what_is_wrong(
     assert "fixed  search index: 1 message indexed again" in fixed.stdout
     assert "fixed  process rows: 1 row of a dead process removed" in fixed.stdout
     server.execute("UPDATE messages_words SET words = 'other'::tsvector", database)
+    server.execute("UPDATE usage_changes SET turns = turns + 1", database)
+    assert "✗ usage" in home.clew("doctor").stdout
     assert home.clew("doctor").exit_code == 1
-    assert home.clew("doctor", "--fix").exit_code == 0
+    again = home.clew("doctor", "--fix")
+    assert again.exit_code == 0
+    assert "fixed  usage: what 1 turn has spent was summed up again" in again.stdout
+    assert home.clew("doctor", "--full").exit_code == 0
 
 
 def test_doctor_names_who_is_there(home: PostgresHome) -> None:

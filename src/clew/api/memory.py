@@ -42,6 +42,13 @@ class WriteMemory(Params, frozen=True, kw_only=True, forbid_unknown_fields=True)
     if_match: Annotated[str, Meta(max_length=200)] | None = None
 
 
+class RenderMemory(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A text that is not written yet, as a person types it."""
+
+    store: MemoryName
+    content: Annotated[str, Meta(max_length=2 * MEMORY_BYTES)]
+
+
 # --- memory and people ------------------------------------------------------------------------
 class MemoryView(msgspec.Struct, frozen=True):
     """A memory file. `scope` is the resolved one: `global`, or of this personality only.
@@ -87,6 +94,12 @@ class MemoryRestored(msgspec.Struct, frozen=True):
     kept: bool
 
 
+class MemoryHtml(msgspec.Struct, frozen=True):
+    """Safe HTML of a text: Markdown as in messages; a very long text is shown unrendered."""
+
+    html: str
+
+
 def _memory_etag(answer: MemoryView) -> str:
     return answer.etag
 
@@ -117,10 +130,15 @@ RESTORE: Final = row(
     "memory.restore", "POST", "memory/{store}/restore", "write", RestoreMemory,
     MemoryRestored, "Restore a memory file to a version.", etag=_restored_etag,
 )  # fmt: skip
+RENDER: Final = row(
+    "memory.render", "POST", "memory/{store}/render", "write", RenderMemory, MemoryHtml,
+    "Render a text as a memory file would be shown. Nothing is written.",
+)  # fmt: skip
 ROWS: Final = (
     GET,
     WRITE,
     HISTORY,
     VERSION,
     RESTORE,
+    RENDER,
 )

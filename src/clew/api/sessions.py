@@ -37,6 +37,7 @@ from clew.core.session import (
     RetentionAction,
     SendPolicy,
     Session,
+    SessionChange,
     SessionFacets,
     SessionState,
     Status,
@@ -90,12 +91,16 @@ class GetSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class GetMessages(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`before` and `after` are numbers of messages, and exclusive. `render` adds safe HTML."""
+    """`before` and `after` are numbers of messages, and exclusive. `render` adds safe HTML.
+
+    `around`: half of the page up to this number, the other half behind it.
+    """
 
     id: SessionId
     limit: Annotated[int, Meta(ge=1, le=1_000)] = 50
     before: Seq | None = None
     after: Seq | None = None
+    around: Seq | None = None
     undone: bool = False
     render: Literal["html"] | None = None
 
@@ -135,11 +140,23 @@ class UpdateSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class MarkSessions(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to change about all of these sessions; fields that are left out stay as they are."""
+    """What to change about all of these sessions; fields that are left out stay as they are.
+
+    `title`: null clears it. `trashed`: true deletes them, false restores them from the trash, and
+    nothing else goes with it.
+    """
 
     ids: SeveralSessions
+    title: Annotated[str, Meta(max_length=MAX_TITLE)] | UnsetType | None = UNSET
     pinned: bool | UnsetType = UNSET
     archived: bool | UnsetType = UNSET
+    trashed: bool | UnsetType = UNSET
+
+
+class UndoMarks(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The `changes` of an answer to `sessions.mark`, or some of them."""
+
+    changes: Annotated[tuple[SessionChange, ...], Meta(min_length=1, max_length=10_000)]
 
 
 class PruneSessions(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -390,10 +407,14 @@ class Failed(msgspec.Struct, frozen=True):
 
 
 class Changed(msgspec.Struct, frozen=True):
-    """Several sessions as they are after a change, and those that could not be changed."""
+    """Several sessions as they are after a change, and those that could not be changed.
+
+    `changes`, given to `sessions.undo`, takes it back.
+    """
 
     sessions: tuple[SessionView, ...]
     failed: tuple[Failed, ...] = ()
+    changes: tuple[SessionChange, ...] = ()
 
 
 class Pruned(msgspec.Struct, frozen=True):
@@ -640,7 +661,12 @@ FIND: Final = row(
 )  # fmt: skip
 MARK: Final = row(
     "sessions.mark", "POST", "marks", "write", MarkSessions, Changed,
-    "Pin, unpin, archive or unarchive several sessions.",
+    "Rename, pin, archive, delete or restore several sessions, or take that back, in one step.",
+    who="guest",
+)  # fmt: skip
+UNDO: Final = row(
+    "sessions.undo", "POST", "marks/undo", "write", UndoMarks, Changed,
+    "Undo a `sessions.mark` exactly. Sessions that were changed since are left as they are.",
     who="guest",
 )  # fmt: skip
 PRUNE: Final = row(
@@ -678,6 +704,7 @@ ROWS: Final = (
     RULES,
     FIND,
     MARK,
+    UNDO,
     PRUNE,
     LINK,
     IMPORT,

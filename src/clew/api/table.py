@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from clew.api import (
     approvals,
+    blobs,
     chat,
     commands,
     cron,
@@ -34,6 +35,7 @@ OPERATIONS: Final[tuple[Operation[Any, Any], ...]] = (
     *commands.ROWS,
     *models.ROWS,
     *chat.ROWS,
+    *blobs.ROWS,
     *queue.ROWS,
     *approvals.ROWS,
     *outbox.ROWS,

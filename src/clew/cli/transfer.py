@@ -1,4 +1,7 @@
-"""`clew export` and `clew import`: one session as a file, and back."""
+"""`clew export` and `clew import`: one session as a file, and back.
+
+Other agents' histories are imported in `cli.histories`.
+"""
 
 from __future__ import annotations
 
@@ -103,7 +106,15 @@ def _folder(output: str | None) -> Path | None:
 
 
 @click.command("import")
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="[PATH]", required=False)
+@click.option("--from", "agent", metavar="AGENT", help="Whose history: claude-code, codex, …")
+@click.option("--all", "everything", is_flag=True, help="The histories of every agent found here.")
+@click.option("--scan", is_flag=True, help="Only say which histories are on this machine.")
+@click.option("--watch", is_flag=True, help="Go on importing what is written, until stopped.")
+@click.option("--since", metavar="WHEN", help="Sessions changed since: a date, or 30d.")
+@click.option("--branches", is_flag=True, help="Also branches that were left, as forks.")
+@click.option("--again", is_flag=True, help="Also sessions that were thrown away here.")
+@click.option("--routes", is_flag=True, help="Let the keys of a Clawdbot or OpenClaw lead here.")
 @click.option("--as-new", is_flag=True, help="Import as another session, with a new id.")
 @click.option("--cwd", metavar="DIR", help="The directory that the session works in.")
 @click.option(
@@ -115,12 +126,31 @@ def _folder(output: str | None) -> Path | None:
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @client_command
 def import_command(
-    app: App, file: str, *, as_new: bool, cwd: str | None, trust: bool, yes: bool, dry_run: bool
+    app: App,
+    file: str | None,
+    *,
+    agent: str | None,
+    everything: bool,
+    scan: bool,
+    watch: bool,
+    since: str | None,
+    branches: bool,
+    again: bool,
+    routes: bool,
+    as_new: bool,
+    cwd: str | None,
+    trust: bool,
+    yes: bool,
+    dry_run: bool,
 ) -> None:
-    """Read a session from a transcript (`clew export --format jsonl`); - is standard input.
+    """Read a session from a transcript (`clew export --format jsonl`; - is standard input), or the
+    histories of other agents: Claude Code, Codex and others. A PATH alone is guessed.
 
     A file brings what was said, its notes, title, model and usage. It brings no rules for tools, no
     directory and no keys; turns that had not ended are interrupted.
+
+    Importing a history again brings what was added since; what was continued on both sides becomes
+    a fork. Nothing of another agent is ever changed.
 
     If the session is already here and the transcript has more messages, they are added. Importing
     twice changes nothing. At a gateway (--url) nothing is added to a session that is there.
@@ -130,7 +160,23 @@ def import_command(
       clew import session.jsonl
       clew import --cwd ~/work/api session.jsonl
       clew import --as-new --dry-run session.jsonl
+      clew import --scan
+      clew import --from claude-code --since 30d
+      clew import ~/Downloads/conversations.json
     """
+    from clew.cli import histories
+
+    wanted = histories.Wanted(
+        agent=agent, since=since, dry_run=dry_run, branches=branches, again=again, routes=routes
+    )
+    if scan or watch or everything or agent is not None or file is None:
+        histories.check(app, file, wanted, as_new=as_new, cwd=cwd, trust=trust)
+        histories.run(app, file, wanted, everything=everything, scan=scan, watch=watch)
+        return
+    if file != "-" and app.gateway is None and histories.is_foreign(file):
+        histories.check(app, file, wanted, as_new=as_new, cwd=cwd, trust=trust)
+        histories.run(app, file, wanted)
+        return
     if trust and app.gateway is not None:
         raise click.UsageError(
             "--trust works where the store is: no gateway trusts a file. Leave it out, or --url."

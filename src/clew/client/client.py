@@ -24,13 +24,14 @@ from clew.errors import InvalidInput
 if TYPE_CHECKING:
     from clew.api.chat import SendChat
     from clew.api.frames import StreamFrame
-    from clew.api.status import StatusReport
+    from clew.api.status import EventList, StatusReport
     from clew.api.transport import Live, Transport
     from clew.api.usage import UsageReport
     from clew.client.chat import Chat
     from clew.client.explain import Explain
     from clew.client.nouns import (
         Approvals,
+        Blobs,
         Commands,
         Cron,
         Memory,
@@ -115,6 +116,13 @@ class Client:
         from clew.client.seats import Seats  # noqa: PLC0415  # only if used
 
         return Seats(self.do)
+
+    @cached_property
+    def blobs(self) -> Blobs:
+        """Files of messages."""
+        from clew.client.nouns import Blobs  # noqa: PLC0415  # only if used
+
+        return Blobs(self.do)
 
     @cached_property
     def commands(self) -> Commands:
@@ -220,6 +228,12 @@ class Client:
         from clew.api.status import STATUS  # noqa: PLC0415  # only if used
 
         return await self.do(STATUS, NoParams())
+
+    async def events(self, *, after: int = 0, limit: int = 100) -> EventList:
+        """What happened at the gateway lately, newest first; only what is behind `after`."""
+        from clew.api.status import EVENTS, ListEvents  # noqa: PLC0415  # only if used
+
+        return await self.do(EVENTS, ListEvents(after=after, limit=limit))
 
     def _stream(self, params: SendChat) -> AsyncGenerator[StreamFrame]:
         from clew.api.chat import SEND  # noqa: PLC0415  # only if used

@@ -7,6 +7,7 @@ from typing import Final
 
 from clew.api import (
     approvals,
+    blobs,
     commands,
     cron,
     memory,
@@ -19,6 +20,7 @@ from clew.api import (
     trash,
 )
 from clew.api.approvals import DecideApproval, ListApprovals
+from clew.api.blobs import BlobFile, GetBlob
 from clew.api.chat import Accepted
 from clew.api.commands import CommandReply, ListedCommand, RunCommand
 from clew.api.cron import AddJob, OneJob
@@ -26,15 +28,17 @@ from clew.api.memory import (
     GetMemory,
     GetMemoryVersion,
     MemoryHistory,
+    MemoryHtml,
     MemoryRestored,
     MemoryText,
     MemoryView,
+    RenderMemory,
     RestoreMemory,
     WriteMemory,
 )
 from clew.api.models import GetModel, ModelList
 from clew.api.operation import NoParams
-from clew.api.outbox import ListOutbox, RetryOutbound
+from clew.api.outbox import ConfirmOutbound, ListOutbox, RetryOutbound
 from clew.api.pairings import DecidePairing
 from clew.api.personalities import OnePersonality
 from clew.api.queue import (
@@ -70,6 +74,14 @@ from clew.core.tokens import Scopes, Token
 from clew.core.turn import Approval, ApprovalScope, Decision
 
 TRASH_PAGE: Final = 200
+
+
+class Blobs(Noun):
+    """Files of messages."""
+
+    async def get(self, blob_hash: str, *, session: str) -> BlobFile:
+        """A file that a message of the session has, by its SHA-256."""
+        return await self._do(blobs.GET, GetBlob(hash=blob_hash, session=session))
 
 
 class Commands(Noun):
@@ -184,6 +196,10 @@ class Memory(Noun):
         )
         return await self._do(memory.RESTORE, params)
 
+    async def render(self, content: str, store: MemoryName = "memory") -> MemoryHtml:
+        """Render a text as safe HTML. Nothing is written."""
+        return await self._do(memory.RENDER, RenderMemory(store=store, content=content))
+
 
 class Approvals(Noun):
     """Tool calls that wait for the owner's decision."""
@@ -250,6 +266,10 @@ class Outbox(Noun):
     async def retry(self, outbound: str) -> Outbound:
         """Send a reply again whose delivery failed or is uncertain."""
         return await self._do(outbox.RETRY, RetryOutbound(id=outbound))
+
+    async def confirm(self, outbound: str) -> Outbound:
+        """Say that a reply whose delivery is uncertain has arrived."""
+        return await self._do(outbox.CONFIRM, ConfirmOutbound(id=outbound))
 
 
 class Tokens(Noun):

@@ -47,6 +47,7 @@ from clew.api.sessions import (
     StateView,
     Stopped,
     StopSession,
+    UndoMarks,
     UpdateSession,
 )
 from clew.client.noun import Noun, iterate
@@ -62,6 +63,7 @@ from clew.core.session import (
     NamePage,
     RetentionAction,
     SendPolicy,
+    SessionChange,
     SessionFacets,
     SessionName,
 )
@@ -212,12 +214,22 @@ class Sessions(Noun):
         limit: int = 50,
         before: int | None = None,
         after: int | None = None,
+        around: int | None = None,
         undone: bool = False,
         render: Literal["html"] | None = None,
     ) -> MessagePage:
-        """The newest messages between two numbers, in order; with `render`, with safe HTML."""
+        """The newest messages between two numbers, in order; with `render`, with safe HTML.
+
+        With `around`, those before and behind a number.
+        """
         params = GetMessages(
-            id=session, limit=limit, before=before, after=after, undone=undone, render=render
+            id=session,
+            limit=limit,
+            before=before,
+            after=after,
+            around=around,
+            undone=undone,
+            render=render,
         )
         return await self._do(sessions.MESSAGES, params)
 
@@ -277,12 +289,20 @@ class Sessions(Noun):
         self,
         ids: Iterable[str],
         *,
+        title: str | UnsetType | None = UNSET,
         pinned: bool | UnsetType = UNSET,
         archived: bool | UnsetType = UNSET,
+        trashed: bool | UnsetType = UNSET,
     ) -> Changed:
-        """Pin or archive several sessions, or take that back."""
-        params = MarkSessions(ids=tuple(ids), pinned=pinned, archived=archived)
+        """Rename, pin, archive, delete or restore several sessions, or take that back."""
+        params = MarkSessions(
+            ids=tuple(ids), title=title, pinned=pinned, archived=archived, trashed=trashed
+        )
         return await self._do(sessions.MARK, params)
+
+    async def undo(self, changes: Iterable[SessionChange]) -> Changed:
+        """Undo the changes of a `mark`, or some of them; what was changed since stays."""
+        return await self._do(sessions.UNDO, UndoMarks(changes=tuple(changes)))
 
     async def prune(
         self,

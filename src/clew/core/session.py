@@ -6,10 +6,10 @@ rows are kept, is decided in the store.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from clew.core.names import recent_name
 from clew.core.text import strip_controls
@@ -49,7 +49,10 @@ NAME_TEXT = 200
 
 
 class NewSession(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What is known of a session before its first message. `id` is for imports."""
+    """What is known of a session before its first message. `id` is for imports.
+
+    `parent_id` is the session that a sub-agent worked for; it must exist.
+    """
 
     key: str
     platform: str = "cli"
@@ -76,6 +79,7 @@ class NewSession(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     send_policy: SendPolicy | None = None
     reset_reason: str | None = None
     previous_id: str | None = None
+    parent_id: str | None = None
     transcript_path: str | None = None
     metadata: dict[str, Any] = {}
     created_at: int | None = None
@@ -161,6 +165,30 @@ class SessionEdit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     service_tier: str | UnsetType | None = UNSET
     mode: str | UnsetType | None = UNSET
     send_policy: SendPolicy | UnsetType | None = UNSET
+
+
+_When = Annotated[int, Meta(ge=0, le=2**53 - 1)]
+
+
+class SessionMarks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Some of what a person sees of a session in a list, and changes for many at once."""
+
+    title: Annotated[str, Meta(max_length=MAX_TITLE)] | UnsetType | None = UNSET
+    title_by: TitleBy | UnsetType | None = UNSET
+    pinned: bool | UnsetType = UNSET
+    archived_at: _When | UnsetType | None = UNSET
+    deleted_at: _When | UnsetType | None = UNSET
+
+
+class SessionChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a change of a session's marks did: those that differ, before and after it.
+
+    It is all that is needed to undo it.
+    """
+
+    id: Annotated[str, Meta(max_length=36)]
+    before: SessionMarks
+    after: SessionMarks
 
 
 class SessionFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

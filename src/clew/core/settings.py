@@ -87,6 +87,9 @@ Folders = Annotated[
     Meta(description="a list of directories that begin with / or ~", examples=[["~/projects"]]),
 ]
 Programs = Annotated[Texts, Meta(description="a list of programs", examples=[["~/bin/notify"]])]
+Followed = Annotated[
+    Texts, Meta(description="a list of agents to follow", examples=[["claude-code"]])
+]
 ThemeName = Annotated[
     Literal["auto", "dark", "light"], Meta(description='"auto", "dark" or "light"')
 ]
@@ -299,6 +302,12 @@ class HooksConfig(msgspec.Struct, frozen=True, kw_only=True):
     turn_end: Programs = ()
 
 
+class ImportConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """`[import]`: other agents' histories."""
+
+    follow: Followed = ()
+
+
 class ProviderConfig(msgspec.Struct, frozen=True, kw_only=True):
     """`[providers.NAME]`: a provider of models.
 
@@ -353,6 +362,7 @@ SECTIONS: Final[dict[str, type[msgspec.Struct]]] = {
     "gateway": GatewayConfig,
     "terminal": TerminalConfig,
     "hooks": HooksConfig,
+    "import": ImportConfig,
 }
 FAMILIES: Final[dict[str, type[msgspec.Struct]]] = {
     "providers": ProviderConfig,

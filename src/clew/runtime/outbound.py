@@ -23,6 +23,7 @@ from clew.core.session import OWNER, SendPolicy
 from clew.errors import ClewError, NotFound, ReplyDelayed, ReplyRefused, StoreClosed
 from clew.ports import Channel, Clock, Store
 from clew.runtime.cancellation import whole
+from clew.runtime.event_log import EventLog
 from clew.runtime.watch import Bus
 
 FAILED = "That did not work: {}"
@@ -177,6 +178,7 @@ class Deliverer:
         clock: Clock,
         bell: asyncio.Event,
         bus: Bus | None = None,
+        events: EventLog | None = None,
         settings: DeliverySettings | None = None,
     ) -> None:
         self._store = store
@@ -184,6 +186,7 @@ class Deliverer:
         self._clock = clock
         self._bell = bell
         self._bus = bus
+        self._events = events
         self._settings = settings or DeliverySettings()
         self._claimant = f"{store.identity}#delivery-{secrets.token_hex(4)}"
         self._flying: dict[asyncio.Task[None], str] = {}
@@ -382,7 +385,18 @@ class Deliverer:
                     return  # the next start finds it half sent, and marks it as uncertain
                 await asyncio.sleep(self._settings.poll)
             else:
+                self._report(row, status)
                 return
+
+    def _report(self, row: Outbound, status: str) -> None:
+        if self._events is None:
+            return
+        facts = {"channel": row.channel, "session": row.session_id}
+        if status == "failed":
+            self._events.report("delivery_failed", "A reply could not be delivered.", **facts)
+        elif status == "uncertain":
+            text = "A reply may not have arrived."
+            self._events.report("delivery_uncertain", text, **facts)
 
 
 def read_progress(row: Outbound) -> Progress:

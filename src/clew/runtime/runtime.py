@@ -31,6 +31,7 @@ from clew.core.turn import (
 )
 from clew.errors import ClewError, InvalidInput
 from clew.ports import Agent, Clock, Store
+from clew.runtime.event_log import EventLog
 from clew.runtime.hooks import Hooks
 from clew.runtime.inbound.inbox import Inbox
 from clew.runtime.inbound.reception import Handling, Reception, Ticket
@@ -83,6 +84,7 @@ class Runtime:
         self.hooks = hooks
         self.clock = clock
         self.bus = Bus()
+        self.events = EventLog(clock)
         self.replies = Replies(store, clock, sending or SendRules())
         self.takeover: Takeover | None = None
         """Continues the work of dead processes; only a gateway has one."""
@@ -105,6 +107,7 @@ class Runtime:
             replies=self.replies,
             questions=self.questions,
             clock=clock,
+            events=self.events,
         )
         self._upkeep = Upkeep(
             store,
@@ -120,6 +123,7 @@ class Runtime:
             store=store,
             agent=agent,
             bus=self.bus,
+            events=self.events,
             clock=clock,
             questions=self.questions,
             replies=self.replies,

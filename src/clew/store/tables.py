@@ -100,6 +100,7 @@ TABLES: Final = (
         decided_by""",
         "person",
     ),
+    _table("imports", "session_id agent native_id stamp head noted_at", "session_id"),
 )
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from clew.config import Config, reveal
 from clew.errors import InvalidConfig
 from clew.store.migrations import Report, quiet
+from clew.version import __version__
 from clew.wiring.house import House, open_house
 from clew.wiring.stores import retention_policy
 from clew.wiring.workspaces import make_workspace
@@ -82,12 +83,15 @@ async def open_gateway(
         async with run_errands(house, channels, tell) as errands:
             calls = Calls(house)
             limits = find_limits(raise_descriptor_limit())
-            gate = Gate(house.store, clock, setup, limits)
+            events = house.runtime.events
+            gate = Gate(house.store, clock, setup, limits, events)
             webhooks = make_webhook_endpoint(
                 hooks, house.reception.receive, clock=clock, behind_proxy=setup.behind_proxy
             )
             app = build_app(calls, gate, endpoints=(webhooks,))
+            events.report("started", f"The gateway started, clew {__version__}.")
             yield Gateway(house, calls, gate, app, errands, workspace)
+            events.report("stopping", "The gateway stops.")
 
 
 def _list_hooks(config: Config) -> tuple[Hook, ...]:
@@ -142,7 +146,9 @@ class Errands(NamedTuple):
         from clew.api.status import ChannelView
 
         return tuple(
-            ChannelView(each.name, each.account, SHOWN[each.state], each.error)
+            ChannelView(
+                each.name, each.account, SHOWN[each.state], each.error, each.since, each.last_at
+            )
             for each in self.supervisor.list_states()
         )
 
@@ -170,13 +176,19 @@ async def run_errands(
     from clew.runtime.cron import CronRunner, begin_run
     from clew.runtime.outbound import Deliverer
     from clew.runtime.recovery import keep_up, take_up
-    from clew.runtime.supervisor import Keeper, Supervisor
+    from clew.runtime.supervisor import Keeper, Supervisor, report_task
     from clew.runtime.upkeep.after_turn import keep_tidy
 
     runtime, reception = house.runtime, house.reception
-    keep = partial(Keeper, clock=runtime.clock, tell=tell)
+    watch = partial(report_task, runtime.events)
+    keep = partial(Keeper, clock=runtime.clock, tell=tell, watch=watch)
     deliverer = Deliverer(
-        runtime.store, channels, clock=runtime.clock, bell=runtime.replies.bell, bus=runtime.bus
+        runtime.store,
+        channels,
+        clock=runtime.clock,
+        bell=runtime.replies.bell,
+        bus=runtime.bus,
+        events=runtime.events,
     )
     jobs = CronRunner(
         house.jobs,
@@ -184,7 +196,9 @@ async def run_errands(
         clock=runtime.clock,
         timezone=house.timezone,
     )
-    supervisor = Supervisor(channels, reception.receive, clock=runtime.clock, tell=tell)
+    supervisor = Supervisor(
+        channels, reception.receive, clock=runtime.clock, tell=tell, events=runtime.events
+    )
     kept = (
         keep("replies", deliverer.run, trouble="Replies are not delivered", may_end=True),
         keep("jobs", jobs.run, trouble="Jobs are not run"),

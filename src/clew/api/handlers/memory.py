@@ -6,21 +6,25 @@ from clew.api.handlers.parts import Caller, Parts, handles
 from clew.api.memory import (
     GET,
     HISTORY,
+    RENDER,
     RESTORE,
     VERSION,
     WRITE,
     GetMemory,
     GetMemoryVersion,
     MemoryHistory,
+    MemoryHtml,
     MemoryRestored,
     MemoryText,
     MemoryView,
+    RenderMemory,
     RestoreMemory,
     WriteMemory,
 )
 from clew.core.memory import FILE_NAMES, MemoryFile
+from clew.core.message import Draft, number
 from clew.core.models import Personality
-from clew.errors import NotFound, RecordNotFound
+from clew.errors import InvalidInput, NotFound, RecordNotFound
 
 
 @handles(GET)
@@ -72,6 +76,17 @@ async def restore_version(parts: Parts, params: RestoreMemory, caller: Caller) -
         changed=changed,
         kept=changed and bool(before.text),
     )
+
+
+@handles(RENDER)
+async def render_text(parts: Parts, params: RenderMemory, _caller: Caller) -> MemoryHtml:
+    """Render a text by the renderer of messages, with its limits."""
+    if parts.render is None:
+        raise InvalidInput("Texts can't be rendered as HTML here. A gateway can.")
+    text = Draft(role="assistant", content=params.content)
+    message = number(text, row_id=0, session_id="", seq=1, turn_id=None, at=parts.clock())
+    rendered = await parts.render((message,))
+    return MemoryHtml(rendered[0].html)
 
 
 def _get_personality(parts: Parts, params: GetMemory | WriteMemory) -> Personality:

@@ -15,6 +15,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec import UNSET
 
+from clew.api.give_way import PAGE, give_way
 from clew.api.handlers.parts import (
     CHOOSE,
     Caller,
@@ -29,6 +30,7 @@ from clew.api.handlers.parts import (
     view_with_state,
 )
 from clew.api.operation import NoParams
+from clew.api.problems import problem_of
 from clew.api.sessions import (
     COMPACT,
     DELETE,
@@ -53,12 +55,14 @@ from clew.api.sessions import (
     STATES,
     STOP,
     TODOS,
+    UNDO,
     UPDATE,
     Changed,
     CompactionView,
     CompactSession,
     Exported,
     ExportSession,
+    Failed,
     FindSessions,
     ForkSession,
     Found,
@@ -96,6 +100,7 @@ from clew.api.sessions import (
     Stopped,
     StopSession,
     TodoList,
+    UndoMarks,
     UpdateSession,
 )
 from clew.core.keys import Identity, Place, check_key, complete_key
@@ -106,6 +111,7 @@ from clew.core.search.hits import SearchFilter, SearchHit
 from clew.core.session import (
     NamePage,
     Session,
+    SessionChange,
     SessionEdit,
     SessionFacets,
     SessionFilter,
@@ -116,7 +122,7 @@ from clew.core.session import (
     name_of,
 )
 from clew.core.text import cut, strip_controls
-from clew.errors import InvalidInput, SessionNotFound
+from clew.errors import Conflict, InvalidInput, SessionNotFound
 
 MEDIA_TYPES: Final = {
     "md": "text/markdown; charset=utf-8",
@@ -291,19 +297,43 @@ async def get_messages(parts: Parts, params: GetMessages, caller: Caller) -> Mes
     from clew.runtime.recovery import list_unfinished  # noqa: PLC0415  # see above
 
     session = await get_visible(parts, params.id, caller)
-    messages = await parts.store.get_messages(
-        session.id,
-        params.limit + 1,
-        before=params.before,
-        after=params.after,
-        undone=params.undone,
-    )
-    more = len(messages) > params.limit
+    before, limit = params.before, params.limit
+    if params.around is not None:
+        if params.before is not None or params.after is not None:
+            raise InvalidInput("Leave out `before` and `after` where there is `around`.")
+        before, limit = params.around + 1, limit - limit // 2
+    messages = await _read_messages(parts, session, params, before, limit + 1)
+    more = len(messages) > limit
     shown = messages[1:] if more else messages
+    if params.around is not None:
+        shown += await parts.store.get_messages(
+            session.id,
+            after=params.around,
+            before=params.around + params.limit // 2 + 1,
+            undone=params.undone,
+        )
     unfinished = await list_unfinished(parts.store, shown)
     html = await _render(parts, shown, params.render)
     undone = await _list_undone(parts, session, shown) if params.undone and shown else ()
     return MessagePage(shown, session.head, more, unfinished, html, undone)
+
+
+async def _read_messages(
+    parts: Parts, session: Session, params: GetMessages, before: int | None, left: int
+) -> tuple[Message, ...]:
+    """The newest messages before a number, so many at most, a piece at a time."""
+    pieces: list[tuple[Message, ...]] = []
+    while left > 0:
+        wanted = min(left, PAGE)
+        piece = await parts.store.get_messages(
+            session.id, wanted, before=before, after=params.after, undone=params.undone
+        )
+        pieces.append(piece)
+        if len(piece) < wanted:
+            break
+        before, left = piece[0].seq, left - wanted
+        await give_way()
+    return tuple(message for piece in reversed(pieces) for message in piece)
 
 
 async def _list_undone(
@@ -372,10 +402,42 @@ async def restore_session(parts: Parts, params: OneSession, caller: Caller) -> S
 @handles(MARK)
 async def mark_sessions(parts: Parts, params: MarkSessions, caller: Caller) -> Changed:
     """Apply the same change to several sessions; a missing one does not stop the others."""
-    found, failed = await find_each(parts, params.ids, caller)
-    edit = SessionEdit(pinned=params.pinned, archived=params.archived)
-    edited = [await parts.store.edit_session(each.id, edit) for each in found]
-    return Changed(await view_all(parts, edited), failed)
+    trashed = params.trashed
+    if trashed is not UNSET and {params.title, params.pinned, params.archived} != {UNSET}:
+        raise InvalidInput("Nothing else goes with `trashed`. Nothing was changed.")
+    found, failed = await find_each(parts, params.ids, caller, trashed=trashed is False)
+    ids = [each.id for each in found]
+    changes = await parts.store.mark_sessions(
+        ids,
+        title=params.title,
+        pinned=params.pinned,
+        archived=params.archived,
+        trashed=trashed,
+    )
+    return Changed(await _view_again(parts, ids), failed, changes)
+
+
+async def _view_again(parts: Parts, ids: Sequence[str]) -> tuple[SessionView, ...]:
+    """Sessions as they are now, after a change of them."""
+    found = [await parts.store.get_session(each) for each in ids]
+    return await view_all(parts, found)
+
+
+@handles(UNDO)
+async def undo_marks(parts: Parts, params: UndoMarks, caller: Caller) -> Changed:
+    """Undo changes; a session that was changed since, or that is gone, is reported."""
+    mine: list[SessionChange] = []
+    failed: list[Failed] = []
+    for each in params.changes:
+        if await _is_visible(parts, each.id, caller):
+            mine.append(each)
+        else:
+            failed.append(Failed(each.id, problem_of(SessionNotFound(each.id))))
+    undone = await parts.store.undo_marks(mine)
+    stale = Conflict("The session was changed since, so that change was not undone.")
+    done = set(undone)
+    failed += [Failed(each.id, problem_of(stale)) for each in mine if each.id not in done]
+    return Changed(await _view_again(parts, undone), tuple(failed))
 
 
 @handles(PRUNE)
@@ -449,7 +511,7 @@ async def export_session(parts: Parts, params: ExportSession, caller: Caller) ->
     async for each in made:
         pieces.append(each)
         if monotonic() > pause_at:
-            await asyncio.sleep(0)
+            await give_way()
             pause_at = monotonic() + STEP
     name = f"session-{session.id}.{params.format}"
     damaged = await parts.store.list_damaged(session.id)

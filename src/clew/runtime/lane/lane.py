@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from clew.core.changes import AddMessage, Change, EndTurn, StartTurn, TakeInbound, UndoTurn
+from clew.core.channels.replies import NO_MEMORY
 from clew.core.delivery import Inbound
 from clew.core.live_events import NotAnswered, Notice, TurnJoined
 from clew.core.turn import Lease, Turn
@@ -285,6 +286,14 @@ def _settle(done: asyncio.Future[Any], running: asyncio.Task[Any]) -> None:
         done.set_result(running.result())
 
 
+def _keep_reply_to(turn: RunningTurn) -> dict[str, Any] | None:
+    """The reply address for the row of a turn; without one, whether it may write memory."""
+    if turn.reply_to is not None:
+        kept: dict[str, Any] = msgspec.to_builtins(turn.reply_to)
+        return kept
+    return None if turn.writes_memory else NO_MEMORY
+
+
 def opening(works: Sequence[Work], turn: RunningTurn) -> tuple[Change, ...]:
     """The changes of the turn's first commit: its row, and the user messages."""
     turn.reply_to = works[-1].reply_to
@@ -300,7 +309,7 @@ def opening(works: Sequence[Work], turn: RunningTurn) -> tuple[Change, ...]:
     start = StartTurn(
         turn_id=turn.id,
         model=turn.session.model,
-        reply_to=None if turn.reply_to is None else msgspec.to_builtins(turn.reply_to),
+        reply_to=_keep_reply_to(turn),
         inbound=_rows(works),
     )
     turn.answers = start.inbound

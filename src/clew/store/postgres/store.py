@@ -17,8 +17,10 @@ from clew.store.postgres.search import DEADLINE, PostgresSearch
 from clew.store.presence import process_of
 from clew.store.work.delivery import SharedInbox, SharedOutbox
 from clew.store.work.forks import SharedForks
+from clew.store.work.imports import SharedImports
 from clew.store.work.leases import SharedAttachments, SharedLeases
 from clew.store.work.listing import SharedListing
+from clew.store.work.marks import SharedMarks
 from clew.store.work.notes import SharedNotes
 from clew.store.work.pairings import SharedPairings
 from clew.store.work.sessions import SharedSessions
@@ -30,6 +32,7 @@ from clew.version import __version__
 class PostgresStore(
     SharedSessions,
     SharedListing,
+    SharedMarks,
     SharedForks,
     PostgresLog,
     SharedLeases,
@@ -41,6 +44,7 @@ class PostgresStore(
     SharedOutbox,
     SharedTokens,
     SharedPairings,
+    SharedImports,
 ):
     """`ports.Store`. Made by `clew.store.open_store`."""
 

@@ -41,6 +41,7 @@ from clew.store.sqlite.errors import DRIVER_ERRORS
 from clew.store.sqlite.rescue import check_rescues
 from clew.store.work.checksums import check_checksums
 from clew.store.work.counters import check_counters
+from clew.store.work.usage import check_usage_sums
 from clew.version import __version__
 
 LOW_DISK = 1 << 30
@@ -290,6 +291,7 @@ def _check_contents(
     checks: tuple[Callable[..., Iterable[Finding]], ...] = (
         _check_references,
         _check_counters,
+        _check_usage,
         _check_index,
     )
     for check in checks:
@@ -337,6 +339,10 @@ def _check_references(connection: apsw.Connection, *, full: bool) -> Iterator[Fi
 def _check_counters(connection: apsw.Connection, *, full: bool) -> list[Finding]:
     tx = SqliteTransaction(connection)
     return run_through(check_counters(tx, full=full, restore=RESTORE))
+
+
+def _check_usage(connection: apsw.Connection, *, full: bool) -> Iterator[Finding]:
+    yield run_through(check_usage_sums(SqliteTransaction(connection), full=full))
 
 
 def _check_index(connection: apsw.Connection, *, full: bool) -> Iterator[Finding]:  # noqa: ARG001  # `_check_whole_index` checks all

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from clew.core.keys import SHORTEST_ENDING, id_ending, id_prefix, shortest_prefix
+from clew.core.names import recent_name
 from clew.core.session import (
     MAX_FACETS,
     OWNER,
@@ -32,6 +33,7 @@ from clew.store.rows import (
     make_cursor,
     name_place,
     names_from,
+    plain,
     read_cursor,
     sessions_from,
     text,
@@ -123,6 +125,11 @@ SELECT wanted.id, (SELECT max(id) FROM sessions WHERE sessions.id < wanted.id),
 FROM {wanted_ids}
 """
 
+_NAMES = """
+SELECT s.id, s.title, s.short_summary, s.preview FROM {wanted_ids} CROSS JOIN sessions s
+WHERE s.id = wanted.id AND s.purged_at IS NULL
+"""
+
 # The last column: whether an unfinished turn waits for an approval.
 _NEWEST_TURNS = """
 SELECT s.id, t.status, u.turn_id IS NOT NULL, t.ended_at IS NULL AND EXISTS (
@@ -189,6 +196,16 @@ class SharedListing:
         sql = _NEIGHBOURS.format(wanted_ids=self._engine.dialect.wanted_ids)
         rows = await self._engine.read(lambda tx: tx.fetch(sql, (list(stored),)))
         return {stored[each]: shortest_prefix(stored[each], *near) for each, *near in rows}
+
+    async def get_names(self, ids: Sequence[str]) -> dict[str, str]:
+        """See `ports.Sessions`."""
+        stored = {text(each): each for each in ids}
+        sql = _NAMES.format(wanted_ids=self._engine.dialect.wanted_ids)
+        rows = await self._engine.read(lambda tx: tx.fetch(sql, (list(stored),)))
+        return {
+            stored[each]: recent_name(plain(title), plain(summary), plain(preview), stored[each])
+            for each, title, summary, preview in rows
+        }
 
     async def list_sessions(
         self, where: SessionFilter, *, limit: int = 20, cursor: str | None = None
