@@ -6,6 +6,9 @@ import { h, replace } from "../dom.js";
 import { cost, dayOf, number, shortNumber, timeOfDay } from "../format.js";
 import { may } from "../state.js";
 
+/** Not places where somebody waits for an answer. */
+const LOCAL = new Set(["api", "cli", "web", "sdk", "cron", "hook", "spawn"]);
+
 /** @param {string} id */
 export function makeAbout(id) {
   const facts = h("dl", { class: "facts" });
@@ -156,9 +159,7 @@ export function openOn(session, state) {
   const held = state?.attachment;
   const terminal = held && `terminal ${String(held.terminal ?? held.pid).replace("/dev/", "")}`;
   const channel = session.channel || session.last_route?.channel;
-  return [terminal, channel && channel !== "api" && channel !== "cli" ? channel : null].filter(
-    Boolean,
-  );
+  return [terminal, LOCAL.has(channel) ? null : channel].filter(Boolean);
 }
 
 /** @param {string} name @param {Child} value */

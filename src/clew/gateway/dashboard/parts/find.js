@@ -87,7 +87,7 @@ export function makeFind(session, jump, onClose) {
         ...new Set(/** @type {number[]} */ (found.hits.map((/** @type {any} */ hit) => hit.seq))),
       ];
       hits.sort((one, two) => one - two);
-      isCut = found.cut || found.cursor !== null;
+      isCut = Boolean(found.cut || found.cursor);
       at = hits.length;
       if (hits.length > 0) await go(-1);
       else replace(count, "Nothing found");

@@ -1,7 +1,8 @@
 // A call of a tool: one line with its state, folded; inside, what was asked for and what came of it.
 
 import { h, icon, replace, setServerHtml } from "../dom.js";
-import { compareView, diffView, isDiff } from "./diff.js";
+import { diffView, isDiff } from "./diff.js";
+import { showTextDiff } from "./text_diff.js";
 
 /** @typedef {"running" | "waiting" | "done" | "failed" | "refused" | "unknown"} ToolState */
 
@@ -150,10 +151,10 @@ function describe(name, given, raw) {
     return raw.trim() && raw.trim() !== "{}" ? h("pre", null, raw) : null;
   }
   if (name === "edit_file" && typeof given.old === "string" && typeof given.new === "string") {
-    return [pathLine(given.path), compareView(given.old, given.new)];
+    return [pathLine(given.path), showTextDiff(given.old, given.new)];
   }
   if (name === "write_file" && typeof given.content === "string") {
-    return [pathLine(given.path), compareView("", given.content)];
+    return [pathLine(given.path), showTextDiff("", given.content)];
   }
   if (typeof given.command === "string") return h("pre", { class: "command" }, given.command);
   if (Object.keys(given).length === 0) return null;

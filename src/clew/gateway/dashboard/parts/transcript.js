@@ -13,6 +13,7 @@ const MOST = 4 * PAGE;
 /** Pixels from the end within which one counts as being there. */
 const NEAR = 48;
 const GUESS = 110;
+const REST = 60;
 
 /**
  * @param {any} session
@@ -30,11 +31,16 @@ export function makeTranscript(session, me, { onError, onAway, onSeen }) {
     role: "log",
     "aria-live": "off",
     "aria-label": "Messages",
+    "aria-busy": "true",
   });
   const below = h("div", { class: "space" });
   const live = h("div", { class: "live" });
   const column = h("div", { class: "column" }, above, begin, list, below, live);
-  const scroller = h("div", { class: "transcript", tabindex: "0", onscroll: scrolled }, column);
+  const scroller = h(
+    "div",
+    { class: "transcript", tabindex: "0", onscroll: scrolled, onkeydown: press },
+    column,
+  );
 
   /** @type {Map<number, import("./message.js").Article>} */
   const articles = new Map();
@@ -56,6 +62,8 @@ export function makeTranscript(session, me, { onError, onAway, onSeen }) {
   let generation = 0;
   let isLoading = false;
   let isFramed = false;
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let resting;
   let isClosed = false;
   /** @type {Set<number>} */
   const unrendered = new Set();
@@ -89,6 +97,7 @@ export function makeTranscript(session, me, { onError, onAway, onSeen }) {
       isStart = first <= 1 || (seq === null && !page.more);
       isEnd = last >= head;
       put(page, null);
+      list.removeAttribute("aria-busy");
       measure();
       space();
       if (seq === null) toEnd();
@@ -307,12 +316,34 @@ export function makeTranscript(session, me, { onError, onAway, onSeen }) {
     if (isLoading || isClosed) return;
     const top = list.offsetTop;
     const bottom = top + list.offsetHeight;
-    // Far in the empty space: the scrollbar was dragged, or Home was pressed.
-    if (!isStart && scrollTop + clientHeight < top) leap(Math.floor(scrollTop / height) + 1);
-    else if (!isEnd && scrollTop > bottom)
-      leap(head - Math.floor((scrollHeight - scrollTop) / height));
-    else if (!isStart && scrollTop < top + 2 * clientHeight) older();
+    // Far in the empty space: the scrollbar was dragged. Where it comes to rest is loaded.
+    const isAbove = !isStart && scrollTop + clientHeight < top;
+    const isBelow = !isEnd && scrollTop > bottom;
+    clearTimeout(resting);
+    if (isAbove || isBelow) {
+      const seq = isAbove ? scrollTop / height : head - (scrollHeight - scrollTop) / height;
+      resting = setTimeout(() => leap(Math.floor(seq) + 1), REST);
+    } else if (!isStart && scrollTop < top + 2 * clientHeight) older();
     else if (!isEnd && scrollTop + clientHeight > bottom - 2 * clientHeight) newer();
+  }
+
+  /** The browser would glide there, through all that is not loaded. @param {KeyboardEvent} event */
+  function press(event) {
+    if (event.target !== scroller || event.ctrlKey || event.altKey) return;
+    if (event.key === "Home") toStart();
+    else if (event.key === "End") toEnd();
+    else return;
+    event.preventDefault();
+  }
+
+  async function toStart() {
+    try {
+      if (!isStart) await open(1);
+      scroller.scrollTop = 0;
+      scrolled();
+    } catch (error) {
+      onError(error);
+    }
   }
 
   /** @param {number} seq */
@@ -431,6 +462,7 @@ export function makeTranscript(session, me, { onError, onAway, onSeen }) {
     open,
     jump,
     step,
+    toStart,
     toEnd,
     add,
     hold,
@@ -454,6 +486,7 @@ export function makeTranscript(session, me, { onError, onAway, onSeen }) {
     close() {
       isClosed = true;
       generation += 1;
+      clearTimeout(resting);
       observer.disconnect();
     },
   };

@@ -307,7 +307,7 @@ function openSession(root, detail, hash) {
 
   /** Say an answer to a screen reader when it is whole, not piece by piece. @param {string} text */
   function announce(text) {
-    replace(said_, text.slice(0, 300));
+    replace(said_, `New answer: ${text.slice(0, 300)}`);
   }
 
   if (state.connection === "offline") composer.say(OFFLINE);
@@ -516,37 +516,23 @@ function openSession(root, detail, hash) {
   }
 
   /** @param {string} title */
-  async function rename(title) {
-    const before = session.title;
-    await change({ title }, "Renamed.", { title: before });
+  function rename(title) {
+    return change({ title }, "Renamed.");
   }
 
-  /** Change something about the session, with an undo. @param {any} wanted @param {string} words @param {any} before */
-  async function change(wanted, words, before) {
+  /** Change something about the session, with an undo. @param {any} wanted @param {string} words */
+  async function change(wanted, words) {
     try {
-      session = await call("sessions.update", { id, ...wanted });
-      draw();
+      const { changes, failed } = await call("sessions.mark", { ids: [id], ...wanted });
+      if (failed.length > 0) throw new Problem(failed[0].problem.code, failed[0].problem.detail);
+      if (wanted.trashed) go("/");
+      else refresh();
       notify(words, {
         undo: async () => {
-          session = await call("sessions.update", { id, ...before });
-          draw();
+          await call("sessions.undo", { changes });
+          if (wanted.trashed) go(`/s/${id}`);
+          else refresh();
         },
-      });
-    } catch (error) {
-      notifyProblem(error);
-    }
-  }
-
-  async function trash() {
-    try {
-      await call("sessions.delete", { id });
-      go("/");
-      notify("In the trash.", {
-        undo: async () => {
-          await call("sessions.restore", { id });
-          go(`/s/${id}`);
-        },
-        done: "It is back.",
       });
     } catch (error) {
       notifyProblem(error);
@@ -590,18 +576,19 @@ function openSession(root, detail, hash) {
       may("write") && {
         label: isPinned ? "Unpin" : "Pin",
         icon: "pin",
-        run: () =>
-          change({ pinned: !isPinned }, isPinned ? "Unpinned." : "Pinned.", { pinned: isPinned }),
+        run: () => change({ pinned: !isPinned }, isPinned ? "Unpinned." : "Pinned."),
       },
       may("write") && {
         label: isArchived ? "Bring back from the archive" : "Archive",
         icon: "archive",
         run: () =>
-          change({ archived: !isArchived }, isArchived ? "Back in the list." : "Archived.", {
-            archived: isArchived,
-          }),
+          change({ archived: !isArchived }, isArchived ? "Back in the list." : "Archived."),
       },
-      may("write") && { label: "Put in the trash", icon: "trash", run: trash },
+      may("write") && {
+        label: "Put in the trash",
+        icon: "trash",
+        run: () => change({ trashed: true }, "In the trash."),
+      },
       may("write") &&
         !isRunning && { label: "Compact", icon: "archive", run: () => run("/compact") },
       { label: "What the model is given", icon: "thinking", run: () => run("/context") },
@@ -706,7 +693,7 @@ function openSession(root, detail, hash) {
     ["k", "Previous message", () => transcript.step(-1)],
     ["o", "Open or close what is folded in this message", fold],
     ["Shift+g", "To the end", () => transcript.toEnd()],
-    ["g g", "To the first message", () => void transcript.jump(1).catch(notifyProblem)],
+    ["g g", "To the first message", () => void transcript.toStart()],
     ["c", "Write a message", () => composer.focus()],
     ["i", "", () => composer.focus()],
     ["y", "Copy a link to this message", () => void tools.copyLink()],
