@@ -3,7 +3,7 @@
 
 import { call } from "../api.js";
 import { h, replace } from "../dom.js";
-import { cost, dayOf, number, shortNumber, timeOfDay } from "../format.js";
+import { cost, dayOf, fullTime, number, shortNumber, timeOfDay } from "../format.js";
 import { may } from "../state.js";
 
 /** Not places where somebody waits for an answer. */
@@ -11,7 +11,7 @@ const LOCAL = new Set(["api", "cli", "web", "sdk", "cron", "hook", "spawn"]);
 
 /** @param {string} id */
 export function makeAbout(id) {
-  const facts = h("dl", { class: "facts" });
+  const facts = h("dl", { class: "about-facts" });
   const todos = h("div");
   const rules = h("div");
   const why = h("div");
@@ -162,6 +162,11 @@ export function openOn(session, state) {
   return [terminal, LOCAL.has(channel) ? null : channel].filter(Boolean);
 }
 
+/** @param {string | null} time */
+function until(time) {
+  return time ? `, until ${fullTime(Date.parse(time))}` : "";
+}
+
 /** @param {string} name @param {Child} value */
 function fact(name, value) {
   return h("div", null, h("dt", null, name), h("dd", null, value));
@@ -195,7 +200,7 @@ async function explain(place, session, lineage) {
     place,
     h(
       "dl",
-      { class: "facts" },
+      { class: "about-facts" },
       fact("Key", [
         h("code", null, session.key),
         h(
@@ -215,7 +220,7 @@ async function explain(place, session, lineage) {
         fact(
           "Reset",
           reset.fresh
-            ? `It goes on with the next message${reset.boundary ? `, until ${reset.boundary.replace("T", " ")}` : reset.idle_until ? `, until ${reset.idle_until.replace("T", " ")}` : ""}.`
+            ? `It goes on with the next message${until(reset.boundary ?? reset.idle_until)}.`
             : `The next message begins a new session (${reset.reason}).`,
         ),
       session.reset_reason && fact("Began by", session.reset_reason),

@@ -30,12 +30,16 @@ export function makeLiveTurn(transcript, agent) {
         "article",
         { class: "message assistant streaming", "aria-label": `${agent} is writing` },
         h(
-          "header",
-          { class: "who" },
-          h("span", { class: "author" }, agent),
-          h("span", { class: "pulse" }),
+          "div",
+          { class: "said" },
+          h(
+            "header",
+            { class: "who" },
+            h("span", { class: "author" }, agent),
+            h("span", { class: "pulse" }),
+          ),
+          h("div", { class: "body" }),
         ),
-        h("div", { class: "body" }),
       ),
     );
     const last = [...transcript.articles.values()].at(-1);
@@ -105,8 +109,12 @@ export function makeLiveTurn(transcript, agent) {
         h(
           "article",
           { class: "message user sending", "data-text": words },
-          h("header", { class: "who" }, h("span", { class: "author" }, "You")),
-          h("div", { class: "body" }, h("div", { class: "plain" }, words || `${files} files`)),
+          h(
+            "div",
+            { class: "said" },
+            h("header", { class: "who" }, h("span", { class: "author" }, "You")),
+            h("div", { class: "body" }, h("div", { class: "plain" }, words || `${files} files`)),
+          ),
         ),
       );
     },

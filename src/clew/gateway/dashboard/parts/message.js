@@ -29,18 +29,9 @@ export function makeArticle(message, html, { session, me }) {
   /** @type {Article["calls"]} */
   const calls = new Map();
   const body = h("div", { class: "body" });
-  const element = h(
-    "article",
-    {
-      class: `message ${role}`,
-      id: `m${seq}`,
-      "data-seq": seq,
-      "data-day": dayOf(message.at),
-      "data-turn": message.turn_id,
-      tabindex: "-1",
-      "aria-label": `${author}, ${timeOfDay(message.at)}`,
-    },
-    before,
+  const said = h(
+    "div",
+    { class: "said" },
     role !== "tool" &&
       h(
         "header",
@@ -57,17 +48,32 @@ export function makeArticle(message, html, { session, me }) {
       ),
     body,
   );
+  const element = h(
+    "article",
+    {
+      class: `message ${role}`,
+      id: `m${seq}`,
+      "data-seq": seq,
+      "data-day": dayOf(message.at),
+      "data-turn": message.turn_id,
+      tabindex: "-1",
+      "aria-label": `${author}, ${timeOfDay(message.at)}`,
+    },
+    before,
+    said,
+    after,
+  );
   setBody(body, message, html);
   for (const call of message.tool_calls ?? []) {
     const block = toolBlock(call, "unknown");
     calls.set(call.id, block);
-    element.append(block.element);
+    said.append(block.element);
   }
   const files = (message.parts ?? []).filter(
     (/** @type {any} */ part) => typeof part.blob === "string",
   );
   if (files.length > 0) {
-    element.append(
+    said.append(
       h(
         "div",
         { class: "files" },
@@ -75,7 +81,6 @@ export function makeArticle(message, html, { session, me }) {
       ),
     );
   }
-  element.append(after);
   return { element, message, calls, before, after };
 }
 
@@ -86,7 +91,7 @@ export function makeArticle(message, html, { session, me }) {
  * @param {{html: string, thinking?: string}} html
  */
 export function fillArticle(article, html) {
-  const body = article.element.querySelector(":scope > .body");
+  const body = article.element.querySelector(".said > .body");
   if (body instanceof HTMLElement) setBody(body, article.message, html);
 }
 

@@ -59,6 +59,7 @@ export function makeTranscript(session, me, { onError, onAway, onSeen }) {
   let isEnd = true;
   let height = GUESS;
   let isAtEnd = true;
+  let lastTop = 0;
   let generation = 0;
   let isLoading = false;
   let isFramed = false;
@@ -233,7 +234,7 @@ export function makeTranscript(session, me, { onError, onAway, onSeen }) {
   function join(block, message, html) {
     block.setResult(message, html);
     block.element.dataset.seq = message.seq;
-    articles.get(message.seq)?.element.querySelector(":scope > .tool")?.remove();
+    articles.get(message.seq)?.element.querySelector(".tool")?.remove();
   }
 
   /** Its call is not in the document yet. @param {any} article @param {any} message @param {string} [html] */
@@ -241,7 +242,7 @@ export function makeTranscript(session, me, { onError, onAway, onSeen }) {
     const name = message.tool_name ?? "tool";
     const block = toolBlock({ id: message.tool_call_id ?? "", name, arguments: "" }, "done");
     block.setResult(message, html);
-    article.element.append(block.element);
+    article.element.querySelector(".said")?.append(block.element);
   }
 
   /** Days, marks, and whether a message goes on from the one above it. @param {import("./message.js").Article} article */
@@ -309,7 +310,11 @@ export function makeTranscript(session, me, { onError, onAway, onSeen }) {
 
   function look() {
     isFramed = false;
+    // One leaves the end by going up. If the content grew meanwhile, that was not the reader.
+    const isUp = scroller.scrollTop < lastTop - 1;
+    if (isAtEnd && isEnd && !isUp) scroller.scrollTop = scroller.scrollHeight;
     const { scrollTop, clientHeight, scrollHeight } = scroller;
+    lastTop = scrollTop;
     const wasAtEnd = isAtEnd;
     isAtEnd = isEnd && scrollHeight - scrollTop - clientHeight < NEAR;
     if (wasAtEnd !== isAtEnd) onAway(!isAtEnd);

@@ -656,7 +656,7 @@ function openSession(root, detail, hash) {
         event.target instanceof Element ? event.target.closest(".messages > .message") : null;
       if (!(target instanceof HTMLElement) || target === at) return;
       at = target;
-      target.append(element);
+      target.querySelector(".said")?.append(element);
     };
     async function copyLink() {
       if (!at) return;
