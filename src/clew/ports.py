@@ -248,6 +248,10 @@ class Sessions(Protocol):
         """
         ...
 
+    async def list_forks(self, session_id: str, *, limit: int = 100) -> tuple[Session, ...]:
+        """The forks of a session that are not in the trash, in the order of their knots."""
+        ...
+
 
 class Log(Protocol):
     """Messages and turns, and the one call that writes them."""

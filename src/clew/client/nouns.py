@@ -23,7 +23,7 @@ from clew.api import (
 from clew.api.approvals import DecideApproval, ListApprovals
 from clew.api.blobs import BlobFile, GetBlob
 from clew.api.chat import Accepted
-from clew.api.commands import CommandReply, RunCommand
+from clew.api.commands import CommandReply, ListedCommand, RunCommand
 from clew.api.config import ConfigChanged, ConfigShown, SetConfig
 from clew.api.cron import AddJob, OneJob
 from clew.api.memory import (
@@ -93,6 +93,10 @@ class Blobs(Noun):
 
 class Commands(Noun):
     """Slash commands."""
+
+    async def list(self) -> tuple[ListedCommand, ...]:
+        """The commands that the caller can run."""
+        return (await self._do(commands.LIST, NoParams())).commands
 
     async def run(
         self,
