@@ -37,6 +37,14 @@ def find_home() -> Home:
     return Home(Path.home(), agent_variables())
 
 
+def agent_root(agent: str) -> Path:
+    """The directory of an agent whose files are written."""
+    home = find_home()
+    if agent == "claude-code":
+        return home.place("CLAUDE_CONFIG_DIR", ".claude")
+    return home.place("CODEX_HOME", ".codex")
+
+
 def guess_agent(path: Path) -> str | None:
     """The agent whose history a path is; None if it is none, or clew's own transcript."""
     from clew.transfer.readers.catalogue import guess_reader, list_readers
