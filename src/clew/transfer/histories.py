@@ -41,6 +41,12 @@ State = Literal["new", "changed", "unchanged", "away"]
 
 Outcome = Literal["created", "extended", "unchanged", "forked", "away", "empty", "failed"]
 
+UNREADABLE = (
+    ClewError, OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError,
+    RecursionError,
+)  # fmt: skip
+"""What reading a file of anybody's may end with: the others are imported all the same."""
+
 LIVE = "live"
 """The stamp of a source whose end is still being written: it is read again next time."""
 
@@ -225,7 +231,7 @@ async def import_sources(
         )
         try:
             yield await work.bring(branches=branches, advance=advance)
-        except (ClewError, OSError, ValueError, RecursionError) as error:
+        except UNREADABLE as error:
             said = str(error) or type(error).__name__
             yield Brought(
                 agent=source.agent,

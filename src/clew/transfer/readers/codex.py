@@ -60,14 +60,12 @@ _INJECTED: Final = re.compile(
     re.DOTALL,
 )
 
-_NOT_SAID: Final = frozenset(
-    {"agent_message", "user_message", "agent_reasoning", "agent_reasoning_raw_content",
+_NOT_SAID: Final = ("agent_message", "user_message", "agent_reasoning", "agent_reasoning_raw_content",
      "task_started", "task_complete", "turn_started", "turn_complete", "exec_command_begin",
      "exec_command_output_delta", "patch_apply_begin", "patch_apply_end", "mcp_tool_call_begin",
      "mcp_tool_call_end", "web_search_begin", "web_search_end", "turn_diff", "item_completed",
      "agent_reasoning_section_break", "context_compacted", "thread_name_updated",
-     "entered_review_mode", "exited_review_mode", "view_image_tool_call", "turn_aborted"}
-)  # fmt: skip
+     "entered_review_mode", "exited_review_mode", "view_image_tool_call", "turn_aborted")  # fmt: skip
 
 
 class Codex:
