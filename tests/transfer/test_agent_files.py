@@ -119,3 +119,30 @@ async def test_nothing_that_both_know_is_lost(
     assert (kept.summary, kept.keep_from, kept.made_at_seq) == ("They looked.", 6, 5)
     assert (await other.get_blob(blob)).data == b"\x89PNG not really"
     assert back.usage.output_tokens == 21
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_was_exported_does_not_come_back_as_another_session(
+    store: Store, tmp_path: Path, kind: AgentFormat
+) -> None:
+    said = [
+        Draft(role="user", content="Hello.", at=AT),
+        Draft(
+            role="assistant", content="Hi.", parts=({"type": "thinking", "thinking": "Hm."},), at=AT
+        ),
+    ]
+    session = await make_session(store, *map(AddMessage, said), created_at=AT)
+    pieces = [piece async for piece in write_agent_file(store, session, kind)]
+    path = tmp_path / (
+        f"rollout-2025-10-09T08-53-20-{session.id}.jsonl"
+        if kind == "codex"
+        else f"{session.id}.jsonl"
+    )
+    path.write_text(place_in("".join(pieces), "/home/me"), encoding="utf-8")
+    reader = get_reader(kind, list_readers())
+    for _ in range(2):
+        sources = list(reader.open(path))
+        (brought,) = [each async for each in import_sources(store, reader, sources, now=LATER)]
+        assert (brought.outcome, brought.session_id) == ("unchanged", session.id)
+    assert (await store.stats()).sessions == 1
+    assert await store.get_session(session.id) == session

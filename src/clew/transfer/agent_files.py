@@ -36,8 +36,7 @@ VERSION: Final = "2.0.0"
 
 def directory_of(session: Session) -> str:
     """The directory that the session is about, as far as it is known."""
-    shown = session.origin.get("directory")
-    return session.cwd or (shown if isinstance(shown, str) else NOWHERE)
+    return session.shown_directory or NOWHERE
 
 
 def place_in(content: str, directory: str) -> str:

@@ -150,7 +150,7 @@ class SqliteHistory:
             return
         database = self._get(path, root)
         if database.has(*self.tables):
-            yield from self.sessions(database, file, root)
+            yield from (each for each in self.sessions(database, file, root) if each.id)
 
     def open(self, path: Path) -> Iterator[Source]:
         """See `Reader`."""
