@@ -7,7 +7,7 @@ errands is restarted on its own if it fails; the failure is reported, and `statu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
@@ -169,6 +169,18 @@ class Errands(NamedTuple):
         await asyncio.wait(self.listening)
 
 
+def _follow(house: House, keep: Callable[..., Keeper]) -> tuple[Keeper, ...]:
+    """The errand that imports what other agents write, if it is asked for."""
+    from clew.wiring.histories import check_followed, follow_histories
+
+    agents = house.config.imports.follow
+    if not agents:
+        return ()
+    check_followed(agents)
+    run = partial(follow_histories, house.runtime.store, agents, clock=house.runtime.clock)
+    return (keep("histories", run, trouble="Other agents' histories are not followed"),)
+
+
 @asynccontextmanager
 async def run_errands(
     house: House,
@@ -226,6 +238,7 @@ async def run_errands(
             ),
             trouble="Old sessions are not put away",
         ),
+        *_follow(house, keep),
     )
     await take_up(runtime)
     delivering, *listening = (asyncio.create_task(each.run(), name=each.now.name) for each in kept)
