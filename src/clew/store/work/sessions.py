@@ -10,7 +10,7 @@ from clew.core.keys import is_id, new_id
 from clew.core.session import MAX_TITLE, NewSession, Session, SessionEdit, SessionFacts
 from clew.core.text import fold, to_json
 from clew.errors import Conflict, InvalidInput, SessionNotFound, StaleRevision
-from clew.store.rows import SESSION_COLUMNS, check_types, optional, plain, session_from, text
+from clew.store.rows import SESSION_COLUMNS, Row, check_types, optional, plain, session_from, text
 from clew.store.work.transaction import Engine, Transaction
 
 _GET = f"SELECT {SESSION_COLUMNS} FROM sessions WHERE id = $1 AND purged_at IS NULL"
