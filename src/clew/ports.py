@@ -87,12 +87,14 @@ class Sessions(Protocol):
         ...
 
     async def create_session(
-        self, new: NewSession, *, route: str | UnsetType | None = UNSET
+        self, new: NewSession, *, route: str | UnsetType | None = UNSET, yields: bool = False
     ) -> Session:
         """Make a session, with zero usage; `new.key`, or `route` if given, leads to it from now on.
 
-        With `route=None` no key does. The session that the route led to before is not changed.
-        `Conflict` if the id exists, `SessionNotFound` if the parent does not.
+        With `route=None` no key does; nor with `yields`, if it leads to a session already: of two
+        that are made at the same time, the route leads to one. The session that the route led to
+        before is not changed. `Conflict` if the id exists, `SessionNotFound` if the parent does
+        not.
         """
         ...
 

@@ -298,9 +298,15 @@ class Approvals(Noun):
         *,
         scope: ApprovalScope = "once",
         reason: str | None = None,
+        rule: str | None = None,
     ) -> Approval:
-        """Decide about a call; the first decision stays. `reason` is for the model, of a no."""
-        params = DecideApproval(id=approval, decision=decision, scope=scope, reason=reason)
+        """Decide about a call; the first decision stays. `reason` is for the model, of a no.
+
+        `rule`: for `always`, the rule in the request, which is then written.
+        """
+        params = DecideApproval(
+            id=approval, decision=decision, scope=scope, reason=reason, rule=rule
+        )
         return await self._do(approvals.DECIDE, params)
 
 
