@@ -320,3 +320,22 @@ def test_a_person_has_a_file_of_their_own(home: Home, tmp_path: Path) -> None:
     assert "likes chess" not in home.clew("memory", "show").stdout
     assert len(home.json("memory", "log", *person)["versions"]) == 1
     assert "likes chess" in home.clew("memory", "search", "chess", *person[2:]).stdout
+
+
+def test_in_vector_mode_a_write_takes_effect_on_the_next_turn(home: Home) -> None:
+    have_embeddings()
+    call = {
+        "name": "memory_write",
+        "arguments": {"action": "add", "text": "- her vessel: Havsfrun"},
+    }
+    home.script(
+        {"tool_calls": [call]},
+        {"echo": "instructions"},
+        {"echo": "instructions"},
+        more='[memory]\nmode = "vector"\n',
+    )
+    talk = home.chat("Remember my boat's name", "What is my ship called?")
+    assert talk.exit_code == 0, talk.output
+    first, _, second = talk.stdout.partition("What is my ship called?")
+    assert "Havsfrun" in memory_of(home)
+    assert talk.stdout.count("[MEMORY.md]\nher vessel: Havsfrun") == 1, (first, second)
