@@ -42,7 +42,7 @@ def incoming(number: int) -> Incoming:
 
 @asynccontextmanager
 async def listening(
-    channels: Sequence[Any], receive: Callable[[Incoming], Awaitable[Receipt]]
+    channels: Sequence[Any], receive: Callable[[Any], Awaitable[Receipt]]
 ) -> AsyncIterator[Supervisor]:
     supervisor = Supervisor(channels, receive, clock=host_clock, first_pause=0.01)
     task = asyncio.create_task(supervisor.run())
