@@ -37,6 +37,7 @@ from clew.core.settings import (
     GatewayConfig,
     GeneralConfig,
     HooksConfig,
+    ImportConfig,
     McpConfig,
     MemoryConfig,
     ModelsConfig,
@@ -107,6 +108,19 @@ TERMINALS: Final = (
 """Variables that tell one terminal from another."""
 
 
+AGENTS: Final = (
+    "CLAUDE_CONFIG_DIR",
+    "CODEX_HOME",
+    "HERMES_HOME",
+    "LLM_USER_PATH",
+    "OPENCLAW_STATE_DIR",
+    "PI_CODING_AGENT_DIR",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+)
+"""Variables that say where other agents keep their files."""
+
+
 class Config(GeneralConfig, frozen=True, kw_only=True):
     """Everything that can be configured. `home` is set if all files are in one directory.
 
@@ -128,6 +142,7 @@ class Config(GeneralConfig, frozen=True, kw_only=True):
     gateway: GatewayConfig
     terminal: TerminalConfig
     hooks: HooksConfig
+    imports: ImportConfig
     providers: dict[str, ProviderConfig]
     mcp: dict[str, McpConfig]
     webhooks: dict[str, WebhookConfig]
@@ -144,7 +159,7 @@ class Config(GeneralConfig, frozen=True, kw_only=True):
         if path is None:
             raise unknown_key(key, "config")
         found: Any = self
-        for part in path:
+        for part in ("imports", *path[1:]) if path[0] == "import" else path:
             found = found.get(part) if isinstance(found, dict) else getattr(found, part, None)
         return plain(found)
 
@@ -215,6 +230,7 @@ def _assemble(places: Places, settings: dict[str, Setting], environ: Mapping[str
         gateway=GatewayConfig(**given["gateway"]),
         terminal=TerminalConfig(**given["terminal"]),
         hooks=HooksConfig(**given["hooks"]),
+        imports=ImportConfig(**given["import"]),
         providers={name: ProviderConfig(**each) for name, each in given["providers"].items()},
         mcp={name: McpConfig(**each) for name, each in given["mcp"].items()},
         webhooks={name: WebhookConfig(**each) for name, each in given["webhooks"].items()},
@@ -284,6 +300,11 @@ def reveal(secret: Secret, environ: Mapping[str, str] = ENVIRONMENT) -> str:
 def terminal_variables(environ: Mapping[str, str] = ENVIRONMENT) -> dict[str, str]:
     """The variables that identify this terminal."""
     return {name: environ[name] for name in TERMINALS if environ.get(name)}
+
+
+def agent_variables(environ: Mapping[str, str] = ENVIRONMENT) -> dict[str, str]:
+    """The variables that say where other agents keep their histories."""
+    return {name: environ[name] for name in AGENTS if environ.get(name)}
 
 
 def find_gateway_url(environ: Mapping[str, str] = ENVIRONMENT) -> str | None:

@@ -14,6 +14,7 @@
     ├── Unauthorized              no token, or one that is wrong, revoked or expired
     ├── TooManyRequests           asked too often; later it works again
     ├── GatewayUnavailable        no gateway answers at that address
+    ├── Draining                  the gateway is about to end: it takes no new messages
     ├── AmbiguousId               several sessions fit what was typed
     ├── Conflict                  the object is not in the state that the caller expected
     │   ├── StaleRevision         the session was edited meanwhile
@@ -160,6 +161,18 @@ class GatewayUnavailable(ClewError):
     code = "gateway_unavailable"
 
 
+class Draining(ClewError):
+    """The gateway is about to end and takes no new messages."""
+
+    code = "draining"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This gateway is about to end and takes no new messages. Nothing was stored: send it "
+            "again in a moment, when its successor runs."
+        )
+
+
 class Candidate(msgspec.Struct, frozen=True):
     """A session that fits what was typed, with what a person needs to choose."""
 
@@ -224,17 +237,18 @@ class StaleLease(Conflict):
 
 
 class Diverged(Conflict):
-    """The stored thread and the imported one differ."""
+    """The stored thread and the imported one differ; `found` is the first message that does."""
 
     code = "diverged"
 
-    def __init__(self, session_id: str, seq: int) -> None:
+    def __init__(self, session_id: str, seq: int, *, found: object = None) -> None:
         super().__init__(
             f"Session {session_id} is already here and differs from message {seq} on. "
             "Nothing was changed; use --as-new to import it as a session of its own."
         )
         self.session_id = session_id
         self.seq = seq
+        self.found = found
 
 
 class StaleMemory(Conflict):

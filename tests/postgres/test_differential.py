@@ -300,6 +300,7 @@ class History:
             "find_sessions": lambda store: store.find_sessions(session[:2]),
             "find_endings": lambda store: store.find_endings(session[-4:]),
             "shorten_ids": lambda store: store.shorten_ids([session, self.sessions[0]]),
+            "get_names": lambda store: store.get_names([session, self.sessions[0]]),
             "stats": lambda store: store.stats(),
         }
         name = self.random.choice(list(calls))

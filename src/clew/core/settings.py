@@ -78,6 +78,15 @@ Switch = Annotated[bool, Meta(description="true or false")]
 PruningMode = Annotated[Literal["auto", "off"], Meta(description='"auto" or "off"')]
 Patterns = Annotated[Texts, Meta(description="a list of tools", examples=[["shell", "web_*"]])]
 Guests = Annotated[Literal["read", "none"], Meta(description='"read" or "none"')]
+MemoryMode = Annotated[Literal["markdown", "vector"], Meta(description='"markdown" or "vector"')]
+EmbeddingModel = Annotated[
+    str,
+    Meta(
+        pattern=r"^(all-minilm-l6-v2|.+\.gguf|[^/\s]+/\S+)$",
+        description='"all-minilm-l6-v2", a GGUF file, or provider/model',
+        examples=["ollama/bge-m3"],
+    ),
+]
 Folder = Annotated[
     Annotated[str, Meta(pattern=r"^(/|~|[A-Za-z]:)")] | None,
     Meta(description="a directory that begins with / or ~", examples=["~/agent"]),
@@ -87,6 +96,9 @@ Folders = Annotated[
     Meta(description="a list of directories that begin with / or ~", examples=[["~/projects"]]),
 ]
 Programs = Annotated[Texts, Meta(description="a list of programs", examples=[["~/bin/notify"]])]
+Followed = Annotated[
+    Texts, Meta(description="a list of agents to follow", examples=[["claude-code"]])
+]
 ThemeName = Annotated[
     Literal["auto", "dark", "light"], Meta(description='"auto", "dark" or "light"')
 ]
@@ -276,8 +288,10 @@ class ToolsConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemoryConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """`[memory]`: what guests see of it, and whether it is written before a compaction."""
+    """`[memory]`: what of it a turn gets, and guests; whether it is written before a compaction."""
 
+    mode: MemoryMode = "markdown"
+    embeddings: EmbeddingModel = "all-minilm-l6-v2"
     guests: Guests = "none"
     flush: Switch = True
 
@@ -303,6 +317,12 @@ class HooksConfig(msgspec.Struct, frozen=True, kw_only=True):
     session_end: Programs = ()
     turn_start: Programs = ()
     turn_end: Programs = ()
+
+
+class ImportConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """`[import]`: other agents' histories."""
+
+    follow: Followed = ()
 
 
 class ProviderConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -376,6 +396,7 @@ SECTIONS: Final[dict[str, type[msgspec.Struct]]] = {
     "gateway": GatewayConfig,
     "terminal": TerminalConfig,
     "hooks": HooksConfig,
+    "import": ImportConfig,
 }
 FAMILIES: Final[dict[str, type[msgspec.Struct]]] = {
     "providers": ProviderConfig,

@@ -42,6 +42,7 @@ from clew.errors import (
 )
 from clew.ports import AsksWithButtons, Channel, Clock, EditsMessages, SendsFiles, Store
 from clew.runtime.cancellation import whole
+from clew.runtime.event_log import EventLog
 from clew.runtime.streams import Streams
 from clew.runtime.watch import Bus
 
@@ -221,6 +222,7 @@ class Deliverer:
         clock: Clock,
         bell: asyncio.Event,
         bus: Bus | None = None,
+        events: EventLog | None = None,
         streams: Streams | None = None,
         settings: DeliverySettings | None = None,
     ) -> None:
@@ -229,6 +231,7 @@ class Deliverer:
         self._clock = clock
         self._bell = bell
         self._bus = bus
+        self._events = events
         self._settings = settings or DeliverySettings()
         self._claimant = f"{store.identity}#delivery-{secrets.token_hex(4)}"
         self._streams = streams
@@ -505,7 +508,18 @@ class Deliverer:
                     return  # the next start finds it half sent, and marks it as uncertain
                 await asyncio.sleep(self._settings.poll)
             else:
+                self._report(row, status)
                 return
+
+    def _report(self, row: Outbound, status: str) -> None:
+        if self._events is None:
+            return
+        facts = {"channel": row.channel, "session": row.session_id}
+        if status == "failed":
+            self._events.report("delivery_failed", "A reply could not be delivered.", **facts)
+        elif status == "uncertain":
+            text = "A reply may not have arrived."
+            self._events.report("delivery_uncertain", text, **facts)
 
 
 async def _say(channel: Channel, parcel: Parcel, shown: dict[str, Any] | None) -> dict[str, Any]:

@@ -7,7 +7,7 @@ errands is restarted on its own if it fails; the failure is reported, and `statu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from clew.config import Config, reveal
 from clew.errors import InvalidConfig
 from clew.store.migrations import Report, quiet
+from clew.version import __version__
 from clew.wiring.channels import build_channels
 from clew.wiring.house import House, open_house
 from clew.wiring.stores import retention_policy
@@ -76,6 +77,8 @@ async def open_gateway(
     from clew.channels.webhook import WebhookChannel
     from clew.gateway.app import build_app
     from clew.gateway.auth import Gate
+    from clew.gateway.log_file import LogFile
+    from clew.gateway.metrics import Metrics, make_metrics_endpoint
     from clew.gateway.unknown_senders import find_limits, raise_descriptor_limit
     from clew.gateway.webhook_endpoint import make_webhook_endpoint
 
@@ -88,12 +91,19 @@ async def open_gateway(
         async with run_errands(house, channels, tell) as errands:
             calls = Calls(house)
             limits = find_limits(raise_descriptor_limit())
-            gate = Gate(house.store, clock, setup, limits)
+            events = house.runtime.events
+            gate = Gate(house.store, clock, setup, limits, events)
             webhooks = make_webhook_endpoint(
                 hooks, house.reception.receive, clock=clock, behind_proxy=setup.behind_proxy
             )
-            app = build_app(calls, gate, endpoints=(webhooks,))
+            metrics = Metrics()
+            events.listen(metrics.count)
+            events.listen(LogFile(config.state_dir).write)
+            counts = make_metrics_endpoint(house, gate, metrics)
+            app = build_app(calls, gate, endpoints=(webhooks, counts))
+            events.report("started", f"The gateway started, clew {__version__}.")
             yield Gateway(house, calls, gate, app, errands, workspace)
+            events.report("stopping", "The gateway stops.")
 
 
 def _list_hooks(config: Config) -> tuple[Hook, ...]:
@@ -150,7 +160,9 @@ class Errands(NamedTuple):
         from clew.core.names import counted
 
         listening = [
-            ChannelView(each.name, each.account, SHOWN[each.state], each.error)
+            ChannelView(
+                each.name, each.account, SHOWN[each.state], each.error, each.since, each.last_at
+            )
             for each in self.supervisor.list_states()
         ]
         stranded = [
@@ -170,6 +182,18 @@ class Errands(NamedTuple):
         await asyncio.wait(self.listening)
 
 
+def _follow(house: House, keep: Callable[..., Keeper]) -> tuple[Keeper, ...]:
+    """The errand that imports what other agents write, if it is asked for."""
+    from clew.wiring.histories import check_followed, follow_histories
+
+    agents = house.config.imports.follow
+    if not agents:
+        return ()
+    check_followed(agents)
+    run = partial(follow_histories, house.runtime.store, agents, clock=house.runtime.clock)
+    return (keep("histories", run, trouble="Other agents' histories are not followed"),)
+
+
 @asynccontextmanager
 async def run_errands(
     house: House,
@@ -185,11 +209,12 @@ async def run_errands(
     from clew.runtime.outbound import Deliverer
     from clew.runtime.recovery import keep_up, take_up
     from clew.runtime.streams import Streams
-    from clew.runtime.supervisor import Keeper, Supervisor
+    from clew.runtime.supervisor import Keeper, Supervisor, report_task
     from clew.runtime.upkeep.after_turn import keep_tidy
 
     runtime, reception = house.runtime, house.reception
-    keep = partial(Keeper, clock=runtime.clock, tell=tell)
+    watch = partial(report_task, runtime.events)
+    keep = partial(Keeper, clock=runtime.clock, tell=tell, watch=watch)
     streams = Streams(
         runtime.store,
         channels,
@@ -202,6 +227,7 @@ async def run_errands(
         clock=runtime.clock,
         bell=runtime.replies.bell,
         bus=runtime.bus,
+        events=runtime.events,
         streams=streams,
     )
     jobs = CronRunner(
@@ -210,7 +236,9 @@ async def run_errands(
         clock=runtime.clock,
         timezone=house.timezone,
     )
-    supervisor = Supervisor(channels, reception.receive, clock=runtime.clock, tell=tell)
+    supervisor = Supervisor(
+        channels, reception.receive, clock=runtime.clock, tell=tell, events=runtime.events
+    )
     kept = (
         keep("replies", deliverer.run, trouble="Replies are not delivered", may_end=True),
         keep("jobs", jobs.run, trouble="Jobs are not run"),
@@ -233,6 +261,7 @@ async def run_errands(
             ),
             trouble="Old sessions are not put away",
         ),
+        *_follow(house, keep),
     )
     await take_up(runtime)
     delivering, *listening = (asyncio.create_task(each.run(), name=each.now.name) for each in kept)

@@ -25,6 +25,7 @@ from clew.core.tokens import ALL
 from clew.core.turn import Turn
 from clew.errors import FormatRefused, TurnFailed
 from clew.ports import LiveTurn, Store
+from clew.runtime.event_log import EventLog
 from clew.runtime.lane.queue import Attempt
 from clew.runtime.outbound import Deliverer, DeliverySettings
 from clew.runtime.runtime import Runtime
@@ -57,7 +58,11 @@ async def peer() -> AsyncIterator[Peer]:
 
 @asynccontextmanager
 async def delivering(
-    store: Store, *channels: PeerChannel, bell: asyncio.Event | None = None, **settings: Any
+    store: Store,
+    *channels: PeerChannel,
+    bell: asyncio.Event | None = None,
+    events: EventLog | None = None,
+    **settings: Any,
 ) -> AsyncIterator[Deliverer]:
     """A deliverer at work inside the block."""
     deliverer = Deliverer(
@@ -66,6 +71,7 @@ async def delivering(
         clock=host_clock,
         bell=bell or asyncio.Event(),
         settings=msgspec.structs.replace(QUICK, **settings),
+        events=events,
     )
     running = asyncio.create_task(deliverer.run())
     try:
@@ -320,11 +326,15 @@ async def test_a_peer_that_says_nothing_leaves_a_doubt(
 ) -> None:
     peer.reactions.append("silence")
     await put(store, session, (KEY, "one"))
+    events = EventLog(host_clock)
 
-    async with delivering(store, PeerChannel(peer.port), patience=0.05):
+    async with delivering(store, PeerChannel(peer.port), patience=0.05, events=events):
         (row,) = await wait_for(store, "uncertain")
 
     assert row.error == "no answer in 0.05 seconds"
+    (event,) = events.list_events()
+    assert (event.kind, event.session) == ("delivery_uncertain", session.id)
+    assert event.channel == row.channel
 
 
 async def test_a_channel_that_knows_repetitions_is_sent_doubtful_replies_again(

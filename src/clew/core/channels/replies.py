@@ -90,6 +90,10 @@ class ReplyTo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         return self.channel == API
 
 
+NO_MEMORY: Final = {"memory": False}
+"""In the place of an address: nothing is delivered, and the turn may not write memory."""
+
+
 def reply_over_api(person: str) -> ReplyTo:
     """The reply address of a caller over the API: the answer goes only into the thread.
 

@@ -39,6 +39,8 @@ class SearchFilter(msgspec.Struct, frozen=True, kw_only=True):
     session: str | None = None
     platform: str | None = None
     agent: str | None = None
+    kind: str | None = None
+    person: str | None = None
     cwd: str | None = None
     project: str | None = None
     role: Role | None = None

@@ -59,6 +59,7 @@ from clew.errors import (
     SessionNotFound,
 )
 from clew.ports import Clock, Store
+from clew.runtime.event_log import EventLog
 from clew.runtime.inbound.approvals import Answers
 from clew.runtime.inbound.decision import Decider, Known, decide_for_session, name_of
 from clew.runtime.inbound.inbox import MANY, STORE_TROUBLE, Inbox, is_own
@@ -178,7 +179,9 @@ class Reception:
         replies: Replies,
         questions: Questions,
         clock: Clock,
+        events: EventLog,
     ) -> None:
+        self._events = events
         self._store = store
         self._inbox = inbox
         self._lanes = lanes
@@ -401,8 +404,13 @@ class Reception:
 
     async def _turn_away(self, known: Known) -> str:
         """Refuse a stranger's message, which is not stored; may offer a pairing code."""
+        channel = known.message.arrival.channel
         if known.admission == "ignored":
+            text = "A message was refused: its sender may not talk here."
+            self._events.report("message_refused", text, channel=channel)
             return f"{known.person} may not talk here."
+        text = "A message was refused: its sender is not let in yet."
+        self._events.report("message_refused", text, channel=channel)
         reply_to = known.message.reply_to
         withheld = reply_to is not None and self._replies.is_denied(reply_to, known.route.key)
         await offer_pairing(self._store, known.message, known.person, withheld=withheld)

@@ -308,6 +308,7 @@ class TextContract(Contract):
         assert (await store.list_names(SessionFilter(viewer=text))).names == ()
         assert await store.list_states([text]) == {}
         await store.shorten_ids([text])
+        await store.get_names([text])
 
     async def test_words_beside_strange_text_are_found(
         self, store: Store, session: Session
