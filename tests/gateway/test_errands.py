@@ -76,7 +76,7 @@ async def test_what_dies_of_a_bug_is_told_and_shown_and_the_rest_goes_on(tmp_pat
 
         await until(has_run)
         assert [each.state for each in gateway.errands.list_errands()] == [
-            "up", "up", "off", "up", "up",
+            "up", "up", "off", "up", "up", "up",
         ]  # fmt: skip
         assert len(told) == 1
 
