@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from clew.core.redaction import redact
+from clew.core.redaction import _compile_secrets, redact
 from clew.core.text import (
     ESCAPE,
     columns,
@@ -280,6 +280,13 @@ SECRETS = [
     ("PGPASSWORD=hunter2 psql", "PGPASSWORD=[redacted] psql"),
     ("--password=hunter2", "--password=[redacted]"),
     ("/?password=hunter2&user=me", "/?password=[redacted]"),
+    ("mysqldump --password hunter2 --all", "mysqldump --password [redacted] --all"),
+    ("clew --db-password 'my own' x", "clew --db-password '[redacted]' x"),
+    ("gh auth --token abcdefgh12 x", "gh auth --token [redacted] x"),
+    ("run --api-key Abcdefghijk", "run --api-key [redacted]"),
+    ("clew pair approve KXTM-QWRA", "clew pair approve [redacted]"),
+    ("/pair KXTM-QWRA", "/pair [redacted]"),
+    ("give my owner this code: KXTM-QWRA\n", "give my owner this code: [redacted]\n"),
     ("Server=db;Pwd=a;Database=x", "Server=db;Pwd=[redacted]"),
     ("connect(password='hunter2', x=1)", "connect(password='[redacted]', x=1)"),
     ('{"passwd": "abc"}', '{"passwd": "[redacted]"}'),
@@ -321,6 +328,9 @@ def test_secrets_are_masked_and_their_names_stay(text: str, masked: str) -> None
         "token = get_token()",
         "def run(token: Optional[str])",
         "--token=${GITHUB_TOKEN}",
+        "--token $GITHUB_TOKEN --password PASSWORD --password --token file:secret2.txt",
+        "give --password to the command, or --token something",
+        "a pair of ABCD-EFG and the code of 12-34, PART-NUMB",
         "password: it has to be long enough",
         "def run(password=None, passwd=True)",
         "password=getpass() or pwd=self.pwd",
@@ -337,6 +347,17 @@ def test_secrets_are_masked_and_their_names_stay(text: str, masked: str) -> None
 )
 def test_prose_and_code_stay_as_they_are(text: str) -> None:
     assert redact(text) == text
+
+
+@pytest.mark.parametrize(("text", "masked"), SECRETS)
+def test_secrets_are_masked_in_any_case_that_is_taken_for_theirs(text: str, masked: str) -> None:
+    """The words that a text is looked through for first miss nothing that is masked."""
+    strange = text.replace("s", "\u017f").replace("i", "\u0131")
+    for changed in (text.upper(), text.lower(), strange):
+        expected = changed
+        for _, secret in _compile_secrets()[1]:
+            expected = secret.sub(r"\g<keep>[redacted]\g<tail>", expected)
+        assert redact(changed) == expected
 
 
 FRAGMENTS = [text for text, _ in SECRETS] + [masked for _, masked in SECRETS]
@@ -395,6 +416,11 @@ def test_masking_twice_changes_nothing(text: str) -> None:
         "12345678:",
         "password=",
         "password=a",
+        "--password ",
+        "--a-",
+        "--token a",
+        "pair ",
+        "code ABCD-",
         "password=a(",
         "pwd='",
         "clew_",

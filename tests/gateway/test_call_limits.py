@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from clew.api.give_way import give_way
 from clew.api.handlers.parts import Caller
-from clew.api.handlers.usage import KEPT, KeptSums
 from clew.api.local import Calls
 from clew.api.operation import NoParams
 from clew.api.sessions import LIST
@@ -74,6 +74,36 @@ async def test_long_calls_leave_room_for_short_ones_and_for_those_of_others() ->
     assert busy.running == [READER, READER, OWNER]
     busy.go_on.set()
     await soon(asyncio.gather(*tasks))
+
+
+async def test_a_long_call_waits_for_short_ones_between_the_pieces_of_its_work() -> None:
+    busy = Busy(CallLimits(courtesy=PATIENCE))
+    short = await busy.begin(LIST, READER, 2)
+    pieces: list[int] = []
+
+    async def work() -> None:
+        async with busy.calls.run(USAGE, NoParams(), OWNER):
+            for number in range(3):
+                pieces.append(number)
+                await give_way()
+
+    long = asyncio.create_task(work())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert pieces == [0]
+    busy.go_on.set()
+    await soon(asyncio.gather(long, *short))
+    assert pieces == [0, 1, 2]
+
+
+async def test_a_long_call_goes_on_beside_short_ones_that_never_end() -> None:
+    busy = Busy(CallLimits(courtesy=0.001))
+    short = await busy.begin(LIST, READER, 1)
+    async with busy.calls.run(USAGE, NoParams(), OWNER):
+        for _ in range(3):
+            await soon(give_way())
+    busy.go_on.set()
+    await soon(asyncio.gather(*short))
 
 
 async def test_too_many_calls_that_wait_are_refused() -> None:
@@ -217,25 +247,3 @@ async def test_a_write_is_not_interrupted_by_the_end_of_its_call(store: SqliteSt
     await store._db.write(lambda _: None)  # one behind it in the queue
     sql = "SELECT is_there FROM written"
     assert await store._db.read(lambda db: db.execute(sql).fetchall()) == [(1,)]
-
-
-# --- sums -----------------------------------------------------------------------------------------
-
-
-async def test_a_slow_sum_is_computed_once_for_all_who_ask_and_a_quick_one_is_never_old() -> None:
-    now, computed, takes = 0.0, 0, 0.0
-
-    async def compute() -> int:
-        nonlocal now, computed
-        await asyncio.sleep(0)
-        now += takes
-        computed += 1
-        return computed
-
-    sums = KeptSums(lambda: now)
-    assert [await sums.get("all", compute) for _ in range(3)] == [1, 2, 3]
-    takes = 1.0
-    assert await asyncio.gather(*(sums.get("all", compute) for _ in range(30))) == [4] * 30
-    assert await sums.get("other", compute) == 5
-    now += KEPT
-    assert await sums.get("all", compute) == 6

@@ -300,6 +300,7 @@ class History:
             "find_sessions": lambda store: store.find_sessions(session[:2]),
             "find_endings": lambda store: store.find_endings(session[-4:]),
             "shorten_ids": lambda store: store.shorten_ids([session, self.sessions[0]]),
+            "get_names": lambda store: store.get_names([session, self.sessions[0]]),
             "stats": lambda store: store.stats(),
         }
         name = self.random.choice(list(calls))
@@ -398,7 +399,9 @@ class History:
             "release_inbound": lambda store: store.release_inbound(who),
             "drop_inbound": lambda store: store.drop_inbound(dropped),
             "list_inbound": lambda store: store.list_inbound(limit=10),
-            "claim_outbound": lambda store: store.claim_outbound(who, channels=[channel], limit=3),
+            "claim_outbound": lambda store: store.claim_outbound(
+                who, places=[(channel, "default")], limit=3
+            ),
             "settle_outbound": lambda store: store.settle_outbound(
                 sent, status, receipt={"id": 1}, error="e"
             ),

@@ -74,7 +74,7 @@ def test_nothing_is_wrong_with_a_sound_store(path: Path, full: bool) -> None:
     diagnosis = examine(path, now=NOW, full=full, advance=steps.append)
     assert troubles(diagnosis) == set()
     assert diagnosis.sound
-    assert sum(steps) == 8 + 2 * full
+    assert sum(steps) == 9 + 2 * full
     assert snapshot(path.parent) == before
 
 
@@ -249,6 +249,29 @@ def test_wrong_counters_are_corrected_beside_a_running_process(path: Path) -> No
         repair_file(path, diagnosis, now=NOW)
         assert troubles(examine(path, now=NOW)) == set()
     assert query(path, "SELECT id, message_count, content_bytes FROM sessions ORDER BY id") == right
+
+
+def test_wrong_sums_of_usage_are_made_anew_from_the_turns(path: Path) -> None:
+    (session_id,) = query(path, "SELECT id FROM sessions LIMIT 1")[0]
+    turns = [
+        f"('t{number}', '{session_id}', 1, 'done', {number}, {NOW - number})"
+        for number in range(300)
+    ]
+    columns = "id, session_id, first_seq, status, input_tokens, started_at"
+    query(path, f"INSERT INTO turns ({columns}) VALUES {', '.join(turns)}")
+    assert troubles(examine(path, now=NOW, full=True)) == set()
+    query(path, "UPDATE usage_sums SET input_tokens = input_tokens + 1 WHERE kind = 'model'")
+    assert troubles(examine(path, now=NOW)) == set(), "the newest sessions are right"
+    query(path, "DELETE FROM usage_changes")
+    diagnosis = examine(path, now=NOW, full=True)
+    assert troubles(examine(path, now=NOW)) == troubles(diagnosis) == {"usage"}
+
+    repair_file(path, diagnosis, now=NOW)
+
+    assert troubles(examine(path, now=NOW, full=True)) == set()
+    sums = "SELECT * FROM usage_sums UNION ALL SELECT * FROM usage_changed"
+    spent = query(path, f"SELECT sum(input_tokens) FROM ({sums}) WHERE kind = 'model'")
+    assert spent == [(sum(range(300)),)]
 
 
 def test_messages_that_are_missing_from_a_thread_are_a_problem_without_a_fix(path: Path) -> None:

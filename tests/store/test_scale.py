@@ -6,20 +6,22 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import apsw
 import pytest
 import pytest_asyncio
 
+from clew.core.changes import AddUsage, StartTurn
 from clew.core.message import Draft
 from clew.core.search.hits import SearchFilter
 from clew.core.session import OWNER, NewSession, SessionFilter
+from clew.core.usage import Usage, UsageBy
 from clew.store import open_sqlite, open_store
-from clew.store.sqlite.engine import DIALECT, spell
+from clew.store.sqlite.engine import DIALECT, SqliteTransaction, run_through, spell
 from clew.store.sqlite.store import SqliteStore
 from clew.store.work.listing import ENDINGS, KEYS, list_query
-from clew.store.work.log import SPENT
+from clew.store.work.usage import list_usage, rank_usage, sum_usage
 from clew.testing.corpus import Corpus, load
 from tests.sizes import pick
 
@@ -129,8 +131,47 @@ async def test_an_ending_or_a_key_is_gone_to_directly(store: SqliteStore, path: 
         assert taken < 2_000 < sessions  # to look at each session takes more than one step
 
 
-async def test_what_was_spent_is_added_up_along_an_index(store: SqliteStore, path: Path) -> None:
-    with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as connection:
-        ((*_, plan),) = connection.execute(f"EXPLAIN QUERY PLAN {SPENT}", (0,)).fetchall()
+async def test_what_was_spent_costs_no_more_with_more_turns_in_the_same_days(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    """The sums of five turns and of five thousand: a report takes the same steps."""
+    steps = [await spend(tmp_path / str(count), count) for count in (5, pick(5_000, 50_000))]
 
-    assert "turns_started" in str(plan)
+    few, many = steps
+    assert many == few
+
+
+async def spend(folder: Path, count: int) -> list[int]:
+    """Steps of the reports about so many turns of three sessions on two days."""
+    began = 1_800_000_000_000
+    async with await open_sqlite(f"sqlite://{folder / 'sessions.db'}") as store:
+        for number in range(3):
+            session, _ = await store.open_session(NewSession(key=f"cli:{number}"))
+            lease = await store.acquire_lease(session.id, "test")
+            turns = [
+                (
+                    StartTurn(
+                        turn_id=f"{number}-{each}", model="m", at=began + each % 2 * 86_400_000
+                    ),
+                    AddUsage(usage=Usage(1, cost=number), turn_id=f"{number}-{each}"),
+                )
+                for each in range(count)
+            ]
+            await store.record(session.id, lease.epoch, *(each for turn in turns for each in turn))
+    with closing(apsw.Connection(str(folder / "sessions.db"))) as connection:
+        fold = "INSERT INTO usage_changes SELECT 256, 0, '', '', '', 0, 0, 0, 0, 0, 0, 0, 0, 0"
+        connection.execute(fold)
+        counted: list[int] = []
+        connection.trace_v2(
+            apsw.SQLITE_TRACE_PROFILE,
+            lambda event: counted.append(event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]),
+        )
+        tx = SqliteTransaction(connection)
+        for since in (0, began - 86_400_000):
+            run_through(sum_usage(tx, since))
+            ranking = run_through(rank_usage(tx, since, 10))
+            assert ranking.total.turns == 3 * count
+            for by in get_args(UsageBy):
+                run_through(list_usage(tx, by, since))
+        connection.trace_v2(0, None)
+    return counted

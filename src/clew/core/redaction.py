@@ -17,6 +17,8 @@ _NAME: Final = (
 _PASSWORD: Final = r"(?: pass(?:word|wd|phrase) | pwd )"  # noqa: S105  # the word, no password
 _ASSIGN: Final = r"""(?: \\?["'`] )? [ \t]{0,4} (?: => | := | [:=] ) [ \t]{0,4}"""
 
+_OPTION: Final = r"(?<![A-Za-z0-9-]) -- (?:[a-z]{1,20}-){0,3}"
+
 _CODE: Final = (
     r"[A-Za-z_][\w.]{0,99}+[(\[]\S{0,200}[)\]] | (?:self|this|os|process|args)\."
     r" | \$\{ | \$[A-Z_]+\b | [<{]"
@@ -24,49 +26,88 @@ _CODE: Final = (
 """A call, a subscript, an attribute, or a variable to be filled in."""
 
 # Each keeps its group `keep` (and `tail`) and masks the rest. All run in linear time: a repeated
-# part either can't start inside its own run or is bounded, and `++` never goes back.
-_SECRETS: Final = (
+# part either can't start inside its own run or is bounded, and `++` never goes back. Before it are
+# words of which a text must have one for it to match, as in `_prepare`: most texts have none, and
+# looking for a word takes a hundredth of the time.
+_PASSWORDS: Final = ("password", "passwd", "passphrase", "pwd")
+_NAMES: Final = (
+    *_PASSWORDS, "secret", "token", "credential", "_key", "-key", "apikey", "accesskey",
+    "privatekey", "accountkey", "authkey", "encryptionkey", "signingkey",
+)  # fmt: skip
+_SECRETS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
     # PEM private keys, whole, or cut off after some lines of base64
-    r"""(?P<keep> -----BEGIN\ (?P<kind>[A-Z0-9 ]{0,24})PRIVATE\ KEY----- )
-        [^-]*+ (?: -(?!----) [^-]*+ )*+ (?P<tail> -----END\ (?P=kind)PRIVATE\ KEY----- )""",
-    r"""(?P<keep> -----BEGIN\ [A-Z0-9 ]{0,24}PRIVATE\ KEY----- )
-        (?: (?: \\[nr] | \s ){1,4} [A-Za-z0-9+/=]{16,}+ )++ (?P<tail>)""",
+    (("private key",),
+     r"""(?P<keep> -----BEGIN\ (?P<kind>[A-Z0-9 ]{0,24})PRIVATE\ KEY----- )
+        [^-]*+ (?: -(?!----) [^-]*+ )*+ (?P<tail> -----END\ (?P=kind)PRIVATE\ KEY----- )"""),
+    (("private key",),
+     r"""(?P<keep> -----BEGIN\ [A-Z0-9 ]{0,24}PRIVATE\ KEY----- )
+        (?: (?: \\[nr] | \s ){1,4} [A-Za-z0-9+/=]{16,}+ )++ (?P<tail>)"""),
     # the password in a URL
-    r"""(?P<keep> ://[^\s/:@"'`]{0,256}: ) [^\s/"'`]{1,1024} (?P<tail> @ )""",
+    (("://",),
+     r"""(?P<keep> ://[^\s/:@"'`]{0,256}: ) [^\s/"'`]{1,1024} (?P<tail> @ )"""),
     # HTTP credentials
-    rf"""(?P<keep> (?i:authorization) {_ASSIGN} (?: \\?["'] )?
+    (("authorization",),
+     rf"""(?P<keep> (?i:authorization) {_ASSIGN} (?: \\?["'] )?
          (?i: bearer | basic | token | digest )[ \t]{{1,4}} )
-         (?!\[redacted\]) [^\s"'`\\]{{4,}}+ (?P<tail>)""",
-    r"""(?P<keep> \b(?i:bearer)[ \t]{1,4} ) [A-Za-z0-9._~+/=-]{20,}+ (?P<tail>)""",
-    # clew's own: tokens, and the code in a link that signs a browser in
-    r"""(?<![A-Za-z0-9_-]) (?P<keep> clew_ ) [A-Za-z0-9_-]{32,}+ (?P<tail>)""",
-    rf"""(?P<keep> \b(?i:code) {_ASSIGN} (?: \\?["'`] )? ) [A-Za-z0-9_-]{{40,}}+ (?P<tail>)""",
+         (?!\[redacted\]) [^\s"'`\\]{{4,}}+ (?P<tail>)"""),
+    (("bearer",),
+     r"""(?P<keep> \b(?i:bearer)[ \t]{1,4} ) [A-Za-z0-9._~+/=-]{20,}+ (?P<tail>)"""),
+    # clew's own: tokens, the code in a link that signs a browser in, and that of a pairing
+    (("clew_",),
+     r"""(?<![A-Za-z0-9_-]) (?P<keep> clew_ ) [A-Za-z0-9_-]{32,}+ (?P<tail>)"""),
+    (("code",),
+     rf"""(?P<keep> \b(?i:code) {_ASSIGN} (?: \\?["'`] )? ) [A-Za-z0-9_-]{{40,}}+ (?P<tail>)"""),
+    (("pair", "code"),
+     r"""(?P<keep> \b(?i: pair(?:ing)? | code )\b (?: [ \t]{1,4}[a-z]{1,10} ){0,2} :? [ \t]{1,4} )
+         [A-HJ-NP-Z]{4}-[A-HJ-NP-Z]{4} (?![A-Za-z0-9-]) (?P<tail>)"""),
     # assignments, quoted; a password may be short
-    rf"""(?P<keep> (?i:{_PASSWORD}) {_ASSIGN} (?P<quote> \\?["'`] ) )
-         (?!\[redacted\]) (?: (?!(?P=quote)) \\?+ [^\n] )++ (?P<tail> (?P=quote) )""",
-    rf"""(?P<keep> (?i:{_NAME}) {_ASSIGN} (?P<quote> \\?["'`] ) )
-         (?!\[redacted\]) (?: (?!(?P=quote)) \\?+ [^\n] ){{8,}}+ (?P<tail>)""",
+    (_PASSWORDS,
+     rf"""(?P<keep> (?i:{_PASSWORD}) {_ASSIGN} (?P<quote> \\?["'`] ) )
+         (?!\[redacted\]) (?: (?!(?P=quote)) \\?+ [^\n] )++ (?P<tail> (?P=quote) )"""),
+    (_NAMES,
+     rf"""(?P<keep> (?i:{_NAME}) {_ASSIGN} (?P<quote> \\?["'`] ) )
+         (?!\[redacted\]) (?: (?!(?P=quote)) \\?+ [^\n] ){{8,}}+ (?P<tail>)"""),
     # and bare, but not code
-    rf"""(?P<keep> (?i:{_PASSWORD}) = )
+    (_PASSWORDS,
+     rf"""(?P<keep> (?i:{_PASSWORD}) = )
          (?! \[redacted\] | = | {_CODE} | (?i: none | null | nil | true | false )\b )
-         [^\s"'`\\]* [^\s"'`\\),;.\}}\]>] (?P<tail>)""",
-    rf"""(?P<keep> (?i:{_NAME}) {_ASSIGN} ) (?! \[redacted\] | {_CODE} )
-         [^\s"'`\\]{{7,}} [^\s"'`\\),;.\}}\]>] (?P<tail>)""",
+         [^\s"'`\\]* [^\s"'`\\),;.\}}\]>] (?P<tail>)"""),
+    (_NAMES,
+     rf"""(?P<keep> (?i:{_NAME}) {_ASSIGN} ) (?! \[redacted\] | {_CODE} )
+         [^\s"'`\\]{{7,}} [^\s"'`\\),;.\}}\]>] (?P<tail>)"""),
+    # arguments of a command, after a space; not a placeholder, not the next option, not prose
+    (("--",),
+     rf"""(?P<keep> {_OPTION} {_PASSWORD} [ \t]{{1,4}} (?P<quote> ["'] ) )
+         (?!\[redacted\]) (?: (?!(?P=quote)) [^\n] )++ (?P<tail> (?P=quote) )"""),
+    (("--",),
+     rf"""(?P<keep> {_OPTION} {_PASSWORD} [ \t]{{1,4}} )
+         (?! \[redacted\] | - | {_CODE} | [A-Z_]+\b | [a-z]{{1,3}}\b )
+         [^\s"'`]{{2,}} [^\s"'`),;.] (?P<tail>)"""),
+    (("--",),
+     rf"""(?P<keep> {_OPTION} {_NAME} [ \t]{{1,4}} ["']? )
+         (?! \[redacted\] | - | {_CODE} | [A-Z_]+\b | (?:env|file): )
+         (?= [^\s"'`0-9A-Z_]*+ [0-9A-Z_] ) [^\s"'`]{{7,}} [^\s"'`),;.] (?P<tail>)"""),
     # keys that can be told by their beginning
-    r"""(?<![A-Za-z0-9_-]) (?P<keep> sk- ) (?! (?:ant|proj|or)- )
-        (?=[A-Za-z_-]*+[0-9]) [A-Za-z0-9_-]{16,}+ (?P<tail>)""",
-    r"""(?<![A-Za-z0-9_-])
+    (("sk-",),
+     r"""(?<![A-Za-z0-9_-]) (?P<keep> sk- ) (?! (?:ant|proj|or)- )
+        (?=[A-Za-z_-]*+[0-9]) [A-Za-z0-9_-]{16,}+ (?P<tail>)"""),
+    (("sk-", "k_live_", "k_test_", "gho_", "ghp_", "ghr_", "ghs_", "ghu_", "github_pat_",
+      "glpat-", "hf_", "npm_", "xox", "pypi-", "aiza"),
+     r"""(?<![A-Za-z0-9_-])
         (?P<keep> sk-(?:ant|proj|or)- | [rs]k_(?:live|test)_ | gh[oprsu]_ | github_pat_
           | glpat- | hf_ | npm_ | xox[abeoprs]- | pypi- | AIza )
-        [A-Za-z0-9_-]{16,}+ (?P<tail>)""",
-    r"""(?<![A-Za-z0-9]) (?P<keep> AKIA | ASIA ) [A-Z0-9]{16} (?![A-Za-z0-9]) (?P<tail>)""",
+        [A-Za-z0-9_-]{16,}+ (?P<tail>)"""),
+    (("akia", "asia"),
+     r"""(?<![A-Za-z0-9]) (?P<keep> AKIA | ASIA ) [A-Z0-9]{16} (?![A-Za-z0-9]) (?P<tail>)"""),
     # Telegram bots
-    r"""(?<![A-Za-z0-9]) (?P<keep> [0-9]{8,10}: ) [A-Za-z0-9_-]{35} (?![A-Za-z0-9_-])
-        (?P<tail>)""",
+    (tuple(f"{digit}:" for digit in range(10)),
+     r"""(?<![A-Za-z0-9]) (?P<keep> [0-9]{8,10}: ) [A-Za-z0-9_-]{35} (?![A-Za-z0-9_-])
+        (?P<tail>)"""),
     # JSON web tokens
-    r"""(?<![A-Za-z0-9_.-]) (?P<keep> eyJ ) [A-Za-z0-9_-]{8,}+ \. [A-Za-z0-9_-]{8,}+
-        (?: \. [A-Za-z0-9_-]*+ )? (?P<tail>)""",
-)
+    (("eyj",),
+     r"""(?<![A-Za-z0-9_.-]) (?P<keep> eyJ ) [A-Za-z0-9_-]{8,}+ \. [A-Za-z0-9_-]{8,}+
+        (?: \. [A-Za-z0-9_-]*+ )? (?P<tail>)"""),
+)  # fmt: skip
 
 HIDDEN = "(hidden)"
 
@@ -81,14 +122,31 @@ def redact(text: str) -> str:
     Names and tell-tale beginnings stay (`sk-[redacted]`, `password=[redacted]`), so that a reader
     sees what was there.
     """
-    for secret in _compile_secrets():
-        text = secret.sub(rf"\g<keep>{_MASK}\g<tail>", text)
+    prepared = _prepare(text)
+    words, secrets = _compile_secrets()
+    if not (found := {word for word in words if word in prepared}):
+        return text
+    for needed, secret in secrets:
+        if not needed.isdisjoint(found):
+            text = secret.sub(rf"\g<keep>{_MASK}\g<tail>", text)
     return text
 
 
+def _prepare(text: str) -> str:
+    """The text as words are looked for in it: without a case, as `(?i:…)` takes it."""
+    return text.casefold().replace("\u0131", "i")
+
+
+_Secrets = tuple[tuple[frozenset[str], re.Pattern[str]], ...]
+
+
 @cache  # at first use: the configuration needs `hide_password` only, at every start
-def _compile_secrets() -> tuple[re.Pattern[str], ...]:
-    return tuple(re.compile(pattern, re.VERBOSE) for pattern in _SECRETS)
+def _compile_secrets() -> tuple[frozenset[str], _Secrets]:
+    """All words, and the patterns with those of which a text must have one."""
+    secrets = tuple(
+        (frozenset(words), re.compile(pattern, re.VERBOSE)) for words, pattern in _SECRETS
+    )
+    return frozenset().union(*(words for words, _ in secrets)), secrets
 
 
 def hide_password(text: str) -> str:

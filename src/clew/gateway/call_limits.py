@@ -2,19 +2,21 @@
 
 A credential has a few that run, the others of it wait for them. Of the long ones, which may keep a
 reader of the store busy for a second, there are so few at once that readers are left for the short
-ones. Every read has a deadline, and what the store does for it ends with it. Of calls that change
-something, only the bodies that arrive at once are limited: each is in memory until it is whole.
+ones, and they give way to the short ones between the pieces of their work. Every read has a
+deadline, and what the store does for it ends with it. Of calls that change something, only the
+bodies that arrive at once are limited: each is in memory until it is whole.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from typing import Any, Final
 
 import msgspec
 
+from clew.api.give_way import GIVE_WAY
 from clew.api.operation import Operation, Params
 from clew.errors import TooManyRequests
 from clew.gateway.auth import Credential
@@ -41,6 +43,8 @@ class CallLimits(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int = 100
     long: int = 2
     deadline: float = 30.0
+    courtesy: float = 0.005
+    """Seconds that a long call waits for short ones, between two pieces of its work."""
 
 
 class _Share:
@@ -60,6 +64,8 @@ class RunningCalls:
         self._limits = limits or CallLimits()
         self._long = asyncio.Semaphore(self._limits.long)
         self._shares: dict[bytes, _Share] = {}
+        self._short = 0
+        self._no_short = asyncio.Event()
 
     @asynccontextmanager
     async def run(
@@ -76,6 +82,9 @@ class RunningCalls:
                 if is_long(operation, params):
                     await stack.enter_async_context(share.long)
                     await stack.enter_async_context(self._long)
+                    stack.callback(GIVE_WAY.reset, GIVE_WAY.set(self._give_way))
+                else:
+                    stack.enter_context(self._go_first())
                 yield
         except TimeoutError as error:
             detail = (
@@ -83,6 +92,24 @@ class RunningCalls:
                 "Ask for less, or with fewer calls at once."
             )
             raise Refused(503, "deadline", detail) from error
+
+    @contextmanager
+    def _go_first(self) -> Iterator[None]:
+        """Long calls wait for a short one, in this block."""
+        self._short += 1
+        self._no_short.clear()
+        try:
+            yield
+        finally:
+            self._short -= 1
+            if not self._short:
+                self._no_short.set()
+
+    async def _give_way(self) -> None:
+        if self._short:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._limits.courtesy):
+                    await self._no_short.wait()
 
     @asynccontextmanager
     async def receive(

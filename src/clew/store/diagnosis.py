@@ -26,7 +26,16 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
     what: str
     advice: str = ""
     fix: (
-        Literal["rescue", "permissions", "processes", "queue", "index", "counters", "checksums"]
+        Literal[
+            "rescue",
+            "permissions",
+            "processes",
+            "queue",
+            "index",
+            "counters",
+            "usage",
+            "checksums",
+        ]
         | None
     ) = None
 

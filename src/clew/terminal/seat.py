@@ -24,7 +24,7 @@ from clew.client.chat import Sending
 from clew.client.client import Client
 from clew.client.place import tell_place
 from clew.clock import host_clock
-from clew.core.channels.incoming import Attached
+from clew.core.channels.replies import Attached
 from clew.core.channels.session_choice import word_reset
 from clew.core.delivery import Inbound
 from clew.core.keys import Place
@@ -305,9 +305,13 @@ class Seat:
         scope: ApprovalScope = "once",
         reason: str | None = None,
     ) -> Approval | None:
-        """Answer a question of a tool; what was answered before, if somebody was quicker."""
+        """Answer a question of a tool; what was answered before, if somebody was quicker.
+
+        With `always`, the surface has shown the rule and asked once more.
+        """
+        rule = approval.request.get("rule") if scope == "always" else None
         decided = await self.client.approvals.decide(
-            approval.id, decision, scope=scope, reason=reason
+            approval.id, decision, scope=scope, reason=reason, rule=rule
         )
         # A gateway adds to the name with which token it was said.
         by = (decided.decided_by or "").partition(":")[0]

@@ -504,6 +504,22 @@ async def test_what_could_not_write_the_memory_is_not_noted_in_it_later(
     assert len(clerk.asked[0]["messages"]) > 8, "the summary is of all of it"
 
 
+async def test_a_job_without_an_address_is_not_noted_either(
+    store: Store, session: Session, bus: Bus, clerk: Clerk, runtime: Runtime
+) -> None:
+    """Its turn looks like a line of a terminal, which may be noted."""
+    await talk(store, session, 4, tokens=13_000)
+    job = typed(session, "remember me", channel="cron", from_person=False, memory=False)
+    await ended(await runtime.accept(job))
+    await ended(await runtime.accept(typed(session, "my own")))
+    await talk(store, session, 6, tokens=13_000)
+    flush = Flush()
+    await Compactor(store, bus, clerk, flusher=flush).compact(session.id)
+    (seen,) = flush.seen
+    assert [each.content for each in seen if "remember me" in each.content] == []
+    assert "my own" in [each.content for each in seen]
+
+
 async def test_a_flush_that_fails_never_stops_the_compaction(
     store: Store, session: Session, bus: Bus, clerk: Clerk
 ) -> None:

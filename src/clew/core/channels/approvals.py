@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from clew.core.channels.incoming import Incoming
-from clew.core.channels.replies import account_of
+from clew.core.channels.replies import Choice
 from clew.core.commands import without_mention
 from clew.core.delivery import Outbound, OutboundStatus
 from clew.core.names import counted
@@ -72,6 +72,16 @@ def question_text(tool_name: str, request: Mapping[str, Any], *, wait_ms: int) -
     return "\n\n".join(parts) + f" After {counted(minutes, 'minute')} it is a no."
 
 
+def choices_for(approval_id: str, request: Mapping[str, Any]) -> tuple[Choice, ...]:
+    """The buttons of a question."""
+    words = ("yes", "no") if find_rule(request) is None else ("yes", "no", "session", "always")
+    return tuple(Choice(each.capitalize(), f"{approval_id}:{each}") for each in words)
+
+
+ASKED_APART: Final = "I have to ask my owner before I go on; the question went to them directly."
+"""What a group is told: it does not see what the question is about."""
+
+
 def summarise(tool_name: str, request: Mapping[str, Any]) -> str:
     """The subject of a question, in one line."""
     return cut(_one_line(str(request.get("summary") or tool_name)), SUMMARY)
@@ -97,6 +107,15 @@ def find_rule(request: Mapping[str, Any]) -> str | None:
     """The rule that "always" would add, in one line; None if it can't be remembered."""
     rule = request.get("rule")
     return cut(_one_line(str(rule)), RULE) if rule else None
+
+
+def ask_again(request: Mapping[str, Any]) -> str:
+    """The second question after "always": the whole rule, and what it means."""
+    rule = strip_controls(str(request.get("rule"))).strip()
+    return (
+        "Always? Then this rule is written to tools.allow in the configuration, and holds in every "
+        f"session:\n\n{rule}\n\nSay always once more to write it; else yes, session or no."
+    )
 
 
 def _one_line(text: str) -> str:
@@ -136,7 +155,7 @@ def find_question(incoming: Incoming, waiting: Sequence[Asked]) -> str | None:
         row = each.delivery
         if row is None or row.id != asked_id(each.approval_id) or row.status not in _SEEN:
             continue
-        if (row.channel, account_of(row), row.key) == incoming.reply_to.place:
+        if (row.channel, row.account, row.key) == incoming.reply_to.place:
             return each.approval_id
     return None
 

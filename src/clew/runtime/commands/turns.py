@@ -13,6 +13,7 @@ from clew.core.channels.approvals import (
     NOTHING,
     SCOPES,
     Answer,
+    ask_again,
     find_rule,
     read_refusal,
     read_wish,
@@ -257,10 +258,17 @@ async def _answer(desk: Desk, answer: Answer, question: str | None) -> str:
     )
     if question == NOTHING or (question is None and not waiting):
         return QUIET
+    if question is not None and all(each.id != question for each in waiting):
+        # Asked about a group, and sent to the owner's own chat.
+        asking = desk.runtime.questions
+        found = await asking.store.list_approvals()
+        waiting = tuple(each for each in found if asking.is_asking(each.id))
     chosen = next((each for each in waiting if question in (None, each.id)), None)
     if chosen is None:
         return LATE
     scope = "once" if find_rule(chosen.request) is None else answer.scope
+    if scope == "always" and not desk.runtime.questions.insists(chosen.id):
+        return ask_again(chosen.request)
     by = desk.person if desk.reply_to is None else f"{desk.person}:{desk.reply_to.channel}"
     decided = await desk.runtime.decide(
         chosen.id, answer.decision, by=by, scope=scope, reason=answer.reason

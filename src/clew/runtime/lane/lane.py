@@ -15,10 +15,11 @@ from typing import Any, Final
 import msgspec
 
 from clew.core.changes import AddMessage, Change, EndTurn, StartTurn, TakeInbound, UndoTurn
+from clew.core.channels.replies import NO_MEMORY
 from clew.core.delivery import Inbound
 from clew.core.live_events import NotAnswered, Notice, TurnJoined
 from clew.core.turn import Lease, Turn
-from clew.errors import ClewError, Conflict, LeaseHeld, RecordNotFound, StaleLease
+from clew.errors import ClewError, Conflict, Draining, LeaseHeld, RecordNotFound, StaleLease
 from clew.ports import Store
 from clew.runtime.cancellation import heed_cancel, unbroken, whole
 from clew.runtime.inbound.inbox import MANY, STORE_TROUBLE, Inbox, is_own
@@ -83,6 +84,15 @@ class Lane:
         doing = () if self._doing is None else self._together
         works = (*doing, *self._joining, *self._queue.works)
         return [each.inbound.id for each in works if each.inbound is not None]
+
+    def revise(self, inbound_id: str, text: str) -> bool:
+        """Change what a message says; False if it is not here, or its turn has begun."""
+        works = self._queue.works if self._has_begun else (*self._together, *self._queue.works)
+        for work in works:
+            if work.inbound is not None and work.inbound.id == inbound_id and len(work.drafts) == 1:
+                work.drafts = (msgspec.structs.replace(work.drafts[0], content=text),)
+                return True
+        return False
 
     def put(self, work: Work | Chore) -> None:
         """Add work; it begins when everything before it is done."""
@@ -285,6 +295,14 @@ def _settle(done: asyncio.Future[Any], running: asyncio.Task[Any]) -> None:
         done.set_result(running.result())
 
 
+def _keep_reply_to(turn: RunningTurn) -> dict[str, Any] | None:
+    """The reply address for the row of a turn; without one, whether it may write memory."""
+    if turn.reply_to is not None:
+        kept: dict[str, Any] = msgspec.to_builtins(turn.reply_to)
+        return kept
+    return None if turn.writes_memory else NO_MEMORY
+
+
 def opening(works: Sequence[Work], turn: RunningTurn) -> tuple[Change, ...]:
     """The changes of the turn's first commit: its row, and the user messages."""
     turn.reply_to = works[-1].reply_to
@@ -300,7 +318,7 @@ def opening(works: Sequence[Work], turn: RunningTurn) -> tuple[Change, ...]:
     start = StartTurn(
         turn_id=turn.id,
         model=turn.session.model,
-        reply_to=None if turn.reply_to is None else msgspec.to_builtins(turn.reply_to),
+        reply_to=_keep_reply_to(turn),
         inbound=_rows(works),
     )
     turn.answers = start.inbound
@@ -342,6 +360,8 @@ class Lanes:
 
     def __init__(self, inbox: Inbox, make: Callable[[str, Abandon], Lane]) -> None:
         self.is_closing = False
+        self.is_draining = False
+        """Nothing new is accepted, and what runs is finished."""
         self._inbox = inbox
         self._make = make
         self._lanes: dict[str, Lane] = {}
@@ -367,7 +387,9 @@ class Lanes:
         return frozenset(each for lane in self._lanes.values() for each in lane.list_held())
 
     def refuse_if_closing(self) -> None:
-        """Raise `Conflict` while closing."""
+        """Raise `Conflict` while closing, and `Draining` before that."""
+        if self.is_draining:
+            raise Draining
         if self.is_closing:
             raise Conflict("clew is closing: nothing new begins here. Start it again.")
 

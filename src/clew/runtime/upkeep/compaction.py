@@ -17,7 +17,7 @@ from typing import Protocol
 import msgspec
 
 from clew.core.changes import AddCompaction, AddUsage, UndoCompaction
-from clew.core.channels.replies import read_reply_to
+from clew.core.channels.replies import NO_MEMORY, read_reply_to
 from clew.core.context.compaction import (
     NOTHING,
     UNKNOWN_WINDOW,
@@ -290,8 +290,8 @@ class Compactor:
 def _may_write(turn: Turn) -> bool:
     """Whether a turn had the tool that writes the memory."""
     reply_to = read_reply_to(turn.reply_to)
-    if reply_to is None:
-        return True  # a line of the owner's own terminal
+    if reply_to is None:  # a line of the owner's own terminal, or a job without an address
+        return turn.reply_to != NO_MEMORY
     person = reply_to.person or OWNER
     return reply_to.memory and has_own_tools(person, reply_to.find_scopes(person))
 

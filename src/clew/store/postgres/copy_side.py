@@ -289,7 +289,7 @@ class PostgresTarget(CopySide):
                     "SELECT setval(pg_get_serial_sequence('messages', 'id'), $1)", (last_id,)
                 )
             await self.db.execute(
-                f"ANALYZE {', '.join(table.name for table in TABLES)}, messages_words"
+                f"ANALYZE {', '.join(table.name for table in TABLES)}, messages_words, usage_sums"
             )
 
     async def publish(self) -> None:
@@ -305,7 +305,8 @@ class PostgresTarget(CopySide):
         with translated(self.place):
             async with self.db.transaction():
                 await self.db.execute(
-                    f"TRUNCATE {names}, messages_words, leases, attachments RESTART IDENTITY"
+                    f"TRUNCATE {names}, messages_words, usage_sums, usage_changes, leases, "
+                    "attachments RESTART IDENTITY"
                 )
                 await self.db.execute("DELETE FROM clew_copy WHERE kind = 'mark'")
 

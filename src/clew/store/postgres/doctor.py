@@ -30,6 +30,7 @@ from clew.store.postgres.words import vector_of
 from clew.store.presence import ProcessInfo
 from clew.store.work.checksums import check_checksums
 from clew.store.work.counters import check_counters
+from clew.store.work.usage import check_usage_sums
 
 OLDEST = 14
 """The oldest version of PostgreSQL that clew is written for."""
@@ -149,6 +150,7 @@ async def _check(
         _check_processes,
         _check_references,
         _check_counters,
+        _check_usage,
         _check_index,
         *([_check_checksums] if full else []),
     )
@@ -266,6 +268,10 @@ async def _check_checksums(connection: Connection, *, full: bool) -> AsyncIterat
 async def _check_counters(connection: Connection, *, full: bool) -> AsyncIterator[Finding]:
     for finding in await check_counters(connection, full=full, restore=_RESTORE):
         yield finding
+
+
+async def _check_usage(connection: Connection, *, full: bool) -> AsyncIterator[Finding]:
+    yield await check_usage_sums(connection, full=full)
 
 
 async def _check_index(connection: Connection, *, full: bool) -> AsyncIterator[Finding]:

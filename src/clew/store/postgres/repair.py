@@ -14,6 +14,7 @@ from clew.store.postgres.errors import DRIVER_ERRORS, translate
 from clew.store.postgres.words import vector_of
 from clew.store.work.checksums import accept_changes
 from clew.store.work.counters import correct_counters
+from clew.store.work.usage import rebuild_usage_sums
 
 
 async def repair_database(url: str, diagnosis: Diagnosis) -> tuple[Repaired, ...]:
@@ -25,6 +26,7 @@ async def repair_database(url: str, diagnosis: Diagnosis) -> tuple[Repaired, ...
         "index": _index_again,
         "processes": _clear_processes,
         "counters": _count_again,
+        "usage": _sum_up_usage,
         "checksums": _accept_changes,
     }
     try:
@@ -51,6 +53,12 @@ async def _clear_processes(connection: Connection) -> str:
 
 async def _accept_changes(connection: Connection) -> str:
     return await accept_changes(connection, DIALECT)
+
+
+async def _sum_up_usage(connection: Connection) -> str:
+    async with connection.transaction():
+        await connection.execute("LOCK TABLE sessions, turns IN SHARE MODE")
+        return await rebuild_usage_sums(connection)
 
 
 async def _count_again(connection: Connection) -> str:

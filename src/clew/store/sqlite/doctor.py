@@ -41,6 +41,7 @@ from clew.store.sqlite.errors import DRIVER_ERRORS
 from clew.store.sqlite.rescue import check_rescues
 from clew.store.work.checksums import check_checksums
 from clew.store.work.counters import check_counters
+from clew.store.work.usage import check_usage_sums
 from clew.version import __version__
 
 LOW_DISK = 1 << 30
@@ -91,6 +92,15 @@ def examine(
             findings.append(_unusable(error, path))
             return Diagnosis(tuple(findings), usable=False)
     return Diagnosis(tuple(findings))
+
+
+def examine_place(path: Path, home: Path | None = None) -> tuple[Finding, ...]:
+    """Check what is around the file, without opening it: the same cost for every store."""
+    try:
+        checks = (_check_place(path), _check_permissions(path, home), _check_disk(path))
+        return tuple(each for found in (*checks, _check_log(path)) for each in found)
+    except OSError as error:
+        return (Finding("store", "problem", f"{path} can't be looked at: {error.strerror}."),)
 
 
 def _look_inside(path: Path, *, full: bool, advance: Advance) -> Iterator[Finding]:
@@ -290,6 +300,7 @@ def _check_contents(
     checks: tuple[Callable[..., Iterable[Finding]], ...] = (
         _check_references,
         _check_counters,
+        _check_usage,
         _check_index,
     )
     for check in checks:
@@ -337,6 +348,10 @@ def _check_references(connection: apsw.Connection, *, full: bool) -> Iterator[Fi
 def _check_counters(connection: apsw.Connection, *, full: bool) -> list[Finding]:
     tx = SqliteTransaction(connection)
     return run_through(check_counters(tx, full=full, restore=RESTORE))
+
+
+def _check_usage(connection: apsw.Connection, *, full: bool) -> Iterator[Finding]:
+    yield run_through(check_usage_sums(SqliteTransaction(connection), full=full))
 
 
 def _check_index(connection: apsw.Connection, *, full: bool) -> Iterator[Finding]:  # noqa: ARG001  # `_check_whole_index` checks all

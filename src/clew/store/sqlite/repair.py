@@ -29,6 +29,7 @@ from clew.store.sqlite.rescue import list_rescues, mark_restored, may_replace
 from clew.store.sqlite.search_index import index_queued, rebuild
 from clew.store.work.checksums import accept_changes
 from clew.store.work.counters import correct_counters
+from clew.store.work.usage import rebuild_usage_sums
 from clew.version import __version__
 
 T = TypeVar("T")
@@ -53,6 +54,7 @@ def repair_file(
         "processes": lambda: _clear_processes(path, now),
         "queue": lambda: _in_store(path, _empty_queue),
         "counters": lambda: _count_again(path),
+        "usage": lambda: _in_store(path, _sum_up_usage),
         "checksums": lambda: _in_store(path, _accept_changes),
     }
     try:
@@ -117,6 +119,10 @@ def _empty_queue(connection: apsw.Connection) -> str:
 def _accept_changes(connection: apsw.Connection) -> str:
     schema.register_checksum(connection)
     return run_through(accept_changes(SqliteTransaction(connection), DIALECT))
+
+
+def _sum_up_usage(connection: apsw.Connection) -> str:
+    return run_through(rebuild_usage_sums(SqliteTransaction(connection)))
 
 
 def _count_again(path: Path) -> str:

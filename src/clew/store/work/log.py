@@ -16,14 +16,13 @@ from clew.store.rows import (
     APPROVAL_COLUMNS,
     REASON,
     TURN_COLUMNS,
-    Row,
     approval_from,
     check_limit,
     optional,
-    plain,
     text,
     turn_from,
 )
+from clew.store.work import usage
 from clew.store.work.checksums import list_damaged
 from clew.store.work.leases import find_living_lease, lock_lease
 from clew.store.work.transaction import Engine, Transaction
@@ -32,50 +31,6 @@ _TURN = f"SELECT {TURN_COLUMNS} FROM turns WHERE id = $1"
 
 _LIST_TURNS = f"""
 SELECT {TURN_COLUMNS} FROM turns WHERE session_id = $1 {{only}} ORDER BY ordinal DESC LIMIT $2
-"""
-
-# One unknown price makes the whole cost unknown.
-SPENT = """
-SELECT CAST(coalesce(sum(input_tokens), 0) AS bigint),
-  CAST(coalesce(sum(output_tokens), 0) AS bigint),
-  CAST(coalesce(sum(cache_read_tokens), 0) AS bigint),
-  CAST(coalesce(sum(cache_creation_tokens), 0) AS bigint),
-  CASE WHEN count(*) = count(cost) THEN CAST(coalesce(sum(cost), 0) AS bigint) END,
-  CAST(coalesce(sum(api_calls), 0) AS bigint)
-FROM turns WHERE started_at >= $1
-"""
-
-_USAGE_NAMES: dict[UsageBy, str] = {
-    "day": "CAST(t.started_at / 900000 * 900000 AS text)",
-    "model": "coalesce(t.model, '')",
-    "session": "t.session_id || ''",
-    "platform": "(SELECT s.platform FROM sessions s WHERE s.id = t.session_id)",
-}
-# Metadata is JSON in a text: a nested `estimated` counts too, which shows a ~ too many. The text is
-# searched once for each session, not for each turn. The added 0 and the empty text keep SQLite from
-# fetching row after row by an index: half of all turns are read in order sooner than one by one.
-_ESTIMATED = "SELECT id FROM sessions WHERE metadata LIKE '%\"estimated\":true%'"
-_SPENT_BY = f"""
-SELECT {{name}} AS name, CAST(sum(t.input_tokens) AS bigint) AS input_tokens,
-  CAST(sum(t.output_tokens) AS bigint) AS output_tokens,
-  CAST(sum(t.cache_read_tokens) AS bigint) AS cache_read,
-  CAST(sum(t.cache_creation_tokens) AS bigint) AS cache_creation,
-  CASE WHEN count(*) = count(t.cost) THEN CAST(sum(t.cost) AS bigint) END AS cost,
-  CAST(sum(t.api_calls) AS bigint) AS api_calls, count(*) AS turns,
-  count(CASE WHEN t.session_id IN ({_ESTIMATED}) THEN 1 END) AS estimated
-FROM turns t WHERE t.started_at {{added}} >= $1 GROUP BY 1
-"""
-_TOTALS = ", ".join(
-    f"CAST(sum({each}) OVER () AS bigint)"
-    for each in ("input_tokens", "output_tokens", "cache_read", "cache_creation")
-)
-_RANK = f"""
-SELECT spent.*, count(*) OVER (), {_TOTALS},
-  CASE WHEN count(*) OVER () = count(cost) OVER () THEN CAST(sum(cost) OVER () AS bigint) END,
-  CAST(sum(api_calls) OVER () AS bigint), CAST(sum(turns) OVER () AS bigint),
-  CAST(sum(estimated) OVER () AS bigint)
-FROM ({_SPENT_BY.format(name=_USAGE_NAMES["session"], added="{added}")}) AS spent
-ORDER BY cost IS NULL, coalesce(cost, 0) DESC, input_tokens + output_tokens DESC, name LIMIT $2
 """
 
 _INTERRUPT = """
@@ -170,28 +125,16 @@ class SharedLog:
 
     async def get_usage(self, *, since: int) -> Usage:
         """See `ports.Log`."""
-        return Usage(*await self._engine.read(lambda tx: tx.one(SPENT, (since,))) or ())
+        return await self._engine.read(lambda tx: usage.sum_usage(tx, since))
 
     async def list_usage(self, by: UsageBy, *, since: int) -> tuple[UsageRow, ...]:
         """See `ports.Log`."""
-        sql = _SPENT_BY.format(name=_USAGE_NAMES[by], added=_added(since))
-
-        async def work(tx: Transaction) -> tuple[UsageRow, ...]:
-            rows = await tx.fetch(sql, (since,))
-            rows.sort(key=lambda row: str(row[0]))
-            return tuple(map(_usage_row, rows))
-
-        return await self._engine.read(work)
+        return await self._engine.read(lambda tx: usage.list_usage(tx, by, since))
 
     async def rank_usage(self, *, since: int, limit: int) -> UsageRanking:
         """See `ports.Log`."""
-        sql, bindings = _RANK.format(added=_added(since)), (since, check_limit(limit))
-        rows = await self._engine.read(lambda tx: tx.fetch(sql, bindings))
-        if not rows:
-            return UsageRanking((), 0, UsageRow("total", Usage(), 0))
-        count, *total = rows[0][_COLUMNS:]
-        ranked = tuple(_usage_row(row[:_COLUMNS]) for row in rows)
-        return UsageRanking(ranked, count, _usage_row(("total", *total)))
+        most = check_limit(limit)
+        return await self._engine.snapshot(lambda tx: usage.rank_usage(tx, since, most))
 
     async def interrupt_turns(self, session_id: str) -> tuple[Turn, ...]:
         """See `ports.Log`."""
@@ -244,16 +187,3 @@ class SharedLog:
             return tuple(each for each in map(approval_from, rows) if each.expires_at > now)
 
         return await self._engine.read(work)
-
-
-_COLUMNS = 9
-
-
-def _usage_row(row: Row) -> UsageRow:
-    name, *spent, turns, estimated = row
-    return UsageRow(plain(name) or "", Usage(*spent), turns, estimated > 0)
-
-
-def _added(since: int) -> str:
-    """See `_SPENT_BY`. Of all turns, the index would be the long way round."""
-    return "" if since else "+ 0"

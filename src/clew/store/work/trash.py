@@ -56,6 +56,7 @@ WHERE id = ANY ($1) AND deleted_at IS NOT NULL AND purged_at IS NULL RETURNING i
 
 _BELONGINGS = (
     "routes", "scratchpad", "todos", "compactions", "approvals", "idempotency", "outbox",
+    "context_lines",
     "attachments", "leases",
 )  # fmt: skip
 
@@ -235,10 +236,17 @@ async def _change(
 
 
 async def _delete(tx: Transaction, ids: Sequence[str]) -> tuple[str, ...]:
-    # One time for all of them makes them one act for `restore_last`; no two acts share one.
+    return await _change(tx, _DELETE, ids, await new_deletion_time(tx))
+
+
+async def new_deletion_time(tx: Transaction) -> int:
+    """The time of a deletion. One for all sessions makes them one act for `restore_last`.
+
+    No two acts share one.
+    """
     await tx.serialize("deleting")
     ((latest,),) = await tx.fetch("SELECT max(deleted_at) FROM sessions")
-    return await _change(tx, _DELETE, ids, max(await tx.now(), (latest or 0) + 1))
+    return max(await tx.now(), (latest or 0) + 1)
 
 
 async def _put_away(

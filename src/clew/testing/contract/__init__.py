@@ -29,13 +29,16 @@ from clew.testing.contract.imports import ImportsContract
 from clew.testing.contract.leases import AttachmentsContract, LeasesContract, ProcessesContract
 from clew.testing.contract.listing import ListingContract, OverviewContract
 from clew.testing.contract.log import LogContract
+from clew.testing.contract.marks import MarksContract
 from clew.testing.contract.notes import NotesContract
 from clew.testing.contract.search import SearchContract
 from clew.testing.contract.sessions import SessionsContract
 from clew.testing.contract.store import HandlesContract
 from clew.testing.contract.trash import RetentionContract, TrashContract
 from clew.testing.contract.turns import TurnsContract
+from clew.testing.contract.usage import UsageContract
 from clew.testing.contract.values import LimitsContract, TextContract, TypesContract
+from clew.testing.contract.vectors import VectorsContract
 
 __all__ = [
     "AttachmentsContract",
@@ -47,6 +50,7 @@ __all__ = [
     "LimitsContract",
     "ListingContract",
     "LogContract",
+    "MarksContract",
     "NotesContract",
     "OutboxContract",
     "OverviewContract",
@@ -61,16 +65,20 @@ __all__ = [
     "TrashContract",
     "TurnsContract",
     "TypesContract",
+    "UsageContract",
+    "VectorsContract",
 ]
 
 
 class StoreContract(
     SessionsContract,
     ListingContract,
+    MarksContract,
     OverviewContract,
     ForksContract,
     LogContract,
     TurnsContract,
+    UsageContract,
     ProcessesContract,
     LeasesContract,
     AttachmentsContract,
@@ -83,6 +91,7 @@ class StoreContract(
     TokensContract,
     PairingsContract,
     ImportsContract,
+    VectorsContract,
     TextContract,
     TypesContract,
     LimitsContract,

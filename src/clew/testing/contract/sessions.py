@@ -285,6 +285,37 @@ class SessionsContract(Contract):
         assert await store.find_endings(session.id[-12:]) == (away,)
         assert await store.find_keys("cli:a") == (away,)
 
+    async def test_of_two_that_begin_in_the_same_instant_a_key_leads_to_one(
+        self, store: Store, other: Store
+    ) -> None:
+        for number in range(10):
+            key = f"cli:place-{number}"
+            made = await asyncio.gather(
+                *(
+                    each.create_session(NewSession(key=key), route=key, yields=True)
+                    for each in (store, other, store)
+                )
+            )
+            routes = [await store.list_routes(each.id) for each in made]
+            assert sorted(routes) == [(), (), (key,)]
+            late = await store.create_session(NewSession(key=key), route=key, yields=True)
+            assert await store.list_routes(late.id) == ()
+            await store.create_session(NewSession(key=key), route=key)
+            assert [await store.list_routes(each.id) for each in made] == [()] * 3
+
+    async def test_the_names_of_sessions_are_those_that_people_see(self, store: Store) -> None:
+        begun, titled, trashed, purged = [await make(store) for _ in range(4)]
+        await say(store, begun.id, "How it began \ud800")
+        await store.edit_session(titled.id, SessionEdit(title="A title"))
+        await store.delete_sessions([trashed.id, purged.id])
+        await store.purge_sessions([purged.id])
+
+        names = await store.get_names([begun.id, titled.id, trashed.id, purged.id, UNKNOWN])
+
+        sessions = [await store.get_session(each.id) for each in (begun, titled, trashed)]
+        assert names == {each.id: each.name for each in sessions}
+        assert names[titled.id] == "A title"
+
     async def test_ids_are_shortened_to_what_tells_them_apart(self, store: Store) -> None:
         one = "aaaaaaaa-aaaa-4000-8000-000000000000"
         near = "aaaaaaaa-aaab-4000-8000-000000000000"
