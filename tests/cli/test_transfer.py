@@ -216,7 +216,7 @@ def test_what_is_no_transcript_is_named(home: Home) -> None:
         result = home.clew("import", file)
         assert result.exit_code == 1
         assert result.stderr.startswith(f"clew: {file} can't be read: ")
-    assert home.clew("import").exit_code == 2
+    assert home.clew("import", "--nonsense").exit_code == 2
 
 
 # --- what a file may bring --------------------------------------------------------------------

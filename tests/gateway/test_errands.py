@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from clew.api.handlers.parts import Caller
 from clew.api.table import get_operation
@@ -12,12 +13,14 @@ from clew.clock import host_clock
 from clew.config import load
 from clew.core.delivery import NewInbound
 from clew.core.session import NewSession
-from clew.errors import RecordNotFound
+from clew.errors import InvalidConfig, RecordNotFound
 from clew.gateway.auth import Setup
 from clew.store import open_store
 from clew.testing.clock import DAY
 from clew.wiring import open_gateway
 from tests.runtime.conftest import soon, until
+from tests.transfer.samples.claude_code import CLAUDE_CODE
+from tests.transfer.samples.talk import WHOLE
 
 CONFIG = '[webhooks.ci]\nsecret = "a secret that is long enough"\n'
 
@@ -106,3 +109,29 @@ async def test_a_gateway_puts_old_sessions_away_and_removes_what_is_settled(tmp_
 
         await until(is_tidy)
         assert await store.restore_last() == ()
+
+
+async def test_a_gateway_follows_the_histories_that_it_is_told_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "person" / ".claude"))
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "config.toml").write_text('[import]\nfollow = ["claude-code"]\n', encoding="utf-8")
+    CLAUDE_CODE.write(tmp_path / "person", WHOLE)
+    async with open_gateway(load(home=str(home), environ={}), Setup()) as gateway:
+        store = gateway.house.runtime.store
+
+        async def is_there() -> bool:
+            found = await store.find_imports(WHOLE.native)
+            return bool(found) and found[0].head == len(CLAUDE_CODE.said(WHOLE))
+
+        await until(is_there)
+        assert "histories" in {each.name for each in gateway.errands.list_errands()}
+
+
+async def test_an_agent_that_nobody_can_follow_is_a_wrong_configuration(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text('[import]\nfollow = ["nobody"]\n', encoding="utf-8")
+    with pytest.raises(InvalidConfig, match="nobody"):
+        async with open_gateway(load(home=str(tmp_path), environ={}), Setup()):
+            pass

@@ -7,6 +7,7 @@ import uuid
 from clew.core import changes
 from clew.core.channels.people import NewPairing
 from clew.core.delivery import ContextLine, NewInbound, NewOutbound
+from clew.core.imports import ImportNote
 from clew.core.message import Draft
 from clew.core.notes import Todo
 from clew.core.session import NewSession, SessionEdit
@@ -113,3 +114,5 @@ async def _deliver(store: Store, session_id: str) -> None:
         )
         await store.ask_pairing(asking, most=9)
     await store.redeem_pairing("apple", by="owner")
+    note = ImportNote(session_id="gone", agent="codex", native_id="n", stamp="1:2", head=3)
+    await store.note_import(note)

@@ -312,3 +312,41 @@ async def test_what_is_written_is_followed(store: Store, home: Path, sample: Sam
             pause=pause,
         )
     assert [each.outcome for each in told] == ["created", "extended"]
+
+
+class OwnReader:
+    """A reader of another package: it reads nothing, and says so."""
+
+    name = "own"
+    label = "Own"
+
+    def find(self, home: Home) -> Any:
+        return iter(())
+
+    def open(self, path: Path) -> Any:
+        return iter(())
+
+    def recognises(self, path: Path, first: bytes) -> bool:
+        return first.startswith(b"own")
+
+    def read(self, source: Any, reading: Any) -> Any:
+        return iter(())
+
+
+def test_readers_of_other_packages_are_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "own-1.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: own\nVersion: 1\n")
+    (package / "entry_points.txt").write_text(
+        "[clew.importers]\nown = tests.transfer.test_histories:OwnReader\n"
+        "broken = tests.nothing:Here\ntaken = clew.transfer.readers.codex:Codex\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    told: list[str] = []
+    names = [each.name for each in list_readers(told.append)]
+    assert names[-1] == "own"
+    assert names.count("codex") == 1
+    assert len(told) == 1
+    assert "broken" in told[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sqlite3
 import sys
 from pathlib import Path
 from typing import Any
@@ -252,7 +253,7 @@ async def test_without_zstd_it_says_what_to_install(
 
 async def test_a_compression_of_hermes_is_one_session(store: Store, tmp_path: Path) -> None:
     path = databases.write_hermes(tmp_path, WHOLE)
-    connection = databases.sqlite3.connect(path)
+    connection = sqlite3.connect(path)
     connection.execute("UPDATE sessions SET end_reason = 'compression'")
     databases.fill(connection, "sessions", id="next", source="cli", started_at=WHOLE.at(40) / 1000,
                    parent_session_id=WHOLE.native, title="Renamed")  # fmt: skip
@@ -278,7 +279,7 @@ async def test_a_compression_of_hermes_is_one_session(store: Store, tmp_path: Pa
 
 async def test_a_compaction_of_opencode_and_its_sub_agent(store: Store, tmp_path: Path) -> None:
     path = databases.write_opencode(tmp_path, WHOLE)
-    connection = databases.sqlite3.connect(path)
+    connection = sqlite3.connect(path)
     now = WHOLE.at(40)
     times = {"time_created": now, "time_updated": now}
     rows: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
@@ -319,9 +320,9 @@ async def test_a_compaction_of_opencode_and_its_sub_agent(store: Store, tmp_path
     )
     said = json.dumps({"role": "user", "time": {"created": now}})
     databases.fill(connection, "message", id="msg_c", session_id="ses_child", data=said, **times)
-    part = json.dumps({"type": "text", "text": "Search."})
+    told = json.dumps({"type": "text", "text": "Search."})
     databases.fill(connection, "part", id="prt_c", message_id="msg_c", session_id="ses_child",
-                   data=part, **times)  # fmt: skip
+                   data=told, **times)  # fmt: skip
     databases.done(connection, path)
     found = await bring(store, "opencode", tmp_path)
 
@@ -336,7 +337,7 @@ async def test_a_compaction_of_opencode_and_its_sub_agent(store: Store, tmp_path
 
 async def test_a_summary_of_goose_is_a_compaction(store: Store, tmp_path: Path) -> None:
     path = databases.write_goose(tmp_path, WHOLE)
-    connection = databases.sqlite3.connect(path)
+    connection = sqlite3.connect(path)
     hidden = '{"userVisible": false, "agentVisible": true}'
     connection.execute("""UPDATE messages SET metadata_json = '{"userVisible": true}'""")
     for role, text, shown in (("user", "They looked.", hidden), ("assistant", "I see.", hidden),
@@ -361,7 +362,7 @@ async def test_a_summary_of_goose_is_a_compaction(store: Store, tmp_path: Path) 
 
 async def test_agsh_repeats_what_a_compaction_kept(store: Store, tmp_path: Path) -> None:
     path = databases.write_agsh(tmp_path, WHOLE)
-    connection = databases.sqlite3.connect(path)
+    connection = sqlite3.connect(path)
     summary = {"role": "user", "content": [{"type": "text", "text": "They looked."}]}
     boundary = {"CompactBoundary": {"summary": summary, "replaced_count": 8}}
     repair = {"Repair": {"replaced_count": 1, "messages": []}}
@@ -388,7 +389,7 @@ async def test_a_database_that_another_process_writes_is_read_as_it_is(
     store: Store, tmp_path: Path
 ) -> None:
     path = databases.write_goose(tmp_path, LONGER)
-    connection = databases.sqlite3.connect(path)  # it keeps the WAL open
+    connection = sqlite3.connect(path)  # it keeps the WAL open
     connection.execute("UPDATE sessions SET name = 'Another name'")
     connection.commit()
     session, _ = await bring_one(store, "goose", tmp_path)

@@ -164,6 +164,7 @@ def opencode_rows(talk: Talk) -> list[tuple[str, dict[str, Any], list[dict[str, 
     for step, kind, each in steps(talk):
         at = talk.at(step)
         native = f"msg_{step:04}"
+        parts: list[dict[str, Any]]
         if kind == "user":
             parts = [
                 {"type": "text", "text": each.question},
@@ -256,12 +257,13 @@ def write_goose(home: Path, talk: Talk) -> Path:
          accumulated_input_tokens=115 * answers, accumulated_output_tokens=7 * answers,
          model_config_json='{"model_name": "gpt-5"}')  # fmt: skip
     for step, kind, each in steps(talk):
+        items: list[dict[str, Any]]
         match kind:
             case "user":
                 role, items = "user", [{"type": "text", "text": each.question}]
             case "call":
-                call = {"status": "success", "value": {"name": "developer__shell"}}
-                call["value"] |= {"arguments": {"command": each.command}}  # type: ignore[operator]
+                call: dict[str, Any] = {"status": "success", "value": {"name": "developer__shell"}}
+                call["value"] |= {"arguments": {"command": each.command}}
                 role = "assistant"
                 items = [{"type": "toolRequest", "id": f"call_{step}", "toolCall": call}]
             case "result":

@@ -101,7 +101,7 @@ def write_claude_ai(home: Path, talk: Talk) -> Path:
 
 def write_open_webui(home: Path, talk: Talk) -> Path:
     rows = messages(talk)
-    nodes = {
+    nodes: dict[str, Any] = {
         native: {
             "id": native,
             "parentId": parent,
