@@ -11,7 +11,6 @@ from clew.api.fields import RowId, SessionId
 from clew.api.operation import Params, row
 from clew.core.turn import MAX_REASON, Approval, ApprovalScope, Decision
 
-
 MAX_RULE: Final = 100_000
 """Characters of a rule, which may be a whole command."""
 
