@@ -5,8 +5,12 @@ BIN := $(VENV)/bin
 SETUP := sh scripts/setup.sh
 # What is formatted, linted and typed; what does not exist is left out.
 CODE := $(wildcard src tests benchmarks scripts)
-# Programs that tests drive: a real terminal, another SQLite than ours, a PostgreSQL server, a browser.
-PROGRAMS := tmux sqlite3 postgresql chromium
+# The browser's part, and the tools that check it.
+DASHBOARD := src/clew/gateway/dashboard
+NODE := $(VENV)/node/node_modules/.bin
+# Programs that tests drive: a real terminal, another SQLite than ours, a PostgreSQL server, a browser, what
+# reads a unit of a service.
+PROGRAMS := tmux sqlite3 postgresql chromium systemd
 # Processes that run tests side by side: more than two cores, as many tests wait for other processes.
 JOBS ?= 3
 # Rounds of `make kill`.
@@ -31,14 +35,17 @@ test: $(VENV)/.stamp-dev lint bytecode ## set up everything, then run all checks
 check: $(VENV)/.stamp-dev lint ## format, lint, types and import rules, changing nothing
 	$(BIN)/mypy $(CODE)
 
-lint: $(VENV)/.stamp-dev ## the same without the types, in seconds
+lint: $(VENV)/.stamp-dev $(VENV)/.stamp-node ## the same without the types, in seconds
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/lint-imports --no-logo
+	$(NODE)/prettier --check $(DASHBOARD)
+	$(NODE)/tsc
 
-format: $(VENV)/.stamp-dev ## format the code and fix what can be fixed
+format: $(VENV)/.stamp-dev $(VENV)/.stamp-node ## format the code and fix what can be fixed
 	$(BIN)/ruff format $(CODE)
 	$(BIN)/ruff check --fix $(CODE)
+	$(NODE)/prettier --write $(DASHBOARD)
 
 bench: $(VENV)/.stamp-dev bytecode ## measure clew against bare SQLite
 	$(BIN)/python -m benchmarks
@@ -82,6 +89,9 @@ bytecode:
 
 $(VENV)/.stamp-run $(VENV)/.stamp-dev: pyproject.toml constraints.txt scripts/setup.sh
 	@$(SETUP) $(@:$(VENV)/.stamp-%=%)
+
+$(VENV)/.stamp-node: package.json scripts/setup.sh | $(VENV)/.stamp-dev
+	@$(SETUP) node
 
 # A checkout that was moved or copied takes an environment along that points elsewhere.
 ifneq ($(CURDIR),$(shell cat $(VENV)/.made-in 2>/dev/null))

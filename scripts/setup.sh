@@ -4,6 +4,7 @@
 #   setup.sh uv               the virtual environment, with uv in it
 #   setup.sh run              ... with clew and its embedded model's engine in it
 #   setup.sh dev              ... with clew and everything that checks and tests need
+#   setup.sh node             what checks the browser's part, in the virtual environment too
 #   setup.sh programs P...    programs that are not Python packages
 #
 # It installs system packages by itself only where it is root; elsewhere it
@@ -37,6 +38,7 @@ need() {
 # off the PATH.
 has() {
     case "$1" in
+    systemd) command -v systemd-analyze ;;
     postgresql) command -v postgres || ls /usr/lib/postgresql/*/bin/postgres ;;
     *) command -v "$1" ;;
     esac >/dev/null 2>&1
@@ -106,6 +108,15 @@ dev)
     install '.[dev]'
     touch "$venv/.stamp-run" "$venv/.stamp-dev"
     ;;
+node)
+    has npm || need npm
+    mkdir -p "$venv/node"
+    cp package.json "$venv/node/"
+    say "Installing what checks the dashboard ..."
+    npm install --prefix "$venv/node" --silent --no-package-lock --ignore-scripts --no-fund --no-audit ||
+        die "npm could not install what package.json names"
+    touch "$venv/.stamp-node"
+    ;;
 programs)
     shift
     missing=
@@ -116,6 +127,6 @@ programs)
     [ -z "$missing" ] || need $missing
     ;;
 *)
-    die "usage: setup.sh uv | run | dev | programs NAME..."
+    die "usage: setup.sh uv | run | dev | node | programs NAME..."
     ;;
 esac

@@ -32,10 +32,12 @@ from clew.core.settings import (
     FAMILY_KEYS,
     KEYS,
     SECTIONS,
+    ChannelConfig,
     ContextConfig,
     GatewayConfig,
     GeneralConfig,
     HooksConfig,
+    ImportConfig,
     McpConfig,
     MemoryConfig,
     ModelsConfig,
@@ -65,6 +67,7 @@ __all__ = [
     "SessionConfig",
     "Setting",
     "can_draw",
+    "check",
     "has_light_background",
     "load",
     "locate",
@@ -105,6 +108,19 @@ TERMINALS: Final = (
 """Variables that tell one terminal from another."""
 
 
+AGENTS: Final = (
+    "CLAUDE_CONFIG_DIR",
+    "CODEX_HOME",
+    "HERMES_HOME",
+    "LLM_USER_PATH",
+    "OPENCLAW_STATE_DIR",
+    "PI_CODING_AGENT_DIR",
+    "XDG_CONFIG_HOME",
+    "XDG_DATA_HOME",
+)
+"""Variables that say where other agents keep their files."""
+
+
 class Config(GeneralConfig, frozen=True, kw_only=True):
     """Everything that can be configured. `home` is set if all files are in one directory.
 
@@ -126,9 +142,11 @@ class Config(GeneralConfig, frozen=True, kw_only=True):
     gateway: GatewayConfig
     terminal: TerminalConfig
     hooks: HooksConfig
+    imports: ImportConfig
     providers: dict[str, ProviderConfig]
     mcp: dict[str, McpConfig]
     webhooks: dict[str, WebhookConfig]
+    channels: dict[str, ChannelConfig]
     credentials: dict[str, Secret]
     session_key: str | None
     gateway_url: str | None
@@ -141,7 +159,7 @@ class Config(GeneralConfig, frozen=True, kw_only=True):
         if path is None:
             raise unknown_key(key, "config")
         found: Any = self
-        for part in path:
+        for part in ("imports", *path[1:]) if path[0] == "import" else path:
             found = found.get(part) if isinstance(found, dict) else getattr(found, part, None)
         return plain(found)
 
@@ -212,9 +230,11 @@ def _assemble(places: Places, settings: dict[str, Setting], environ: Mapping[str
         gateway=GatewayConfig(**given["gateway"]),
         terminal=TerminalConfig(**given["terminal"]),
         hooks=HooksConfig(**given["hooks"]),
+        imports=ImportConfig(**given["import"]),
         providers={name: ProviderConfig(**each) for name, each in given["providers"].items()},
         mcp={name: McpConfig(**each) for name, each in given["mcp"].items()},
         webhooks={name: WebhookConfig(**each) for name, each in given["webhooks"].items()},
+        channels={name: ChannelConfig(**each) for name, each in given["channels"].items()},
         credentials={name: Secret(f"env:{name}") for name in CREDENTIALS if environ.get(name)},
         session_key=environ.get("CLEW_SESSION_KEY") or None,
         gateway_url=find_gateway_url(environ),
@@ -280,6 +300,11 @@ def reveal(secret: Secret, environ: Mapping[str, str] = ENVIRONMENT) -> str:
 def terminal_variables(environ: Mapping[str, str] = ENVIRONMENT) -> dict[str, str]:
     """The variables that identify this terminal."""
     return {name: environ[name] for name in TERMINALS if environ.get(name)}
+
+
+def agent_variables(environ: Mapping[str, str] = ENVIRONMENT) -> dict[str, str]:
+    """The variables that say where other agents keep their histories."""
+    return {name: environ[name] for name in AGENTS if environ.get(name)}
 
 
 def find_gateway_url(environ: Mapping[str, str] = ENVIRONMENT) -> str | None:
@@ -373,6 +398,10 @@ def _list_secrets(config: Config) -> Iterator[str]:
     secrets += [each.api_key for each in config.providers.values()]
     for hook in config.webhooks.values():
         secrets += [hook.secret, hook.callback_secret]
+    for channel in config.channels.values():
+        fields = (getattr(channel, name) for name in channel.__struct_fields__)
+        secrets += [each for each in fields if isinstance(each, Secret)]
+        secrets += channel.options.values()
     for server in config.mcp.values():
         secrets += server.env.values()
     for each in secrets:

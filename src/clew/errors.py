@@ -14,6 +14,7 @@
     ├── Unauthorized              no token, or one that is wrong, revoked or expired
     ├── TooManyRequests           asked too often; later it works again
     ├── GatewayUnavailable        no gateway answers at that address
+    ├── Draining                  the gateway is about to end: it takes no new messages
     ├── AmbiguousId               several sessions fit what was typed
     ├── Conflict                  the object is not in the state that the caller expected
     │   ├── StaleRevision         the session was edited meanwhile
@@ -34,7 +35,9 @@
     ├── HookFailed                a hook that could not be run
     ├── NotDelivered              a reply that certainly was not delivered
     │   ├── ReplyRefused          the channel will never accept it
+    │   │   └── FormatRefused     it can't be read as the platform's markup
     │   └── ReplyDelayed          it can be tried again later
+    ├── ChannelRefused            a platform that does not accept the account's token
     ├── NotATranscript            a file that is not a clew transcript
     └── StoreUnusable
         ├── StoreTooNew           made by a newer clew
@@ -54,7 +57,7 @@ The message says what happened and what to do next. `code` is stable and meant f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -158,6 +161,18 @@ class GatewayUnavailable(ClewError):
     code = "gateway_unavailable"
 
 
+class Draining(ClewError):
+    """The gateway is about to end and takes no new messages."""
+
+    code = "draining"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This gateway is about to end and takes no new messages. Nothing was stored: send it "
+            "again in a moment, when its successor runs."
+        )
+
+
 class Candidate(msgspec.Struct, frozen=True):
     """A session that fits what was typed, with what a person needs to choose."""
 
@@ -222,17 +237,18 @@ class StaleLease(Conflict):
 
 
 class Diverged(Conflict):
-    """The stored thread and the imported one differ."""
+    """The stored thread and the imported one differ; `found` is the first message that does."""
 
     code = "diverged"
 
-    def __init__(self, session_id: str, seq: int) -> None:
+    def __init__(self, session_id: str, seq: int, *, found: object = None) -> None:
         super().__init__(
             f"Session {session_id} is already here and differs from message {seq} on. "
             "Nothing was changed; use --as-new to import it as a session of its own."
         )
         self.session_id = session_id
         self.seq = seq
+        self.found = found
 
 
 class StaleMemory(Conflict):
@@ -364,14 +380,36 @@ class ReplyRefused(NotDelivered):
     code = "reply_refused"
 
 
+class FormatRefused(ReplyRefused):
+    """The platform can't read the markup of this reply; as plain text it may accept it."""
+
+    code = "format_refused"
+
+
 class ReplyDelayed(NotDelivered):
-    """Not now. `after` are the seconds that the channel asks to wait, None if it did not say."""
+    """Not now. `after` are the seconds that the channel asks to wait, None if it did not say.
+
+    `stops` is what has to wait: this reply only, every reply to its chat, or all of the account.
+    """
 
     code = "reply_delayed"
 
-    def __init__(self, why: str, *, after: float | None = None) -> None:
+    def __init__(
+        self,
+        why: str,
+        *,
+        after: float | None = None,
+        stops: Literal["reply", "chat", "account"] = "reply",
+    ) -> None:
         super().__init__(why)
         self.after = after
+        self.stops = stops
+
+
+class ChannelRefused(ClewError):
+    """The platform does not accept this account: its token is wrong or was revoked."""
+
+    code = "channel_refused"
 
 
 class NotATranscript(ClewError):

@@ -12,25 +12,37 @@ callers check what a person may do with an id (`core.session.may_see`).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import UNSET, UnsetType
 
+from clew.core.session import OWNER
 from clew.core.turn import LEASE_MS
 
 if TYPE_CHECKING:
     # Needed only for annotations: a process that lists sessions loads few of these modules.
     from clew.core.changes import Change, Recorded
-    from clew.core.channels.incoming import Incoming, Receipt
+    from clew.core.channels.incoming import Event, Receipt
+    from clew.core.channels.kinds import ChannelCheck
     from clew.core.channels.people import Decided, NewPairing, Pairing
-    from clew.core.channels.replies import Parcel
+    from clew.core.channels.replies import Choice, Parcel, Piece
+    from clew.core.chunks import Chunk, Recollection
     from clew.core.context.size import ContextPart
-    from clew.core.delivery import Inbound, NewInbound, NewOutbound, Outbound, OutboundStatus
+    from clew.core.delivery import (
+        ContextLine,
+        Inbound,
+        InboundStatus,
+        NewInbound,
+        NewOutbound,
+        Outbound,
+        OutboundStatus,
+    )
+    from clew.core.imports import ImportNote
     from clew.core.live_events import Signal
     from clew.core.memory import MemoryFile, MemoryName, MemoryVersion
     from clew.core.message import Draft, Message, ToolCall
-    from clew.core.models import ModelInfo, Personality
+    from clew.core.models import ModelInfo, Personality, PersonalityEdit
     from clew.core.names import Title
     from clew.core.notes import Blob, Compaction, ScratchEntry, Todo
     from clew.core.search.hits import SearchFilter, SearchPage
@@ -41,7 +53,9 @@ if TYPE_CHECKING:
         Retention,
         RetentionAction,
         Session,
+        SessionChange,
         SessionEdit,
+        SessionFacets,
         SessionFacts,
         SessionFilter,
         SessionPage,
@@ -81,7 +95,8 @@ class Sessions(Protocol):
 
         With `route=None` no key does; nor with `yields`, if it leads to a session already: of two
         that are made at the same time, the route leads to one. The session that the route led to
-        before is not changed. `Conflict` if the id exists.
+        before is not changed. `Conflict` if the id exists, `SessionNotFound` if the parent does
+        not.
         """
         ...
 
@@ -123,12 +138,21 @@ class Sessions(Protocol):
 
         A cursor continues where its page ended, even if rows have changed: a session that did not
         move is neither shown twice nor left out. `InvalidCursor` for a cursor of another list. The
-        cost does not depend on how many sessions there are.
+        cost does not depend on how many sessions there are, but where several filters are given,
+        on how many the most selective of them leaves. With `state`, sessions are in that state at
+        the moment of the call.
         """
         ...
 
     async def count_sessions(self, where: SessionFilter) -> int:
-        """How many sessions a list with this filter has in all."""
+        """How many sessions a list with this filter has in all; `InvalidInput` with `state`."""
+        ...
+
+    async def list_facets(self, viewer: str) -> SessionFacets:
+        """The values that sessions outside the trash have, archived ones too.
+
+        For the owner, the cost does not depend on how many sessions there are.
+        """
         ...
 
     async def list_names(
@@ -136,7 +160,8 @@ class Sessions(Protocol):
     ) -> NamePage:
         """The same list as `list_sessions`, with names only: cheap enough to read completely.
 
-        Order and cursors are those of that list. One page has at most 5,000.
+        Order and cursors are those of that list. One page has at most 5,000. `InvalidInput` with
+        `state`.
         """
         ...
 
@@ -155,6 +180,31 @@ class Sessions(Protocol):
 
         With `revision`, `StaleRevision` if it is no longer the current one. Titles are trimmed;
         an empty one clears it. Unarchiving and editing never change `updated_at`.
+        """
+        ...
+
+    async def mark_sessions(
+        self,
+        ids: Sequence[str],
+        *,
+        title: str | UnsetType | None = UNSET,
+        pinned: bool | UnsetType = UNSET,
+        archived: bool | UnsetType = UNSET,
+        trashed: bool | UnsetType = UNSET,
+    ) -> tuple[SessionChange, ...]:
+        """Rename, pin, archive, delete or restore sessions, or take that back, in one commit.
+
+        Returns what was changed, in the order of the ids, for `undo_marks`; unknown ids, and
+        sessions that are so already, are left out. Raises the revision of what was edited.
+        """
+        ...
+
+    async def undo_marks(self, changes: Sequence[SessionChange]) -> tuple[str, ...]:
+        """Undo changes of `mark_sessions`, in one commit, exactly, times included.
+
+        Returns the sessions that are as before now. One whose marks are no longer as its change
+        left them is left alone: it was changed since. `InvalidInput` for times in the future, and
+        for a session that is named twice.
         """
         ...
 
@@ -200,6 +250,10 @@ class Sessions(Protocol):
         parent's gets neither its `last_route` nor its `send_policy`. `InvalidInput` for an `at`
         below 0 or beyond the head.
         """
+        ...
+
+    async def list_forks(self, session_id: str, *, limit: int = 100) -> tuple[Session, ...]:
+        """The forks of a session that are not in the trash, in the order of their knots."""
         ...
 
 
@@ -277,9 +331,9 @@ class Log(Protocol):
         """The usage of the turns that began since then, grouped; sorted by name.
 
         By day, `name` is the beginning of a quarter of an hour in milliseconds: its day depends on
-        the person's time zone. By session it is the id, by model and platform their name, empty if
-        unknown. All sessions count, also those in the trash. A row is `estimated` if the metadata
-        of one of its sessions says so.
+        the reader's time zone. By session and person it is their id, by model and platform their
+        name, empty if unknown. All sessions count, also those in the trash. A row is `estimated` if
+        the metadata of one of its sessions says so.
         """
         ...
 
@@ -464,12 +518,16 @@ class Trash(Protocol):
     ) -> tuple[str, ...]:
         """Archive (or trash) sessions last updated before that time; returns their ids.
 
-        Pinned, attached and leased sessions and the newest one are kept.
+        Pinned, attached and leased sessions and the newest one are kept, and those that have
+        nothing but what was imported (`Imports`).
         """
         ...
 
     async def retain(self, policy: Retention, *, dry_run: bool = False) -> Retained:
-        """The retention pass: idle sessions, then the oldest until the content fits."""
+        """The retention pass: idle sessions, then the oldest until the content fits.
+
+        Sessions that have nothing but what was imported are kept, and their content is not counted.
+        """
         ...
 
 
@@ -504,6 +562,13 @@ class Notes(Protocol):
         """The bytes, or `BlobNotFound`."""
         ...
 
+    async def has_blob(self, session_id: str, blob_hash: str) -> bool:
+        """Whether a message of the session's thread has this blob; undone ones count too.
+
+        `SessionNotFound` if there is no such session.
+        """
+        ...
+
 
 class Inbox(Protocol):
     """Incoming messages, until a turn answers them."""
@@ -527,6 +592,27 @@ class Inbox(Protocol):
         """Put messages that a dead claimant had claimed, and no turn has, back in the queue."""
         ...
 
+    async def find_inbound(self, channel: str, account: str, external_id: str) -> Inbound | None:
+        """The message with this identity, whatever its status; None if there is none."""
+        ...
+
+    async def revise_inbound(self, inbound_id: str, payload: dict[str, object]) -> Inbound | None:
+        """Replace what a message says, if it is queued or claimed; otherwise None."""
+        ...
+
+    async def add_line(self, line: ContextLine) -> None:
+        """Keep a line that the next message under its key takes along (`NewInbound.takes`).
+
+        A second delivery does nothing, unless it is an edit: then its text replaces the first. Of
+        each key the newest 50 are kept, for a day. They are purged with their session, and never
+        searched.
+        """
+        ...
+
+    async def list_lines(self, key: str) -> tuple[ContextLine, ...]:
+        """The lines of the last 24 hours that no message has taken yet, oldest first."""
+        ...
+
     async def drop_inbound(self, ids: Sequence[str]) -> tuple[str, ...]:
         """Drop queued messages and return them. The rows stay, as `dropped`."""
         ...
@@ -538,6 +624,10 @@ class Inbox(Protocol):
 
         With a key, also those that came under that key, whatever their session.
         """
+        ...
+
+    async def count_inbound(self) -> dict[InboundStatus, int]:
+        """How many messages are queued and how many are claimed, if there are any."""
         ...
 
     async def list_taken_inbound(self, turn_id: str) -> tuple[Inbound, ...]:
@@ -564,9 +654,16 @@ class Outbox(Protocol):
         ...
 
     async def claim_outbound(
-        self, claimant: str, *, channels: Sequence[str] | None = None, limit: int = 20
+        self,
+        claimant: str,
+        *,
+        places: Sequence[tuple[str, str]] | None = None,
+        limit: int = 20,
     ) -> tuple[Outbound, ...]:
-        """Claim due replies, oldest first, as `sending`; in strict order under each key.
+        """Claim due replies, oldest first, as `sending`; in strict order in each conversation.
+
+        `places` are the (channel, account) pairs that the claimant sends for; None means all. A
+        conversation is a key of one account: those of two accounts never wait for each other.
 
         A reply that waits behind another may get a later `due_at`, until that one is settled.
         """
@@ -593,6 +690,19 @@ class Outbox(Protocol):
         limit: int = 100,
     ) -> tuple[Outbound, ...]:  # fmt: skip
         """Deliveries, newest first."""
+        ...
+
+    async def count_outbound(self) -> dict[OutboundStatus, int]:
+        """How many deliveries there are of each status; none of those that arrived are counted.
+
+        A status without any is left out.
+        """
+        ...
+
+    async def list_stranded(
+        self, places: Sequence[tuple[str, str]], *, limit: int = 100
+    ) -> tuple[Outbound, ...]:
+        """Replies that are pending for other (channel, account) pairs than these, oldest first."""
         ...
 
     async def get_outbound(self, outbound_id: str) -> Outbound:
@@ -650,6 +760,49 @@ class Pairings(Protocol):
         ...
 
 
+class Imports(Protocol):
+    """Which sessions came from another agent's history or from a file, and how far."""
+
+    async def note_import(self, note: ImportNote) -> None:
+        """Note where a session came from; replaces an earlier note about it.
+
+        The note stays when the session is purged.
+        """
+        ...
+
+    async def list_imports(self, agent: str) -> tuple[ImportNote, ...]:
+        """All notes about sessions of this agent, by the id of the session."""
+        ...
+
+    async def find_imports(self, native_id: str, *, limit: int = 10) -> tuple[Session, ...]:
+        """Sessions outside the trash that their agent knows by this id, newest first."""
+        ...
+
+
+class Vectors(Protocol):
+    """What the chunks of memory files mean: vectors that can be made again.
+
+    A `source` is a file, a `hash` what was embedded (`core.chunks`). Text is never kept here.
+    """
+
+    async def find_vectors(
+        self, source: str, model: str, hashes: Collection[str]
+    ) -> dict[str, bytes]:
+        """The vectors of these hashes, as far as they are there."""
+        ...
+
+    async def put_vectors(self, source: str, model: str, vectors: Mapping[str, bytes]) -> None:
+        """Keep vectors by their hashes, over older ones. Two writers at once are fine."""
+        ...
+
+    async def keep_vectors(self, source: str, model: str, hashes: Collection[str]) -> int:
+        """Forget all of the source and model but these; returns how many.
+
+        Vectors of other models that are a week old go too.
+        """
+        ...
+
+
 class Store(
     Sessions,
     Log,
@@ -663,6 +816,8 @@ class Store(
     Outbox,
     Tokens,
     Pairings,
+    Imports,
+    Vectors,
     Protocol,
 ):
     """A session store. Open one with `clew.open_store(url)`, and use it as `async with`."""
@@ -767,12 +922,21 @@ class Agent(Protocol):
         ...
 
 
-Receive: TypeAlias = "Callable[[Incoming], Awaitable[Receipt]]"
-"""Accepts an incoming message. Durable when it returns: then it can be acknowledged."""
+Receive: TypeAlias = "Callable[[Event], Awaitable[Receipt]]"
+"""Accepts what a channel reports. Durable when it returns: then it can be acknowledged.
+
+It raises only if it has to be reported again: the store is away. What is refused has a receipt,
+whose `note` says why.
+"""
 
 
 class Channel(Protocol):
-    """A connection to a platform. It knows nothing about sessions, keys and turns."""
+    """A connection to a platform. It knows nothing about sessions, keys and turns.
+
+    What only some platforms can do has a protocol of its own below: `SendsFiles`, `ShowsTyping`,
+    `EditsMessages`, `AsksWithButtons`, `HoldsConnections`, `IsTestable`. A channel that has the
+    method is asked to.
+    """
 
     @property
     def name(self) -> str:
@@ -785,21 +949,31 @@ class Channel(Protocol):
         ...
 
     async def run(self, receive: Receive) -> None:
-        """Listen until cancelled. A message is acknowledged when `receive` has returned.
+        """Listen until cancelled. What is reported is acknowledged when `receive` has returned.
 
-        It is restarted when it raises or returns.
+        Messages of one chat are reported in order. It is restarted when it raises or returns.
         """
         ...
 
-    def split(self, text: str) -> Sequence[str]:
-        """Split a reply into messages that are short enough; joined, they are the whole text."""
+    def render(self, text: str) -> str:
+        """A Markdown text in the platform's own markup."""
+        ...
+
+    def split(self, text: str) -> Iterable[Piece]:
+        """Cut a reply into messages that are short enough, in the platform's units, as sent.
+
+        Always the same pieces for the same text; their sources, joined, are the whole text. See
+        `core.channels.replies.cut_pieces`.
+        """
         ...
 
     async def send(self, parcel: Parcel) -> dict[str, Any]:
         """Deliver one message; returns the receipt of the platform.
 
         `ReplyRefused` and `ReplyDelayed` mean that it certainly did not arrive: the first is final,
-        the second can be retried. After any other error or a cancel it may have arrived.
+        the second can be retried, and says whether the whole chat or account has to wait.
+        `FormatRefused`: the markup can't be read, so it is sent again as plain text. After any
+        other error or a cancel it may have arrived.
         """
         ...
 
@@ -808,6 +982,63 @@ class Channel(Protocol):
 
         True only if the receiver recognises a second delivery by its id.
         """
+        ...
+
+
+@runtime_checkable
+class SendsFiles(Protocol):
+    """A channel that can send files."""
+
+    async def send_file(self, parcel: Parcel) -> dict[str, Any]:
+        """Deliver `parcel.file`; errors as in `Channel.send`. Its text is a caption, or empty."""
+        ...
+
+
+@runtime_checkable
+class ShowsTyping(Protocol):
+    """A channel that can show that the agent is at work."""
+
+    async def typing(self, address: dict[str, Any], on: bool) -> None:
+        """Show it for a few seconds; it is repeated while the turn runs. Off: stop showing it."""
+        ...
+
+
+@runtime_checkable
+class EditsMessages(Protocol):
+    """A channel that can change what it has sent: so an answer can be read as it comes."""
+
+    async def edit(self, receipt: dict[str, Any], text: str, *, is_plain: bool = False) -> None:
+        """Replace the text of a message; `receipt` is what `send` returned. Errors as in `send`.
+
+        The same text again does nothing.
+        """
+        ...
+
+
+@runtime_checkable
+class AsksWithButtons(Protocol):
+    """A channel that can show buttons. A press is reported as `Pressed`."""
+
+    async def ask(self, parcel: Parcel, choices: Sequence[Choice]) -> dict[str, Any]:
+        """Deliver a question with its choices as buttons; errors as in `Channel.send`."""
+        ...
+
+
+@runtime_checkable
+class HoldsConnections(Protocol):
+    """A channel that keeps connections for sending, also while it does not listen."""
+
+    async def close(self) -> None:
+        """Close them, after the last reply. A later `send` opens new ones."""
+        ...
+
+
+@runtime_checkable
+class IsTestable(Protocol):
+    """A channel that can say who it is, and which rights it lacks."""
+
+    async def check(self) -> ChannelCheck:
+        """Ask the platform; `ChannelRefused` if it does not accept the token."""
         ...
 
 
@@ -844,12 +1075,25 @@ class Personalities(Protocol):
         """A personality, the default if None; `PersonalityNotFound` with the list."""
         ...
 
+    def update_personality(self, personality_id: str, edit: PersonalityEdit) -> Personality:
+        """Change a personality, or make it. What is built in stays: the person's own goes before.
+
+        `InvalidInput` for an id or a value that can't be. Waits for the disk.
+        """
+        ...
+
 
 class Memory(Protocol):
-    """The two memory files. Callers name the file and the personality, never a path."""
+    """The memory files. Callers name the file, the personality and the person, never a path."""
 
-    async def read(self, name: MemoryName, personality: Personality | None = None) -> MemoryFile:
+    async def read(
+        self, name: MemoryName, personality: Personality | None = None, *, person: str = OWNER
+    ) -> MemoryFile:
         """The file as it is now; a missing file is empty."""
+        ...
+
+    async def read_archive(self, personality: Personality | None = None) -> MemoryFile:
+        """What no longer fitted into both files, as far as it is searched."""
         ...
 
     async def write(
@@ -860,18 +1104,74 @@ class Memory(Protocol):
         *,
         by: str,
         etag: str | None = None,
+        person: str = OWNER,
     ) -> MemoryFile:
         """Replace the whole file, in one step. `StaleMemory` if `etag` is not the current one."""
         ...
 
     async def list_versions(
-        self, name: MemoryName, personality: Personality | None = None
+        self, name: MemoryName, personality: Personality | None = None, *, person: str = OWNER
     ) -> tuple[MemoryVersion, ...]:
         """The versions, newest first, including the current text if clew wrote it."""
         ...
 
     async def get_version(
-        self, name: MemoryName, number: int, personality: Personality | None = None
+        self,
+        name: MemoryName,
+        number: int,
+        personality: Personality | None = None,
+        *,
+        person: str = OWNER,
     ) -> str:
         """The text of a version, or `RecordNotFound`."""
+        ...
+
+
+class Embedder(Protocol):
+    """A model that says what texts mean. It fetches nothing by itself."""
+
+    @property
+    def model(self) -> str:
+        """Its name: vectors of different models have nothing in common."""
+        ...
+
+    async def embed(self, texts: Sequence[str]) -> list[bytes]:
+        """For each text a vector of length one, as 32-bit floats (little-endian), all equally long.
+
+        Raises `ModelUnavailable` with what to do; also for an answer that makes no sense.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Free what it holds."""
+        ...
+
+
+class Recall(Protocol):
+    """The memory, searched by words and, if there is an embedder, by meaning."""
+
+    @property
+    def model(self) -> str | None:
+        """The model that embeds, None if words alone are compared."""
+        ...
+
+    async def search(
+        self,
+        question: str,
+        personality: Personality | None = None,
+        *,
+        person: str = OWNER,
+        limit: int = 8,
+    ) -> Recollection:
+        """The chunks of the person's files nearest to the question, best first.
+
+        What a prompt gets of them is marked and written out, whatever the limit. Never fails
+        because of the embedder: then words alone decide, and `notice` says why.
+        """
+        ...
+
+    async def list_chunks(
+        self, personality: Personality | None = None, *, person: str = OWNER
+    ) -> tuple[tuple[Chunk, bool], ...]:
+        """All chunks in their order, each with whether its vector is there."""
         ...

@@ -18,6 +18,8 @@ from tests.cli.conftest import Home
 from tests.forks import Forked, start_clew
 from tests.patience import PATIENCE
 
+ANSWER = "an answer after all"
+
 
 def wait_for(path: Path) -> None:
     """Until the file is there."""
@@ -86,3 +88,9 @@ def read_line(output: IO[bytes]) -> dict[str, Any]:
     assert line, "the gateway did not start"
     told: dict[str, Any] = msgspec.json.decode(line)
     return told
+
+
+def hold(home: Home) -> None:
+    """Let the model begin its answer, and wait."""
+    files = {"touch": str(home.path / "touch"), "hold": str(home.path / "hold")}
+    home.script({"text": ANSWER, "chunk": 100} | files)

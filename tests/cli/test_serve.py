@@ -18,12 +18,10 @@ import pytest
 
 from clew.ports import Store
 from tests.cli.conftest import Home
-from tests.cli.gateways import GatewayProcess, run_gateway, wait_for
+from tests.cli.gateways import ANSWER, GatewayProcess, hold, run_gateway, wait_for
 from tests.cli.screens import Terminal
 from tests.forks import start_clew
 from tests.patience import PATIENCE
-
-ANSWER = "an answer after all"
 
 
 def test_it_starts_answers_and_ends_when_asked(home: Home) -> None:
@@ -50,12 +48,6 @@ def begin_a_turn(gateway: GatewayProcess) -> str:
     wait_for(gateway.home.path / "touch")
     session: str = sent["session"]
     return session
-
-
-def hold(home: Home) -> None:
-    """Let the model begin its answer, and wait."""
-    files = {"touch": str(home.path / "touch"), "hold": str(home.path / "hold")}
-    home.script({"text": ANSWER, "chunk": 100} | files)
 
 
 def test_a_turn_that_runs_is_finished_before_it_ends(home: Home) -> None:

@@ -132,10 +132,12 @@ async def test_what_is_the_owners_alone_is_refused_to_a_guest(place: Place) -> N
         guest.memory.history(),
         guest.memory.version(1),
         guest.memory.restore(1),
+        guest.memory.render("mine"),
         guest.sessions.prune(dry_run=True),
         guest.usage(),
         guest.approvals.decide("abc", "yes"),
         guest.outbox.retry("abc"),
+        guest.outbox.confirm("abc"),
         guest.cron.list(),
         guest.cron.add("news", "@daily", "What is new?"),
         guest.cron.run("news"),
@@ -203,6 +205,12 @@ async def test_an_operation_needs_its_scope(place: Place, scope: Scope) -> None:
         "line": "/help",
         "q": "nothing",
         "ids": "00000000-0000-4000-8000-000000000000",
+        "hash": "0" * 64,
+        "edit": {},
+        "question": "Who are you?",
+        "changes": [
+            {"id": "00000000-0000-4000-8000-000000000000", "before": {}, "after": {}},
+        ],
     }
     for operation in OPERATIONS:
         needed = {

@@ -74,6 +74,13 @@ async def test_a_version_is_read_and_restored_as_a_new_one(client: Client) -> No
     assert (again.changed, again.kept) == (False, False)
 
 
+async def test_a_text_is_rendered_safely_and_not_written(client: Client) -> None:
+    rendered = await client.memory.render("# Tea\n\n<script>trip(1)</script> **green**")
+    assert "<strong>green</strong>" in rendered.html
+    assert "<script" not in rendered.html
+    assert (await client.memory.get()).content == ""
+
+
 async def test_a_version_that_is_not_there_is_named(client: Client) -> None:
     for attempt in (client.memory.version(9, "user"), client.memory.restore(9, "user")):
         with pytest.raises(NotFound, match=r"USER\.md has no version 9\. `clew memory log` lists"):
@@ -88,6 +95,44 @@ async def test_a_version_is_not_put_over_a_change_that_the_caller_has_not_seen(
     with pytest.raises(StaleMemory):
         await client.memory.restore(2, if_match=seen.etag)
     assert (await client.memory.get()).content == "two\n"
+
+
+async def test_a_person_has_a_user_file_of_their_own(client: Client) -> None:
+    await client.memory.write("user", content="the owner\n")
+    written = await client.memory.write("user", content="a guest\n", person="telegram:7")
+    assert (written.person, written.content) == ("telegram:7", "a guest\n")
+    assert (await client.memory.get("user", person="telegram:7")).content == "a guest\n"
+    assert (await client.memory.get("user")).content == "the owner\n"
+    assert (await client.memory.get("user", person="../../x")).content == ""
+    await client.memory.write("user", content="changed\n", person="telegram:7")
+    assert len((await client.memory.history("user", person="telegram:7")).versions) == 2
+    assert (await client.memory.version(2, "user", person="telegram:7")).content == "a guest\n"
+    restored = await client.memory.restore(2, "user", person="telegram:7")
+    assert (restored.file.content, restored.file.person) == ("a guest\n", "telegram:7")
+    with pytest.raises(InvalidInput):
+        await client.memory.get("user", person="x" * 301)
+
+
+async def test_the_memory_is_searched_and_its_chunks_are_listed(client: Client) -> None:
+    await client.memory.write(content="# Home\n- the spare key\n- the boiler\n")
+    await client.memory.write("user", content="likes keys\n", person="telegram:7")
+    found = await client.memory.search("where is the key?", k=5)
+    assert (found.mode, found.prompt, found.model, found.notice) == ("markdown", None, None, None)
+    (hit,) = found.hits
+    assert (hit.place, hit.text, hit.file) == ("MEMORY.md › Home", "the spare key", "memory")
+    assert (hit.keyword_rank, hit.vector_rank, hit.given) == (1, None, False)
+    assert (found.prompt_chunks, found.prompt_characters) == (8, 2000)
+    theirs = await client.memory.search("keys", person="telegram:7")
+    assert {each.text for each in theirs.hits} == {"likes keys", "the spare key"}
+    listed = await client.memory.chunks(person="telegram:7")
+    assert [(each.place, each.text, each.embedded) for each in listed.chunks] == [
+        ("USER.md", "likes keys", False),
+        ("MEMORY.md › Home", "the spare key", False),
+        ("MEMORY.md › Home", "the boiler", False),
+    ]
+    for wrong in ({"k": 0}, {"k": 101}, {"q": "x" * 4_001}):
+        with pytest.raises(InvalidInput):
+            await client.call("memory.search", {"q": "key"} | wrong)
 
 
 async def test_an_unknown_personality_is_refused(client: Client) -> None:
@@ -220,3 +265,26 @@ async def test_a_reply_that_failed_is_sent_again_and_one_that_arrived_is_not(
     with pytest.raises(RecordNotFound):
         await client.outbox.retry("nothing")
     assert len(await client.outbox.list(session.id)) == 2
+
+
+async def test_the_owner_says_that_an_uncertain_reply_has_arrived(
+    place: Place, client: Client
+) -> None:
+    session = await place.session()
+    async with hold(place.store, session.id, "test") as lease:
+        for name in ("uncertain", "next", "failed"):
+            outbound = NewOutbound(id=name, key=session.key, channel="test", content="hi")
+            await place.store.record(session.id, lease.epoch, Send(outbound))
+    await place.store.settle_outbound("uncertain", "uncertain", error="timed out")
+    await place.store.settle_outbound("failed", "failed", error="refused")
+    confirmed = await client.outbox.confirm("uncertain")
+    assert (confirmed.status, confirmed.error) == ("sent", None)
+    assert confirmed.receipt is not None
+    assert set(confirmed.receipt) == {"confirmed_by"}
+    (due,) = await place.store.claim_outbound("test")
+    assert due.id == "next", "and what was confirmed is not sent again"
+    for name in ("uncertain", "failed"):
+        with pytest.raises(Conflict):
+            await client.outbox.confirm(name)
+    with pytest.raises(RecordNotFound):
+        await client.outbox.confirm("nothing")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from clew.client.client import Client
@@ -53,6 +55,67 @@ async def test_a_listed_session_has_a_short_id_its_status_and_its_tokens(
     assert listed.status is None
     assert listed.total_tokens == 0
     assert listed.hit is None
+
+
+async def test_a_list_is_filtered_by_person_kind_pin_time_and_state(
+    place: Place, client: Client
+) -> None:
+    plain = await place.session("cli:1")
+    group = await place.session("cli:2", platform="telegram", kind="group", person="telegram:7")
+    pinned = await place.session("cli:3", project="/p", agent="research")
+    await client.sessions.update(pinned.id, pinned=True)
+    await client.sessions.update(plain.id, title="Redirects")
+    at = pinned.updated_at
+
+    async def ids(**filters: Any) -> list[str]:
+        return [each.id for each in (await client.sessions.list(**filters)).sessions]
+
+    assert await ids(person="telegram:7") == await ids(kind="group") == [group.id]
+    assert await ids(pinned=True) == await ids(agent="research", person="owner") == [pinned.id]
+    assert set(await ids(until=plain.updated_at)) >= {plain.id}
+    assert pinned.id in await ids(since=at)
+    assert await ids(since=at + 10**9) == await ids(state="running") == []
+    assert await ids(state="idle", kind="cli", pinned=False) == [plain.id]
+    page = await client.sessions.list(limit=1, count=True, person="owner")
+    assert (len(page.sessions), page.total) == (1, 2)
+    (named,) = (await client.sessions.list(kind="cli", pinned=False)).sessions
+    assert named.label == "Redirects"
+    facets = await client.sessions.facets()
+    assert facets.people == ("owner", "telegram:7")
+    assert (facets.projects, facets.agents) == (("/p",), ("main", "research"))
+    with pytest.raises(InvalidInput):
+        await client.sessions.list(state="idle", count=True)
+
+
+async def test_a_guest_filters_only_their_own_sessions(place: Place) -> None:
+    await place.session("cli:1", project="/secret", agent="research")
+    theirs = await place.session("cli:2", platform="telegram", person="telegram:7")
+    guest = await place.client("telegram:7", ("read",))
+    assert (await guest.sessions.list(person="owner")).sessions == ()
+    page = await guest.sessions.list(person="telegram:7", count=True)
+    assert [each.id for each in page.sessions] == [theirs.id]
+    assert page.total == 1
+    facets = await guest.sessions.facets()
+    assert (facets.people, facets.projects) == (("telegram:7",), ())
+    assert facets.agents == ("main",)
+
+
+async def test_the_filters_of_a_list_are_those_of_a_search(place: Place, client: Client) -> None:
+    mine = await place.session("cli:1")
+    theirs = await place.session("cli:2", kind="group", person="telegram:7")
+    for session in (mine, theirs):
+        await say(place, session.id, "needle")
+    await client.sessions.update(mine.id, pinned=True)
+
+    async def ids(**filters: Any) -> list[str]:
+        return [each.id for each in (await client.sessions.list(q="needle", **filters)).sessions]
+
+    assert await ids(person="telegram:7") == await ids(kind="group") == [theirs.id]
+    assert await ids(pinned=True) == await ids(person="owner") == [mine.id]
+    assert await ids(until=1) == await ids(state="waiting") == []
+    assert set(await ids(state="idle", since=1)) == {mine.id, theirs.id}
+    with pytest.raises(InvalidInput):
+        await client.sessions.list(q="needle", count=True)
 
 
 async def test_a_search_shows_the_best_message_of_each_session(
@@ -394,3 +457,50 @@ async def test_the_rules_of_a_session_are_the_owners_to_see(place: Place, client
     guest = await place.client("telegram:5", "write")
     with pytest.raises(Forbidden):
         await guest.sessions.rules(session.id)
+
+
+async def test_messages_around_a_number_are_on_both_sides_of_it(
+    place: Place, client: Client
+) -> None:
+    session = await place.session()
+    await say(place, session.id, *map(str, range(1, 31)))
+
+    async def seqs(**where: Any) -> list[int]:
+        page = await client.sessions.messages(session.id, **where)
+        return [each.seq for each in page.messages]
+
+    page = await client.sessions.messages(session.id, around=15, limit=6, render="html")
+    assert [each.seq for each in page.messages] == [13, 14, 15, 16, 17, 18]
+    assert (page.more, page.head) == (True, 30)
+    assert page.html is not None
+    assert [each.seq for each in page.html] == [13, 14, 15, 16, 17, 18]
+    assert await seqs(around=15, limit=1) == [15]
+    assert await seqs(around=1, limit=5) == [1, 2, 3]
+    assert await seqs(around=30, limit=5) == [28, 29, 30]
+    assert await seqs(around=99, limit=4) == [29, 30]
+    assert await seqs(around=0, limit=4) == [1, 2]
+    with pytest.raises(InvalidInput):
+        await client.sessions.messages(session.id, around=3, before=9)
+
+
+async def test_a_search_in_one_long_session_finds_its_messages_with_their_numbers(
+    place: Place, client: Client
+) -> None:
+    session, other = await place.session("cli:1"), await place.session("cli:2")
+    async with hold(place.store, session.id, "test") as lease:
+        for start in range(0, 10_000, 500):
+            drafts = [
+                Draft(
+                    role="user",
+                    content=f"message {number} is {'a needle' if number % 1000 == 7 else 'hay'}",
+                )
+                for number in range(start, start + 500)
+            ]
+            await place.store.record(session.id, lease.epoch, *map(AddMessage, drafts))
+    await say(place, other.id, "a needle elsewhere")
+    found = [each async for each in client.sessions.iter_search("needle", session=session.id)]
+    assert sorted(each.seq for each in found) == [number + 8 for number in range(0, 10_000, 1000)]
+    for each in found:
+        assert each.snippet.text[each.snippet.start : each.snippet.end] == "needle"
+    page = await client.sessions.messages(session.id, around=found[0].seq, limit=3)
+    assert "needle" in page.messages[1].content

@@ -290,3 +290,77 @@ async def test_only_the_owner_imports_and_only_transcripts(place: Place, client:
     writer = await place.client(scope="write")
     with pytest.raises(Forbidden, match="scope admin"):
         await writer.sessions.import_transcript(b"hello\n")
+
+
+# --- one undo for every change ------------------------------------------------------------------
+
+
+async def test_a_delete_of_forty_is_undone_and_nothing_else_is(
+    place: Place, client: Client
+) -> None:
+    old = await place.session("cli:old", title="old")
+    await client.trash.put([old.id])
+    forty = [(await place.session(f"cli:{number}")).id for number in range(40)]
+    deleted = await client.sessions.mark([*forty, NOBODY, old.id], trashed=True)
+    assert {each.id for each in deleted.sessions} == set(forty)
+    assert {each.id for each in deleted.failed} == {NOBODY, old.id}
+    assert await titles(client) == []
+    undone = await client.sessions.undo(deleted.changes)
+    assert {each.id for each in undone.sessions} == set(forty)
+    assert undone.failed == ()
+    assert {each.id async for each in client.sessions.iter_list()} == set(forty)
+    assert await trashed(client) == ["old"]
+
+
+async def test_a_rename_a_pin_and_a_restore_are_undone_by_the_same_call(
+    place: Place, client: Client
+) -> None:
+    one, two = await place.session("cli:1", title="One"), await place.session("cli:2")
+    renamed = await client.sessions.mark([one.id, two.id], title="Both")
+    assert await titles(client) == ["Both", "Both"]
+    assert len((await client.sessions.undo(renamed.changes)).sessions) == 2
+    assert set(await titles(client)) == {"One", None}
+    pinned = await client.sessions.mark([two.id], pinned=True, archived=True)
+    await client.sessions.undo(pinned.changes)
+    again = (await client.sessions.get(two.id)).session
+    assert (again.pinned, again.archived_at) == (False, None)
+    await client.trash.put([one.id])
+    restored = await client.sessions.mark([one.id], trashed=False)
+    assert set(await titles(client)) == {"One", None}
+    await client.sessions.undo(restored.changes)
+    assert await trashed(client) == ["One"]
+
+
+async def test_an_undo_says_what_was_changed_since_and_undoes_the_rest(
+    place: Place, client: Client
+) -> None:
+    one, two = await place.session("cli:1", title="1"), await place.session("cli:2", title="2")
+    renamed = await client.sessions.mark([one.id, two.id], title="Both")
+    await client.sessions.update(two.id, title="Another's")
+    undone = await client.sessions.undo(renamed.changes)
+    assert [each.id for each in undone.sessions] == [one.id]
+    (failed,) = undone.failed
+    assert failed.id == two.id
+    assert isinstance(error_of(failed.problem), Conflict)
+    assert set(await titles(client)) == {"1", "Another's"}
+
+
+async def test_a_guest_undoes_only_what_happens_to_their_own_sessions(
+    place: Place, client: Client
+) -> None:
+    mine = await place.session("cli:1", title="Secret plans")
+    theirs = await place.session("cli:2", title="theirs", person=GUEST)
+    guest = await place.client(GUEST, "write")
+    changed = await guest.sessions.mark([mine.id, theirs.id], title="x")
+    assert [each.id for each in changed.sessions] == [theirs.id]
+    renamed = await client.sessions.mark([mine.id, theirs.id], title="y")
+    assert "Secret plans" not in str(changed.failed)
+    undone = await guest.sessions.undo(renamed.changes)
+    assert [each.id for each in undone.sessions] == [theirs.id]
+    assert isinstance(error_of(undone.failed[0].problem), SessionNotFound)
+    assert (await client.sessions.get(mine.id)).session.title == "y"
+    with pytest.raises(InvalidInput):
+        await guest.sessions.mark([theirs.id], trashed=True, pinned=True)
+    reader = await place.client(GUEST, "read")
+    with pytest.raises(Forbidden):
+        await reader.sessions.undo(renamed.changes)

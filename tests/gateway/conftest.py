@@ -122,7 +122,7 @@ async def open_gatehouse(
     async with AsyncExitStack() as stack:
         calls = await stack.enter_async_context(open_calls(path))
         watch = Watch()
-        gate = Gate(calls.parts.store, watch, setup, limits)
+        gate = Gate(calls.parts.store, watch, setup, limits, calls.parts.runtime.events)
         app = build_app(calls, gate, endpoints=endpoints)
         house = House(calls, gate, app, watch)
         stack.push_async_callback(house.close)

@@ -165,8 +165,23 @@ async def test_the_first_page_loads_nothing_from_elsewhere(house: House) -> None
     assert "script-src 'self'" in page.headers["content-security-policy"]
     assert "unsafe" not in page.headers["content-security-policy"]
     loaded = re.findall(r'(?:src|href)="([^"]*)"', page.text)
-    assert loaded == ["/welcome.css", "/welcome.js"]
+    assert loaded == ["/icon.svg", "/manifest.webmanifest", "/app.css", "/app.js"]
     for path in loaded:
         assert (await house.ask("GET", path)).status_code == 200
     linked = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
     assert (await house.ask("GET", "/", headers=linked)).status_code == 200
+
+
+async def test_a_sign_in_and_a_wrong_link_are_events_without_an_address_or_a_code(
+    house: House, admin: str
+) -> None:
+    code = house.gate.make_code()
+    await log_in(house, code)
+    for _ in range(3):
+        await log_in(house, code)
+    found = (await house.ask("GET", "/v1/status/events", token=admin)).json()["events"]
+    assert [(each["kind"], each.get("count", 1)) for each in found] == [
+        ("sign_in_refused", 3),
+        ("signed_in", 1),
+    ]
+    assert code not in str(found)

@@ -67,7 +67,10 @@ NOWHERE = [
     "/v1/",
     "/v1/sessions/",
     "/..%2fapp.py",
-    "/welcome/index.html",
+    "/dashboard/index.html",
+    "/main.js",
+    "/s/",
+    "/s/a/b",
 ]
 WRONG = [
     "/v1/sessions/%2e%2e",

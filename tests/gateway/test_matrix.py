@@ -24,6 +24,7 @@ FILLED = {
     "store": "memory",
     "name": "x",
     "number": "1",
+    "hash": "0" * 64,
 }
 
 

@@ -12,13 +12,11 @@ import pytest
 
 from clew.ports import Clock, Store
 from clew.store import open_store
-from tests.cli.gateways import GatewayProcess, run_gateway, wait_for
+from tests.cli.gateways import ANSWER, GatewayProcess, hold, run_gateway, wait_for
 from tests.cli.screens import Terminal
 from tests.cli.test_serve import (
-    ANSWER,
     check_what_was_accepted_is_answered_once,
     end_in_a_hurry,
-    hold,
     kill,
     wait_until_it_rests,
 )

@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from clew.clock import host_clock
-from clew.core.channels.incoming import Incoming, Receipt, Sender
+from clew.core.channels.incoming import Event, Incoming, Receipt, Sender
 from clew.core.channels.routing import Arrival, Peer
 from clew.ports import Receive
+from clew.runtime.event_log import EventLog
 from clew.runtime.supervisor import Keeper, Supervisor
 from clew.testing.channels import PeerChannel, open_peer
 from tests.runtime.conftest import soon, until
@@ -41,7 +42,7 @@ def incoming(number: int) -> Incoming:
 
 @asynccontextmanager
 async def listening(
-    channels: Sequence[Any], receive: Callable[[Incoming], Awaitable[Receipt]]
+    channels: Sequence[Any], receive: Callable[[Any], Awaitable[Receipt]]
 ) -> AsyncIterator[Supervisor]:
     supervisor = Supervisor(channels, receive, clock=host_clock, first_pause=0.01)
     task = asyncio.create_task(supervisor.run())
@@ -160,3 +161,42 @@ async def test_what_may_end_is_not_started_again() -> None:
     await soon(keeper.run())
 
     assert (keeper.now.state, keeper.now.failures) == ("stopped", 0)
+
+
+async def test_a_channel_that_goes_down_and_up_again_is_reported_without_its_error() -> None:
+    events = EventLog(host_clock)
+
+    async def receive(_event: Event) -> Receipt:
+        return Receipt(inbound_id="1")
+
+    supervisor = Supervisor([Broken(1)], receive, clock=host_clock, first_pause=0.01, events=events)
+    task = asyncio.create_task(supervisor.run())
+
+    async def is_up_again() -> bool:
+        return len(events.list_events()) == 3
+
+    await until(is_up_again)
+    task.cancel()
+    await asyncio.wait({task})
+    kinds = [each.kind for each in events.list_events()]
+    assert kinds == ["channel_up", "channel_down", "channel_up"]
+    assert "no such host" not in str(events.list_events())
+
+
+async def test_the_last_message_of_a_channel_has_its_time() -> None:
+    kept: list[str] = []
+
+    async def receive(each: Incoming) -> Receipt:
+        kept.append(each.text)
+        return Receipt(inbound_id="1")
+
+    async def has_one() -> bool:
+        return bool(kept)
+
+    async with open_peer() as peer, listening([PeerChannel(peer.port)], receive) as supervisor:
+        (before,) = supervisor.list_states()
+        await soon(peer.bring(incoming(1)))
+        await until(has_one)
+        (after,) = supervisor.list_states()
+    assert before.last_at is None
+    assert after.last_at is not None

@@ -26,6 +26,12 @@ class RetryOutbound(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     id: RowId
 
 
+class ConfirmOutbound(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The reply that has arrived, as the owner knows: clew is not certain of it."""
+
+    id: RowId
+
+
 class OutboxList(msgspec.Struct, frozen=True):
     """Deliveries, newest first."""
 
@@ -43,7 +49,12 @@ RETRY: Final = row(
     "outbox.retry", "POST", "outbox/{id}/retry", "write", RetryOutbound, Outbound,
     "Send a failed or uncertain reply again.",
 )  # fmt: skip
+CONFIRM: Final = row(
+    "outbox.confirm", "POST", "outbox/{id}/confirm", "write", ConfirmOutbound, Outbound,
+    "Say that an uncertain reply has arrived: it is not sent again.",
+)  # fmt: skip
 ROWS: Final = (
     LIST,
     RETRY,
+    CONFIRM,
 )

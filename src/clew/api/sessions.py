@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -21,20 +21,24 @@ from clew.api.fields import (
     Value,
     Word,
 )
-from clew.api.operation import Params, row
+from clew.api.operation import NoParams, Params, row
 from clew.api.problems import Problem
 from clew.core.keys import Purpose
 from clew.core.message import Message, Role
 from clew.core.models import Thinking
-from clew.core.notes import Compacted, Todo
+from clew.core.notes import Compacted, Compaction, Todo
 from clew.core.rules import HeldRule
 from clew.core.search.hits import SearchPage, Snippet
 from clew.core.session import (
     MAX_TITLE,
+    Kind,
+    ListedState,
     NamePage,
     RetentionAction,
     SendPolicy,
     Session,
+    SessionChange,
+    SessionFacets,
     SessionState,
     Status,
 )
@@ -50,8 +54,11 @@ MAX_TRANSCRIPT: Final = 20_000_000
 class ListSessions(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`active`: updated within so many minutes. `archived` left out: only a search shows them.
 
-    `named`: a fragment of the title or the first prompt; for lists, not for searches.
-    `count_archived`: say how many a list leaves out because they are archived.
+    `since` and `until`: when a session was last updated, both inclusive. `person`: whose sessions.
+    `state`: `waiting` for an approval, `running`, `interrupted`, `open` in a terminal, or `idle`,
+    which is none of the first three. `named`: a fragment of the title or the first prompt; for
+    lists, not for searches. `count`: say how many sessions the whole list has; for lists without
+    `state`. `count_archived`: say how many a list leaves out because they are archived.
     """
 
     q: Query | None = None
@@ -59,12 +66,19 @@ class ListSessions(Params, frozen=True, kw_only=True, forbid_unknown_fields=True
     cursor: Cursor | None = None
     platform: Word | None = None
     agent: Word | None = None
+    kind: Kind | None = None
+    person: Word | None = None
     cwd: Directory | None = None
     project: Directory | None = None
     named: Word | None = None
+    state: ListedState | None = None
     active: Annotated[int, Meta(ge=1, le=10**9)] | None = None
+    since: Moment | None = None
+    until: Moment | None = None
+    pinned: bool | None = None
     archived: bool | None = None
     trashed: bool = False
+    count: bool = False
     count_archived: bool = False
 
 
@@ -77,12 +91,16 @@ class GetSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class GetMessages(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`before` and `after` are numbers of messages, and exclusive. `render` adds safe HTML."""
+    """`before` and `after` are numbers of messages, and exclusive. `render` adds safe HTML.
+
+    `around`: half of the page up to this number, the other half behind it.
+    """
 
     id: SessionId
     limit: Annotated[int, Meta(ge=1, le=1_000)] = 50
     before: Seq | None = None
     after: Seq | None = None
+    around: Seq | None = None
     undone: bool = False
     render: Literal["html"] | None = None
 
@@ -122,11 +140,23 @@ class UpdateSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class MarkSessions(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to change about all of these sessions; fields that are left out stay as they are."""
+    """What to change about all of these sessions; fields that are left out stay as they are.
+
+    `title`: null clears it. `trashed`: true deletes them, false restores them from the trash, and
+    nothing else goes with it.
+    """
 
     ids: SeveralSessions
+    title: Annotated[str, Meta(max_length=MAX_TITLE)] | UnsetType | None = UNSET
     pinned: bool | UnsetType = UNSET
     archived: bool | UnsetType = UNSET
+    trashed: bool | UnsetType = UNSET
+
+
+class UndoMarks(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The `changes` of an answer to `sessions.mark`, or some of them."""
+
+    changes: Annotated[tuple[SessionChange, ...], Meta(min_length=1, max_length=10_000)]
 
 
 class PruneSessions(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -175,14 +205,18 @@ class CompactSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     instructions: Annotated[str, Meta(max_length=4_000)] | None = None
 
 
+ExportFormat: TypeAlias = Literal["md", "html", "jsonl", "claude-code", "codex"]
+
+
 class ExportSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`masked`: whether secrets are masked; left out: in all formats but `jsonl`.
 
     `thinking`: include what the model thought, in `md` and `html`; `jsonl` always has it.
+    `claude-code` and `codex` are files of those agents, never masked.
     """
 
     id: SessionId
-    format: Literal["md", "html", "jsonl"] = "md"
+    format: ExportFormat = "md"
     masked: bool | None = None
     thinking: bool = False
 
@@ -208,6 +242,13 @@ class PreviewSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     characters: Annotated[int, Meta(ge=10, le=2_000)] = 200
 
 
+class GetLineage(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """With `render`, the summaries of compactions are HTML too."""
+
+    id: SessionId
+    render: Literal["html"] | None = None
+
+
 # --- sessions ---------------------------------------------------------------------------------
 class SessionView(Session, frozen=True, omit_defaults=True, kw_only=True):
     """A session with its short id, its state, and the sum of its tokens."""
@@ -228,22 +269,24 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 class ListedSession(SessionView, frozen=True, omit_defaults=True, kw_only=True):
-    """A session in a list; with a search, also its best hit."""
+    """A session in a list. `label` is the name that people see; a search adds its best hit."""
 
+    label: str = ""
     hit: Hit | None = None
 
 
 class SessionList(msgspec.Struct, frozen=True):
     """A page of sessions; `cursor` asks for the next one, None at the end.
 
-    `cut`: a search had more matches than it looked at. `archived`, if asked for: how many archived
-    sessions the whole list leaves out.
+    `cut`: a search had more matches than it looked at. `total`, if asked for: how many sessions the
+    whole list has. `archived`, if asked for: how many archived sessions it leaves out.
     """
 
     sessions: tuple[ListedSession, ...]
     cursor: str | None = None
     cut: bool = False
     archived: int | None = None
+    total: int | None = None
 
 
 class MessageHtml(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -299,6 +342,36 @@ class MessagePage(msgspec.Struct, frozen=True):
     undone: tuple[int, ...] = ()
 
 
+class Relative(msgspec.Struct, frozen=True):
+    """Another session of a lineage; `at` is the last message that a fork and its parent share."""
+
+    id: str
+    name: str
+    at: int | None = None
+
+
+class CompactionView(Compaction, frozen=True, omit_defaults=True):
+    """A compaction; `html`, if asked for, is its summary as `MessageHtml` has it."""
+
+    html: str | None = None
+
+
+class Lineage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where a session comes from and goes on, and the summaries of its earlier part.
+
+    `parent`: the session that it is a fork of; `forks`: those of it. `previous`: the one before a
+    reset. `now`: the one that its key leads to, if that is another. `keys`: those that lead to it.
+    Sessions that the caller may not see are left out. `compactions`: those in effect, oldest first.
+    """
+
+    parent: Relative | None = None
+    forks: tuple[Relative, ...] = ()
+    previous: Relative | None = None
+    now: Relative | None = None
+    keys: tuple[str, ...] = ()
+    compactions: tuple[CompactionView, ...] = ()
+
+
 class PreviewLine(msgspec.Struct, frozen=True):
     """One message, shortened to a line."""
 
@@ -338,10 +411,14 @@ class Failed(msgspec.Struct, frozen=True):
 
 
 class Changed(msgspec.Struct, frozen=True):
-    """Several sessions as they are after a change, and those that could not be changed."""
+    """Several sessions as they are after a change, and those that could not be changed.
+
+    `changes`, given to `sessions.undo`, takes it back.
+    """
 
     sessions: tuple[SessionView, ...]
     failed: tuple[Failed, ...] = ()
+    changes: tuple[SessionChange, ...] = ()
 
 
 class Pruned(msgspec.Struct, frozen=True):
@@ -552,6 +629,11 @@ NAMES: Final = row(
     "List the names of sessions, many at once, for a screen to choose from.",
     who="guest",
 )  # fmt: skip
+FACETS: Final = row(
+    "sessions.facets", "GET", "facets", "read", NoParams, SessionFacets,
+    "List the values by which sessions can be filtered: platforms, agents, projects, people.",
+    who="guest",
+)  # fmt: skip
 SEARCH: Final = row(
     "sessions.search", "GET", "search", "read", SearchMessages, FoundMessages,
     "Search messages, best first, also while a person types.",
@@ -567,6 +649,11 @@ TODOS: Final = row(
     "Get a session's todo list.",
     who="guest",
 )  # fmt: skip
+LINEAGE: Final = row(
+    "sessions.lineage", "GET", "sessions/{id}/lineage", "read", GetLineage, Lineage,
+    "Get the sessions that a session comes from and leads to, and its compactions.",
+    who="guest",
+)  # fmt: skip
 RULES: Final = row(
     "sessions.rules", "GET", "sessions/{id}/rules", "read", OneSession, RuleList,
     "List the rules about tools that hold in a session, with where they come from.",
@@ -578,7 +665,12 @@ FIND: Final = row(
 )  # fmt: skip
 MARK: Final = row(
     "sessions.mark", "POST", "marks", "write", MarkSessions, Changed,
-    "Pin, unpin, archive or unarchive several sessions.",
+    "Rename, pin, archive, delete or restore several sessions, or take that back, in one step.",
+    who="guest",
+)  # fmt: skip
+UNDO: Final = row(
+    "sessions.undo", "POST", "marks/undo", "write", UndoMarks, Changed,
+    "Undo a `sessions.mark` exactly. Sessions that were changed since are left as they are.",
     who="guest",
 )  # fmt: skip
 PRUNE: Final = row(
@@ -608,12 +700,15 @@ ROWS: Final = (
     RESOLVE,
     PREVIEW,
     NAMES,
+    FACETS,
     SEARCH,
     STATES,
     TODOS,
+    LINEAGE,
     RULES,
     FIND,
     MARK,
+    UNDO,
     PRUNE,
     LINK,
     IMPORT,

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
+from msgspec import Meta
 
-from clew.api.operation import NoParams, row
+from clew.api.fields import Seq
+from clew.api.operation import NoParams, Params, row
+from clew.core.delivery import InboundStatus, OutboundStatus
+from clew.core.gateway_events import GatewayEvent
 from clew.core.session import Status, StoreStats
 
 
@@ -35,12 +39,17 @@ class GatewayView(msgspec.Struct, frozen=True):
 
 
 class ChannelView(msgspec.Struct, frozen=True):
-    """A channel, and whether it works."""
+    """A channel, and whether it works.
+
+    `since`: from when on. `last_at`: when a message last came in, since the gateway started.
+    """
 
     name: str
     account: str
     state: Literal["up", "down", "off"]
     detail: str | None = None
+    since: int | None = None
+    last_at: int | None = None
 
 
 class CronView(msgspec.Struct, frozen=True):
@@ -72,8 +81,24 @@ class LeaseView(msgspec.Struct, frozen=True):
     status: Status | None
 
 
+class FindingView(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Something that was checked about the store, and what to do about it.
+
+    Only what costs nothing to check; `clew doctor` checks the rest.
+    """
+
+    name: str
+    level: Literal["ok", "warning", "problem"]
+    what: str
+    advice: str = ""
+
+
 class StatusReport(msgspec.Struct, frozen=True):
-    """The status of this clew. A guest gets its version and the time only."""
+    """The status of this clew. A guest gets its version and the time only.
+
+    `inbox` and `outbox`: how many messages and replies are in each state; those that are answered
+    or have arrived are not counted. `backed_up_at`: when `clew backup` last copied the store.
+    """
 
     version: str
     at: int
@@ -89,6 +114,27 @@ class StatusReport(msgspec.Struct, frozen=True):
     errands: tuple[ErrandView, ...] = ()
     config: ConfigView | None = None
     gateway: GatewayView | None = None
+    inbox: dict[InboundStatus, int] = {}
+    outbox: dict[OutboundStatus, int] = {}
+    findings: tuple[FindingView, ...] = ()
+    backed_up_at: int | None = None
+
+
+class ListEvents(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Only events behind the number `after`."""
+
+    after: Seq = 0
+    limit: Annotated[int, Meta(ge=1, le=500)] = 100
+
+
+class EventList(msgspec.Struct, frozen=True):
+    """The last events since the gateway was started, newest first.
+
+    `head` is the number of the newest one: with it as `after` only what is new then comes.
+    """
+
+    events: tuple[GatewayEvent, ...]
+    head: int
 
 
 # --- the rows of the table ---------------------------------------------------------------------
@@ -98,4 +144,8 @@ STATUS: Final = row(
     "Get the status of this clew.",
     who="guest",
 )  # fmt: skip
-ROWS: Final = (STATUS,)
+EVENTS: Final = row(
+    "status.events", "GET", "status/events", "read", ListEvents, EventList,
+    "List what happened at this gateway lately: turns, deliveries, sign-ins, channels.",
+)  # fmt: skip
+ROWS: Final = (STATUS, EVENTS)

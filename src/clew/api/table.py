@@ -6,10 +6,13 @@ from typing import Any, Final
 
 from clew.api import (
     approvals,
+    blobs,
     chat,
     commands,
+    config,
     cron,
     explain,
+    gateway,
     memory,
     models,
     outbox,
@@ -34,6 +37,7 @@ OPERATIONS: Final[tuple[Operation[Any, Any], ...]] = (
     *commands.ROWS,
     *models.ROWS,
     *chat.ROWS,
+    *blobs.ROWS,
     *queue.ROWS,
     *approvals.ROWS,
     *outbox.ROWS,
@@ -45,6 +49,8 @@ OPERATIONS: Final[tuple[Operation[Any, Any], ...]] = (
     *usage.ROWS,
     *stats.ROWS,
     *status.ROWS,
+    *gateway.ROWS,
+    *config.ROWS,
     *explain.ROWS,
 )
 

@@ -72,7 +72,10 @@ COMMANDS: Final = {
     },
     "Keep": {
         "export": Entry("clew.cli.transfer:export_command", "Write a session to a file."),
-        "import": Entry("clew.cli.transfer:import_command", "Read sessions from a file."),
+        "import": Entry(
+            "clew.cli.transfer:import_command",
+            "Read sessions from a file, or other agents' histories.",
+        ),
         "backup": Entry("clew.cli.store:backup_command", "Copy the whole store, verified."),
         "restore": Entry("clew.cli.store:restore_command", "Replace the store by a backup."),
         "store": Entry("clew.cli.store:store_group", "Move everything to another store."),
@@ -82,8 +85,14 @@ COMMANDS: Final = {
         "serve": Entry(
             "clew.cli.gateway:serve_command", "Run a gateway: the API, channels and jobs."
         ),
+        "desktop": Entry("clew.cli.desktop:desktop_command", "The dashboard in its own window."),
+        "service": Entry("clew.cli.service:service_group", "The gateway as a service of yours."),
+        "logs": Entry("clew.cli.logs:logs_command", "What the gateway has logged."),
         "token": Entry("clew.cli.access:token_group", "Tokens of the gateway."),
         "pair": Entry("clew.cli.access:pair_group", "Who may talk to the agent on channels."),
+        "channels": Entry(
+            "clew.cli.channels:channels_group", "Bots and accounts on Telegram and others."
+        ),
         "gateway": Entry(
             "clew.cli.gateway:gateway_group", "Call an operation of a running gateway."
         ),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
+from msgspec import UNSET, UnsetType
 
 from clew.cli.app import App, client_command
 from clew.cli.options import complete_session, find_each, session_argument, sessions_argument
@@ -53,14 +54,23 @@ def pin_command(app: App, typed_ids: tuple[str, ...], undo: bool) -> None:
     _mark(app, typed_ids, done, back=back, pinned=not undo)
 
 
-def _mark(app: App, typed_ids: tuple[str, ...], done: str, *, back: str, **marks: bool) -> None:
+def _mark(
+    app: App,
+    typed_ids: tuple[str, ...],
+    done: str,
+    *,
+    back: str,
+    pinned: bool | UnsetType = UNSET,
+    archived: bool | UnsetType = UNSET,
+) -> None:
     """Make one change to several sessions, and say which command undoes it (`back`)."""
 
     async def change(client: Client) -> tuple[Sequence[SessionView], Sequence[ClewError]]:
         found, failures = await find_each(client, typed_ids)
         if not found:
             return (), failures
-        changed = await client.sessions.mark([each.id for each in found], **marks)
+        ids = [each.id for each in found]
+        changed = await client.sessions.mark(ids, pinned=pinned, archived=archived)
         return changed.sessions, [*failures, *read_failures(changed.failed)]
 
     sessions, failures = app.call(change)

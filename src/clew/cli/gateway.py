@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ import msgspec
 
 from clew.cli.app import App, client_command, gateway_options, json_option, local_command, pass_app
 from clew.cli.app import Gateway as Address
+from clew.core.names import counted
 
 if TYPE_CHECKING:
     from clew.config import Config
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from clew.wiring import Gateway
 
 NAMELESS = "No host name is allowed yet: add --allow-host NAME for the one that others use."
+LOOK_S = 0.2
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -94,12 +96,24 @@ def serve_command(  # noqa: PLR0917  # click passes them all
     if workspace is not None:
         named = msgspec.structs.replace(config.gateway, workspace=str(workspace.resolve()))
         config = msgspec.structs.replace(config, gateway=named)
-    app.wait(_serve(app, config, address, hosts, opens=opens))
+
+    async def attend(gateway: Gateway, url: str) -> None:
+        await _announce(app, gateway, url, opens=opens)
+
+    app.wait(serve(app, config, address, hosts, attend))
 
 
-async def _serve(
-    app: App, config: Config, address: ListenAddress, hosts: tuple[str, ...], *, opens: bool
+async def serve(
+    app: App,
+    config: Config,
+    address: ListenAddress,
+    hosts: tuple[str, ...],
+    attend: Callable[[Gateway, str], Coroutine[Any, Any, None]],
 ) -> None:
+    """Run a gateway until a signal comes, or `attend` returns.
+
+    `attend` gets the gateway and its address as soon as it answers.
+    """
     from clew.gateway.auth import Setup
     from clew.gateway.owner_token import ensure_own_token
     from clew.gateway.running_gateway import Running, claim, digest_url, instance_of, tell
@@ -118,7 +132,7 @@ async def _serve(
     with claim(state_dir) as facts, listen(address) as listener, _signals() as (stop, hurry):
         opening = open_gateway(config, setup, tell=app.note, report=app.report_update)
         async with opening as gateway, _warming(gateway):
-            token_file = await ensure_own_token(state_dir, gateway.house.runtime.store, app.now)
+            await ensure_own_token(state_dir, gateway.house.runtime.store, app.now)
             async with serving(gateway.app, gateway.gate, address, listener, hurry=hurry) as url:
                 public = url
                 if address.is_public and hosts:
@@ -127,10 +141,14 @@ async def _serve(
                 near = public if address.tls else url
                 store = digest_url(app.config.store.url)
                 tell(facts, Running(near, os.getpid(), setup.instance, store, app.now))
-                _announce(app, gateway, public, token_file, opens=opens)
                 if address.is_public and not hosts:
                     app.note(NAMELESS)
-                await stop.wait()
+                runtime = gateway.house.runtime
+                await _wait_for_first(attend(gateway, public), stop.wait(), runtime.draining.wait())
+                if runtime.draining.is_set() and not stop.is_set():
+                    app.note("Draining: running turns are finished first. Ctrl+C ends them now.")
+                    await gateway.errands.stop_listening()
+                    await wind_down(runtime, None, stop)
                 app.note("Stopping: running turns may finish. Ctrl+C again ends them now.")
                 await gateway.errands.stop_listening()
                 end = time.monotonic() + GRACE
@@ -149,8 +167,25 @@ async def _warming(gateway: Gateway) -> AsyncIterator[None]:
         await asyncio.wait({warming})
 
 
-def _announce(app: App, gateway: Gateway, url: str, token_file: Path, *, opens: bool) -> None:
+async def _wait_for_first(*works: Coroutine[Any, Any, Any]) -> None:
+    """Wait until one of them is done, and cancel the others; raises what that one raised."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    for task in done:
+        task.result()
+
+
+async def _announce(app: App, gateway: Gateway, url: str, *, opens: bool) -> None:
     """Say where the gateway is. A sign-in code goes to a terminal or a browser, into no log."""
+    from clew.cli.desktop import open_browser
+    from clew.gateway.owner_token import TOKEN
+
+    token_file = app.config.state_dir / TOKEN
     link = f"{url}/#code={gateway.gate.make_code()}" if app.is_terminal or opens else None
     shown = link if app.is_terminal else None
     if app.json:
@@ -170,10 +205,8 @@ def _announce(app: App, gateway: Gateway, url: str, token_file: Path, *, opens: 
         app.say("  Ctrl+C stops it.")
     sys.stdout.flush()
     if opens and link is not None:
-        import webbrowser
-
-        if not webbrowser.open(link):
-            app.note("No browser could be opened here: `clew gateway link` makes a link for one.")
+        await open_browser(app, link)
+    await asyncio.Event().wait()
 
 
 @contextmanager
@@ -231,7 +264,7 @@ def gateway_call(app: App, method: str, params: str) -> None:
     read_params(get_operation(method), given)
     if given.get("stream"):
         raise click.UsageError("This command prints one answer, not a stream: leave `stream` out.")
-    gateway = app.gateway or _find_running(app)
+    gateway = app.gateway or find_gateway(app)
     app.emit(app.wait(_call(gateway, method, given)))
 
 
@@ -240,6 +273,43 @@ async def _call(gateway: Address, method: str, params: dict[str, Any]) -> Any:
 
     async with Client(gateway.url, gateway.token) as client:
         return await client.call(method, params)
+
+
+@gateway_group.command("drain")
+@click.option("--no-wait", is_flag=True, help="Return at once.")
+@client_command
+def gateway_drain(app: App, no_wait: bool) -> None:
+    """End the gateway without cutting off a turn.
+
+    It takes no new messages and stops listening to its channels; turns that run are finished, and
+    messages that wait stay in the inbox for the next gateway. Then it ends.
+
+    \b
+    Examples:
+      clew gateway drain && pipx upgrade clew && clew service start
+      clew gateway drain --no-wait
+    """
+    gateway = app.gateway or find_gateway(app)
+    running = app.wait(_drain(app, gateway, waits=not no_wait))
+    app.answer(
+        {"running": running, "ended": not no_wait},
+        "The gateway has ended." if not no_wait else "The gateway ends when its turns are done.",
+    )
+
+
+async def _drain(app: App, gateway: Address, *, waits: bool) -> tuple[str, ...]:
+    from clew.client.client import Client
+    from clew.errors import GatewayUnavailable
+
+    async with Client(gateway.url, gateway.token) as client:
+        running = (await client.drain()).running
+        if running and waits:
+            app.note(f"Waiting for {counted(len(running), 'turn')} to end.")
+        with contextlib.suppress(GatewayUnavailable):
+            while waits:
+                await client.status()
+                await asyncio.sleep(LOOK_S)
+    return running
 
 
 @gateway_group.command("link")
@@ -252,13 +322,13 @@ def gateway_link(app: App) -> None:
     Examples:
       clew gateway link
     """
-    gateway = _find_running(app)
+    gateway = find_gateway(app)
     if not app.is_terminal:
         raise click.UsageError(
             "Whoever reads the link can sign in as you, so it is printed to a terminal only, never "
             "into a file or a log. A program asks the gateway itself: POST /v1/links."
         )
-    made = app.wait(_make_link(gateway))
+    made = app.wait(make_link(gateway))
     app.answer(made | {"url": gateway.url}, f"{gateway.url}{made['path']}")
 
 
@@ -272,7 +342,7 @@ def _read_params(text: str) -> dict[str, Any]:
     return value
 
 
-def _find_running(app: App) -> Address:
+def find_gateway(app: App) -> Address:
     """The gateway of this data directory, with the owner's token for it."""
     from clew.errors import GatewayUnavailable
     from clew.gateway.owner_token import find_own_token
@@ -287,7 +357,7 @@ def _find_running(app: App) -> Address:
     return Address(running.url, find_own_token(app.config.state_dir))
 
 
-async def _make_link(gateway: Address) -> dict[str, Any]:
+async def make_link(gateway: Address) -> dict[str, Any]:
     """Make a sign-in link. It is not an operation of the API: only a browser can use it."""
     import httpx
 

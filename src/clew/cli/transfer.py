@@ -1,4 +1,7 @@
-"""`clew export` and `clew import`: one session as a file, and back."""
+"""`clew export` and `clew import`: one session as a file, and back.
+
+Other agents' histories are imported in `cli.histories`.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,14 @@ from clew.cli.app import App, client_command
 from clew.cli.options import session_argument
 from clew.core.names import counted, format_bytes
 from clew.core.rules import word_revoked
+from clew.core.text import strip_controls
 from clew.errors import ClewError, InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from clew.api.sessions import Exported, Imported, SessionView
     from clew.client.client import Client
     from clew.transfer import Format
+    from clew.transfer.agent_files import AgentFormat
 
 INCOMPLETE = 1
 
@@ -43,6 +48,12 @@ INCOMPLETE = 1
     help="Mask what looks like a secret (by default in md and html).",
 )
 @click.option("--thinking", is_flag=True, help="Include the model's thinking (md and html).")
+@click.option(
+    "--to",
+    "agent",
+    type=click.Choice(["claude-code", "codex"]),
+    help="Write it for another agent, where that looks for it: to be resumed there.",
+)
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @client_command
 def export_command(
@@ -53,6 +64,7 @@ def export_command(
     kind: Format | None,
     masked: bool | None,
     thinking: bool,
+    agent: AgentFormat | None,
     force: bool,
 ) -> None:
     """Write a session to a file: to read, to share, or to import on another machine.
@@ -62,8 +74,15 @@ def export_command(
       clew export 550e                      session-<id>.md in this directory
       clew export 550e -o talk.html
       clew export 550e --format jsonl -o - | ssh elsewhere clew import -
+      clew export 550e --to claude-code
     """
     from clew.transfer import guess_format, write_file
+
+    if agent is not None:
+        if kind is not None or masked or thinking:
+            raise click.UsageError("--to decides the format: leave out --format and the like.")
+        _export_to(app, typed, agent, output=output, force=force)
+        return
 
     folder = _folder(output)
     chosen = kind or guess_format("" if folder is not None or output == "-" else output or "")
@@ -92,6 +111,38 @@ def export_command(
         raise click.exceptions.Exit(INCOMPLETE)
 
 
+def _export_to(
+    app: App, typed: str, agent: AgentFormat, *, output: str | None, force: bool
+) -> None:
+    """Write a session in the format of another agent, and say how to resume it there."""
+    from clew.transfer import write_file
+    from clew.transfer.agent_files import directory_of, file_in, place_in
+    from clew.wiring.histories import agent_root
+
+    async def read(client: Client) -> tuple[SessionView, Exported]:
+        session = await client.sessions.resolve(typed, purpose="read")
+        return session, await client.sessions.export(session.id, format=agent)
+
+    with app.progress("Exporting"):
+        session, exported = app.call(read)
+    directory = directory_of(session) or str(Path.cwd())
+    content = place_in(exported.content, directory)
+    if output == "-":
+        sys.stdout.buffer.write(content.encode())
+        return
+    path = file_in(agent, agent_root(agent), session, directory)
+    if output is not None:
+        folder = _folder(output)
+        path = Path(output) if folder is None else folder / path.name
+    else:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    write_file(path, content, force=force)
+    resume = f"{'claude --resume' if agent == 'claude-code' else 'codex resume'} {session.id}"
+    value = {"session": session.id, "file": str(path), "format": agent, "directory": directory}
+    shown = strip_controls(directory, keep_newlines=False)
+    app.answer(value, f"The session is now in {path}.\nIn {shown}, `{resume}` goes on with it.")
+
+
 def _folder(output: str | None) -> Path | None:
     """The directory, if one was given instead of a file."""
     if output is None or output == "-":
@@ -103,7 +154,15 @@ def _folder(output: str | None) -> Path | None:
 
 
 @click.command("import")
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="[PATH]", required=False)
+@click.option("--from", "agent", metavar="AGENT", help="Whose history: claude-code, codex, …")
+@click.option("--all", "everything", is_flag=True, help="The histories of every agent found here.")
+@click.option("--scan", is_flag=True, help="Only say which histories are on this machine.")
+@click.option("--watch", is_flag=True, help="Go on importing what is written, until stopped.")
+@click.option("--since", metavar="WHEN", help="Sessions changed since: a date, or 30d.")
+@click.option("--branches", is_flag=True, help="Also branches that were left, as forks.")
+@click.option("--again", is_flag=True, help="Also sessions that were thrown away here.")
+@click.option("--routes", is_flag=True, help="Let the keys of a Clawdbot or OpenClaw lead here.")
 @click.option("--as-new", is_flag=True, help="Import as another session, with a new id.")
 @click.option("--cwd", metavar="DIR", help="The directory that the session works in.")
 @click.option(
@@ -115,12 +174,31 @@ def _folder(output: str | None) -> Path | None:
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @client_command
 def import_command(
-    app: App, file: str, *, as_new: bool, cwd: str | None, trust: bool, yes: bool, dry_run: bool
+    app: App,
+    file: str | None,
+    *,
+    agent: str | None,
+    everything: bool,
+    scan: bool,
+    watch: bool,
+    since: str | None,
+    branches: bool,
+    again: bool,
+    routes: bool,
+    as_new: bool,
+    cwd: str | None,
+    trust: bool,
+    yes: bool,
+    dry_run: bool,
 ) -> None:
-    """Read a session from a transcript (`clew export --format jsonl`); - is standard input.
+    """Read a session from a transcript (`clew export --format jsonl`; - is standard input), or the
+    histories of other agents: Claude Code, Codex and others. A PATH alone is guessed.
 
     A file brings what was said, its notes, title, model and usage. It brings no rules for tools, no
     directory and no keys; turns that had not ended are interrupted.
+
+    Importing a history again brings what was added since; what was continued on both sides becomes
+    a fork. Nothing of another agent is ever changed.
 
     If the session is already here and the transcript has more messages, they are added. Importing
     twice changes nothing. At a gateway (--url) nothing is added to a session that is there.
@@ -130,7 +208,23 @@ def import_command(
       clew import session.jsonl
       clew import --cwd ~/work/api session.jsonl
       clew import --as-new --dry-run session.jsonl
+      clew import --scan
+      clew import --from claude-code --since 30d
+      clew import ~/Downloads/conversations.json
     """
+    from clew.cli import histories
+
+    wanted = histories.Wanted(
+        agent=agent, since=since, dry_run=dry_run, branches=branches, again=again, routes=routes
+    )
+    if scan or watch or everything or agent is not None or file is None:
+        histories.check(app, file, wanted, as_new=as_new, cwd=cwd, trust=trust)
+        histories.run(app, file, wanted, everything=everything, scan=scan, watch=watch)
+        return
+    if file != "-" and app.gateway is None and histories.is_foreign(file):
+        histories.check(app, file, wanted, as_new=as_new, cwd=cwd, trust=trust)
+        histories.run(app, file, wanted)
+        return
     if trust and app.gateway is not None:
         raise click.UsageError(
             "--trust works where the store is: no gateway trusts a file. Leave it out, or --url."

@@ -24,14 +24,17 @@ from clew.errors import InvalidInput
 if TYPE_CHECKING:
     from clew.api.chat import SendChat
     from clew.api.frames import StreamFrame
-    from clew.api.status import StatusReport
+    from clew.api.gateway import DrainStarted
+    from clew.api.status import EventList, StatusReport
     from clew.api.transport import Live, Transport
     from clew.api.usage import UsageReport
     from clew.client.chat import Chat
     from clew.client.explain import Explain
     from clew.client.nouns import (
         Approvals,
+        Blobs,
         Commands,
+        Configuration,
         Cron,
         Memory,
         Models,
@@ -117,6 +120,13 @@ class Client:
         return Seats(self.do)
 
     @cached_property
+    def blobs(self) -> Blobs:
+        """Files of messages."""
+        from clew.client.nouns import Blobs  # noqa: PLC0415  # only if used
+
+        return Blobs(self.do)
+
+    @cached_property
     def commands(self) -> Commands:
         """Slash commands."""
         from clew.client.nouns import Commands  # noqa: PLC0415  # only if used
@@ -129,6 +139,13 @@ class Client:
         from clew.client.nouns import Models  # noqa: PLC0415  # only if used
 
         return Models(self.do)
+
+    @cached_property
+    def config(self) -> Configuration:
+        """The configuration of the gateway."""
+        from clew.client.nouns import Configuration  # noqa: PLC0415  # only if used
+
+        return Configuration(self.do)
 
     @cached_property
     def personalities(self) -> Personalities:
@@ -220,6 +237,18 @@ class Client:
         from clew.api.status import STATUS  # noqa: PLC0415  # only if used
 
         return await self.do(STATUS, NoParams())
+
+    async def events(self, *, after: int = 0, limit: int = 100) -> EventList:
+        """What happened at the gateway lately, newest first; only what is behind `after`."""
+        from clew.api.status import EVENTS, ListEvents  # noqa: PLC0415  # only if used
+
+        return await self.do(EVENTS, ListEvents(after=after, limit=limit))
+
+    async def drain(self) -> DrainStarted:
+        """End the gateway after its running turns; it takes no new messages from now on."""
+        from clew.api.gateway import DRAIN  # noqa: PLC0415  # only if used
+
+        return await self.do(DRAIN, NoParams())
 
     def _stream(self, params: SendChat) -> AsyncGenerator[StreamFrame]:
         from clew.api.chat import SEND  # noqa: PLC0415  # only if used

@@ -16,6 +16,7 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
+from clew.api.blobs import BlobFile
 from clew.api.chat import SEND, SendChat
 from clew.api.frames import DoneFrame, ErrorFrame, Frame, StreamFrame, read_frame
 from clew.api.operation import Operation, P, Params, R
@@ -77,7 +78,7 @@ class HttpTransport:
         if not response.is_success:
             raise read_problem(response.status_code, response.content)
         if operation.answer == "file":
-            exported: Any = _file(response)
+            exported: Any = (_blob if operation.gives is BlobFile else _file)(response)
             return exported  # type: ignore[no-any-return]  # as the row says
         try:
             answer: R = msgspec.json.decode(response.content, type=operation.gives)
@@ -188,6 +189,12 @@ def _file(response: httpx.Response) -> Exported:
     return Exported(
         name, media_type, response.content.decode("utf-8", "replace"), tuple(map(int, damaged))
     )
+
+
+def _blob(response: httpx.Response) -> BlobFile:
+    named = _FILE_NAME.search(response.headers.get("content-disposition", ""))
+    kind = response.headers.get("content-type", "application/octet-stream")
+    return BlobFile(named[1] if named else "file", kind, response.content)
 
 
 def read_problem(status: int, content: bytes) -> ClewError:

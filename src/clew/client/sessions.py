@@ -11,18 +11,22 @@ from typing import Final, Literal, TypedDict, Unpack
 from msgspec import UNSET, UnsetType
 
 from clew.api import sessions
+from clew.api.operation import NoParams
 from clew.api.sessions import (
     Changed,
     CompactSession,
     Exported,
+    ExportFormat,
     ExportSession,
     FindSessions,
     ForkSession,
     FoundMessages,
+    GetLineage,
     GetMessages,
     GetSession,
     Imported,
     ImportSession,
+    Lineage,
     Linked,
     LinkKey,
     ListedSession,
@@ -44,6 +48,7 @@ from clew.api.sessions import (
     StateView,
     Stopped,
     StopSession,
+    UndoMarks,
     UpdateSession,
 )
 from clew.client.noun import Noun, iterate
@@ -53,7 +58,16 @@ from clew.core.models import Thinking
 from clew.core.notes import Compacted, Todo
 from clew.core.rules import HeldRule
 from clew.core.search.hits import SearchHit
-from clew.core.session import NamePage, RetentionAction, SendPolicy, SessionName
+from clew.core.session import (
+    Kind,
+    ListedState,
+    NamePage,
+    RetentionAction,
+    SendPolicy,
+    SessionChange,
+    SessionFacets,
+    SessionName,
+)
 
 SESSION_PAGE: Final = 200
 NAME_PAGE: Final = 5_000
@@ -67,10 +81,16 @@ class SessionFilters(TypedDict, total=False):
     q: str | None
     platform: str | None
     agent: str | None
+    kind: Kind | None
+    person: str | None
     cwd: str | None
     project: str | None
     named: str | None
+    state: ListedState | None
     active: int | None
+    since: int | None
+    until: int | None
+    pinned: bool | None
     archived: bool | None
     trashed: bool
 
@@ -100,14 +120,18 @@ class Sessions(Noun):
         *,
         limit: int = 20,
         cursor: str | None = None,
+        count: bool = False,
         count_archived: bool = False,
         **filters: Unpack[SessionFilters],
     ) -> SessionList:
         """A page of sessions, newest first; with `q` those in which it was said, best first.
 
-        `count_archived` also counts those that the list leaves out because they are archived.
+        `count` also counts the whole list, `count_archived` those that it leaves out because they
+        are archived.
         """
-        params = ListSessions(limit=limit, cursor=cursor, count_archived=count_archived, **filters)
+        params = ListSessions(
+            limit=limit, cursor=cursor, count=count, count_archived=count_archived, **filters
+        )
         return await self._do(sessions.LIST, params)
 
     def iter_list(self, **filters: Unpack[SessionFilters]) -> AsyncIterator[ListedSession]:
@@ -154,6 +178,10 @@ class Sessions(Noun):
             lambda page: page.names,
         )
 
+    async def facets(self) -> SessionFacets:
+        """The values by which sessions can be filtered."""
+        return await self._do(sessions.FACETS, NoParams())
+
     async def search(
         self,
         q: str,
@@ -187,12 +215,22 @@ class Sessions(Noun):
         limit: int = 50,
         before: int | None = None,
         after: int | None = None,
+        around: int | None = None,
         undone: bool = False,
         render: Literal["html"] | None = None,
     ) -> MessagePage:
-        """The newest messages between two numbers, in order; with `render`, with safe HTML."""
+        """The newest messages between two numbers, in order; with `render`, with safe HTML.
+
+        With `around`, those before and behind a number.
+        """
         params = GetMessages(
-            id=session, limit=limit, before=before, after=after, undone=undone, render=render
+            id=session,
+            limit=limit,
+            before=before,
+            after=after,
+            around=around,
+            undone=undone,
+            render=render,
         )
         return await self._do(sessions.MESSAGES, params)
 
@@ -252,12 +290,20 @@ class Sessions(Noun):
         self,
         ids: Iterable[str],
         *,
+        title: str | UnsetType | None = UNSET,
         pinned: bool | UnsetType = UNSET,
         archived: bool | UnsetType = UNSET,
+        trashed: bool | UnsetType = UNSET,
     ) -> Changed:
-        """Pin or archive several sessions, or take that back."""
-        params = MarkSessions(ids=tuple(ids), pinned=pinned, archived=archived)
+        """Rename, pin, archive, delete or restore several sessions, or take that back."""
+        params = MarkSessions(
+            ids=tuple(ids), title=title, pinned=pinned, archived=archived, trashed=trashed
+        )
         return await self._do(sessions.MARK, params)
+
+    async def undo(self, changes: Iterable[SessionChange]) -> Changed:
+        """Undo the changes of a `mark`, or some of them; what was changed since stays."""
+        return await self._do(sessions.UNDO, UndoMarks(changes=tuple(changes)))
 
     async def prune(
         self,
@@ -318,7 +364,7 @@ class Sessions(Noun):
         self,
         session: str,
         *,
-        format: Literal["md", "html", "jsonl"] = "md",  # noqa: A002  # as the parameter is called
+        format: ExportFormat = "md",  # noqa: A002  # as the parameter is called
         masked: bool | None = None,
         thinking: bool = False,
     ) -> Exported:
@@ -352,6 +398,10 @@ class Sessions(Noun):
     async def todos(self, session: str) -> tuple[Todo, ...]:
         """The session's todo list."""
         return (await self._do(sessions.TODOS, OneSession(id=session))).todos
+
+    async def lineage(self, session: str, *, render: Literal["html"] | None = None) -> Lineage:
+        """The sessions that a session comes from and leads to, and its compactions."""
+        return await self._do(sessions.LINEAGE, GetLineage(id=session, render=render))
 
     async def rules(self, session: str) -> tuple[HeldRule, ...]:
         """The rules about tools that hold in the session, with where they come from."""

@@ -27,7 +27,7 @@ Step = Literal["path", "id", "title", "id_part", "digits", "key", "fragment"]
 STEPS: Final[tuple[Step, ...]] = ("path", "id", "title", "id_part", "key", "fragment")
 STEP_NAMES: Final[dict[Step, str]] = {
     "path": "transcript file",
-    "id": "exact id",
+    "id": "exact id, or the id that another agent has for it",
     "title": "exact title",
     "id_part": "beginning or end of an id, or the name of an exported transcript",
     "digits": "beginning of an id, however short, or its end",

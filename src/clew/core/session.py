@@ -6,10 +6,10 @@ rows are kept, is decided in the store.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from clew.core.names import recent_name
 from clew.core.text import strip_controls
@@ -30,6 +30,17 @@ SendPolicy = Literal["allow", "deny"]
 MAX_TITLE = 200
 """Longest title, in characters."""
 
+Status = Literal["waiting", "running", "interrupted", "open"]
+"""The most urgent part of a state, see `status_of`."""
+
+ListedState = Literal["waiting", "running", "interrupted", "open", "idle"]
+"""A state by which lists are filtered. `idle`: nothing runs, waits or was interrupted.
+
+`open` means that a terminal has the session open, whatever happens in it.
+"""
+
+MAX_FACETS = 200
+
 RetentionAction = Literal["archive", "delete"]
 DAY_MS = 86_400_000
 
@@ -38,7 +49,10 @@ NAME_TEXT = 200
 
 
 class NewSession(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What is known of a session before its first message. `id` is for imports."""
+    """What is known of a session before its first message. `id` is for imports.
+
+    `parent_id` is the session that a sub-agent worked for; it must exist.
+    """
 
     key: str
     platform: str = "cli"
@@ -65,6 +79,7 @@ class NewSession(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     send_policy: SendPolicy | None = None
     reset_reason: str | None = None
     previous_id: str | None = None
+    parent_id: str | None = None
     transcript_path: str | None = None
     metadata: dict[str, Any] = {}
     created_at: int | None = None
@@ -131,6 +146,18 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True):
         return recent_name(self.title, self.short_summary, self.preview, self.id)
 
     @property
+    def shown_directory(self) -> str | None:
+        """The directory that people see: where it works, or where an imported one once did."""
+        imported = self.origin.get("directory")
+        return self.cwd or (imported if isinstance(imported, str) else None)
+
+    @property
+    def shown_model(self) -> str | None:
+        """The model that people see: the chosen one, or that of an imported session."""
+        imported = self.origin.get("model")
+        return self.model or (imported if isinstance(imported, str) else None)
+
+    @property
     def listed_name(self) -> str:
         """The name in a list: a fork without a title begins like its parent."""
         unmarked = self.parent_id is not None and self.title is None
@@ -150,6 +177,30 @@ class SessionEdit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     service_tier: str | UnsetType | None = UNSET
     mode: str | UnsetType | None = UNSET
     send_policy: SendPolicy | UnsetType | None = UNSET
+
+
+_When = Annotated[int, Meta(ge=0, le=2**53 - 1)]
+
+
+class SessionMarks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Some of what a person sees of a session in a list, and changes for many at once."""
+
+    title: Annotated[str, Meta(max_length=MAX_TITLE)] | UnsetType | None = UNSET
+    title_by: TitleBy | UnsetType | None = UNSET
+    pinned: bool | UnsetType = UNSET
+    archived_at: _When | UnsetType | None = UNSET
+    deleted_at: _When | UnsetType | None = UNSET
+
+
+class SessionChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a change of a session's marks did: those that differ, before and after it.
+
+    It is all that is needed to undo it.
+    """
+
+    id: Annotated[str, Meta(max_length=36)]
+    before: SessionMarks
+    after: SessionMarks
 
 
 class SessionFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -180,19 +231,34 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     `archived`: False leaves archived sessions out, True shows only those, None both. `trashed`
     lists the trash instead, most recently deleted first. `text` is a fragment of the title or
-    of the first prompt; case is ignored.
+    of the first prompt; case is ignored. `active_since` and `active_until` bound the time of the
+    last update, both inclusive. `state` is for `list_sessions` only.
     """
 
     viewer: str
     platform: str | None = None
     agent: str | None = None
     kind: Kind | None = None
+    person: str | None = None
     cwd: str | None = None
     project: str | None = None
     active_since: int | None = None
+    active_until: int | None = None
+    pinned: bool | None = None
     archived: bool | None = False
     trashed: bool = False
     text: str | None = None
+    state: ListedState | None = None
+
+
+class SessionFacets(msgspec.Struct, frozen=True):
+    """The values by which a list can be filtered, sorted; at most `MAX_FACETS` of each."""
+
+    platforms: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    projects: tuple[str, ...] = ()
+    people: tuple[str, ...] = ()
 
 
 class SessionPage(msgspec.Struct, frozen=True):
@@ -331,9 +397,6 @@ def state_of(
     )
 
 
-Status = Literal["waiting", "running", "interrupted", "open"]
-
-
 def status_of(state: SessionState) -> Status | None:
     """The most urgent part of a state; `open` means that a terminal has the session open."""
     if state.waiting:
@@ -343,6 +406,14 @@ def status_of(state: SessionState) -> Status | None:
     if state.interrupted:
         return "interrupted"
     return None if state.attachment is None else "open"
+
+
+def is_in_state(state: SessionState, wanted: ListedState) -> bool:
+    """Whether a session belongs into the list of a state."""
+    if wanted == "open":
+        return state.attachment is not None
+    status = status_of(state)
+    return status in (None, "open") if wanted == "idle" else status == wanted
 
 
 class StoreStats(msgspec.Struct, frozen=True):

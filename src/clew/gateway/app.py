@@ -18,6 +18,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from clew.api.blobs import BlobFile
 from clew.api.chat import SendChat
 from clew.api.handlers.parts import check_handlers
 from clew.api.local import Calls
@@ -27,7 +28,7 @@ from clew.api.table import OPERATIONS, get_operation
 from clew.core.text import to_wire
 from clew.errors import ClewError, InvalidInput
 from clew.gateway.auth import Credential, Gate
-from clew.gateway.browser_login import make_login_endpoints, make_page_routes
+from clew.gateway.browser_login import make_login_endpoints
 from clew.gateway.call_limits import CallLimits, RunningCalls, is_long
 from clew.gateway.endpoints import (
     MAX_UPLOAD,
@@ -42,6 +43,7 @@ from clew.gateway.feeds import Feeds
 from clew.gateway.live import make_live_endpoint
 from clew.gateway.middleware import BodyDrain, HostGuard, security_headers
 from clew.gateway.openapi import make_document
+from clew.gateway.pages import make_page_routes
 from clew.gateway.problems import WORDS, Refused, handle, respond_to_bug
 from clew.gateway.stream_guard import StreamGuard
 from clew.gateway.unknown_senders import UnknownRequest
@@ -224,7 +226,9 @@ async def _leave(request: Request) -> None:
         pass
 
 
-def _send_file(file: Exported) -> Response:
+def _send_file(file: Exported | BlobFile) -> Response:
+    if isinstance(file, BlobFile):
+        return _send_blob(file)
     # As a download: no browser may show what models and strangers wrote as a page of ours.
     headers = {
         "Content-Disposition": f'attachment; filename="{file.name}"',
@@ -233,6 +237,18 @@ def _send_file(file: Exported) -> Response:
     if file.damaged:
         headers[DAMAGED] = " ".join(map(str, file.damaged[:MOST_DAMAGED]))
     return Response(file.content.encode("utf-8", "replace"), headers=headers)
+
+
+def _send_blob(file: BlobFile) -> Response:
+    # Even a picture gets a page of its own that may do nothing, should somebody open it alone.
+    shown = "inline" if file.is_picture else "attachment"
+    headers = {
+        "Content-Disposition": f'{shown}; filename="{file.name}"',
+        "Content-Type": file.media_type,
+        "Content-Security-Policy": "sandbox; default-src 'none'",
+        "X-Content-Type-Options": "nosniff",
+    }
+    return Response(file.content, headers=headers)
 
 
 async def _send_health(request: Request, _unknown: UnknownRequest) -> Response:

@@ -24,6 +24,7 @@ from clew.errors import ClewError, TooManyRequests, Unauthorized
 from clew.gateway.middleware import LOOPBACK, address_of
 from clew.gateway.unknown_senders import Limits, UnknownSenders, network_of
 from clew.ports import Clock, Tokens
+from clew.runtime.event_log import EventLog
 
 MINUTE: Final = 60_000
 MAX_TRIES: Final = 10
@@ -66,12 +67,14 @@ class Gate:
         clock: Clock,
         setup: Setup | None = None,
         limits: Limits | None = None,
+        events: EventLog | None = None,
     ) -> None:
         self.setup = setup or Setup()
         self.unknown = UnknownSenders(limits, behind_proxy=self.setup.behind_proxy)
         """Who has no credential, or has not sent it yet."""
         self.closed = asyncio.Event()
         """Set when the gateway is about to stop: endless streams end then."""
+        self._events = events or EventLog(clock)
         self._tokens = tokens
         self._clock = clock
         self._tries = WrongGuesses()
@@ -145,6 +148,7 @@ class Gate:
         """Exchange a code for a browser's token and its secret; `Unauthorized` for a wrong code."""
         now = self._clock()
         if self._codes.pop(digest_of(code), 0) <= now:
+            self._events.report("sign_in_refused", "A browser came with a wrong or used link.")
             error = self._count_try(connection)
             if isinstance(error, Unauthorized):
                 error = Unauthorized(
@@ -153,12 +157,14 @@ class Gate:
             raise error
         token, secret = make_token("browser", ALL, now, expires_at=now + BROWSER_MS, kind="cookie")
         await self._tokens.add_token(token, digest_of(secret))
+        self._events.report("signed_in", "A browser signed in.")
         return token, secret
 
     async def leave(self, given: Credential) -> None:
         """Revoke the token of a browser's cookie; any other stays."""
         if given.by_cookie and given.caller.token_id is not None:
             await self._tokens.revoke_token(given.caller.token_id)
+            self._events.report("signed_out", "A browser signed out.")
 
 
 class WrongGuesses:

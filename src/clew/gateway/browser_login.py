@@ -1,20 +1,16 @@
-"""Browsers: the first page, and how the code of a one-time link becomes a cookie.
+"""Browsers: how the code of a one-time link becomes a cookie.
 
 The code travels in a link's fragment, which browsers never send: the page reads it and posts it
-here. The page's files have fixed addresses; no path is ever made from what a client sends. They
-are open to all, since there is nothing secret in them.
+here. The page itself is in `pages`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from importlib import resources
 from typing import Annotated, Any, Final
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from clew.api.operation import NoParams, Operation, Params
 from clew.core.text import to_wire
@@ -24,11 +20,6 @@ from clew.gateway.endpoints import Endpoint, read_request
 from clew.gateway.middleware import is_encrypted
 from clew.gateway.unknown_senders import UnknownRequest
 
-FILES: Final = {
-    "/": ("index.html", "text/html"),
-    "/welcome.js": ("welcome.js", "text/javascript"),
-    "/welcome.css": ("welcome.css", "text/css"),
-}
 MAX_LOGIN: Final = 1_000
 """Bytes of a body with a code."""
 
@@ -127,19 +118,3 @@ def make_login_endpoints(gate: Gate) -> tuple[Endpoint, ...]:
         Endpoint(operation=LOGOUT, respond=log_out),
         Endpoint(operation=MAKE_LINK, respond=make_link),
     )
-
-
-def make_page_routes() -> list[Route]:
-    """A route to each of the files."""
-    folder = resources.files("clew.gateway").joinpath("welcome")
-    return [
-        Route(path, _sender(folder.joinpath(name).read_bytes(), media_type))
-        for path, (name, media_type) in FILES.items()
-    ]
-
-
-def _sender(content: bytes, media_type: str) -> Callable[[Request], Awaitable[Response]]:
-    async def send(_request: Request) -> Response:
-        return Response(content, media_type=media_type, headers={"Cache-Control": "no-cache"})
-
-    return send

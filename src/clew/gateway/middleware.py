@@ -40,8 +40,9 @@ ALWAYS: Final = {
 }
 FOR_PAGES: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; "
-    "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'"
+    "connect-src 'self'; manifest-src 'self'; worker-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "
+    "trusted-types clew"
 )
 FOR_DATA: Final = "default-src 'none'; base-uri 'none'; frame-ancestors 'none'; sandbox"
 
@@ -58,7 +59,7 @@ def security_headers(path: str) -> dict[str, str]:
 
 def is_api(path: str) -> bool:
     """Whether the path is of the API, and no page."""
-    return path.startswith(API) or path == "/health"
+    return path.startswith(API) or path in ("/health", "/metrics")
 
 
 class HostGuard:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from clew.api.blobs import BlobFile
 from clew.api.operation import Operation
 from clew.api.problems import MEDIA_TYPE, Problem
 from clew.gateway.auth import Setup
@@ -134,6 +135,8 @@ def _responses(endpoint: Endpoint, known: dict[int, Any]) -> dict[str, Any]:
 def _content(operation: Operation[Any, Any], known: dict[int, Any]) -> dict[str, Any]:
     if operation.gives is None:
         return {}
+    if operation.gives is BlobFile:
+        return {"*/*": {"schema": {"type": "string", "format": "binary"}}}
     if operation.answer == "file":
         text = {"schema": {"type": "string"}}
         return dict.fromkeys(("text/markdown", "text/html", "application/jsonl"), text)

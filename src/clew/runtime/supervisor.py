@@ -9,12 +9,15 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from pathlib import PurePath
 from typing import Any, Final, Literal
 
 import msgspec
 
+from clew.core.channels.incoming import Event, Receipt
 from clew.ports import Channel, Clock, Receive
+from clew.runtime.event_log import EventLog
 
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 300.0
@@ -61,7 +64,7 @@ class Keeper:
     """Keeps one background task running. `run` it as a task; cancel it to stop.
 
     `trouble` tells people what does not work while it is down. A task that returns is restarted
-    like one that fails, unless it `may_end`.
+    like one that fails, unless it `may_end`. `watch` is called when its state changes.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class Keeper:
         describe: Callable[[BaseException], str] = describe_bug,
         first_pause: float = FIRST_PAUSE,
         may_end: bool = False,
+        watch: Callable[[Keeping], object] = lambda _now: None,
     ) -> None:
         self._start = start
         self._trouble = trouble
@@ -83,6 +87,7 @@ class Keeper:
         self._tell = tell
         self._first_pause = first_pause
         self._may_end = may_end
+        self._watch = watch
         self.now = Keeping(name, "stopped", clock())
 
     async def run(self) -> None:
@@ -118,11 +123,13 @@ class Keeper:
         failures: int,
         error: str | None = None,
     ) -> None:
-        self.now = Keeping(self.now.name, state, self._clock(), failures, error)
+        before, self.now = self.now, Keeping(self.now.name, state, self._clock(), failures, error)
+        if before.state != state:
+            self._watch(self.now)
 
 
 class ChannelState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The state of a channel, for people to read."""
+    """The state of a channel, for people to read. `last_at`: when a message last came in."""
 
     name: str
     account: str
@@ -130,6 +137,7 @@ class ChannelState(msgspec.Struct, frozen=True, omit_defaults=True):
     since: int
     failures: int = 0
     error: str | None = None
+    last_at: int | None = None
 
 
 class Supervisor:
@@ -143,16 +151,24 @@ class Supervisor:
         clock: Clock,
         tell: Tell = lambda _words: None,
         first_pause: float = FIRST_PAUSE,
+        events: EventLog | None = None,
     ) -> None:
+        self._last: dict[tuple[str, str], int] = {}
+
         def keep(channel: Channel) -> Keeper:
+            async def note(event: Event) -> Receipt:
+                self._last[channel.name, channel.account] = clock()
+                return await receive(event)
+
             return Keeper(
                 channel.name,
-                lambda: channel.run(receive),
+                lambda: channel.run(note),
                 trouble=f"{channel.name} ({channel.account}) does not listen",
                 clock=clock,
                 tell=tell,
                 describe=describe_failure,
                 first_pause=first_pause,
+                watch=partial(_report_channel, events, channel.name),
             )
 
         self._kept = [(each, keep(each)) for each in channels]
@@ -167,6 +183,7 @@ class Supervisor:
                 keeper.now.since,
                 keeper.now.failures,
                 keeper.now.error,
+                self._last.get((channel.name, channel.account)),
             )
             for channel, keeper in self._kept
         )
@@ -176,3 +193,22 @@ class Supervisor:
         async with asyncio.TaskGroup() as tasks:
             for channel, keeper in self._kept:
                 tasks.create_task(keeper.run(), name=f"channel {channel.name}")
+
+
+def report_task(events: EventLog, now: Keeping) -> None:
+    """Add to the events that a background task works, or does not."""
+    if now.state == "running":
+        events.report("task_up", f"The task {now.name} runs.")
+    elif now.state == "waiting":
+        text = f"The task {now.name} failed, and is started again. `clew status` says more."
+        events.report("task_down", text)
+
+
+def _report_channel(events: EventLog | None, channel: str, now: Keeping) -> None:
+    if events is None:
+        return
+    if now.state == "running":
+        events.report("channel_up", "A channel listens.", channel=channel)
+    elif now.state == "waiting":
+        text = "A channel does not listen. It is tried again; `clew status` says more."
+        events.report("channel_down", text, channel=channel)

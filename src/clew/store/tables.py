@@ -1,7 +1,8 @@
 """The tables that are copied to another store: names, columns and order of rows.
 
 Leases, attachments and processes are left out, because they belong to running processes; indexes,
-because each database builds its own. It runs no SQL.
+because each database builds its own; the vectors of the memory, because they are made again where
+they are missing. It runs no SQL.
 """
 
 from __future__ import annotations
@@ -84,7 +85,13 @@ TABLES: Final = (
     _table(
         "outbox",
         """id session_id key channel address content turn_id seq status attempts due_at claimant
-        claimed_at receipt error created_at updated_at""",
+        claimed_at receipt error created_at updated_at account parts""",
+        "id",
+        ordered=True,
+    ),
+    _table(
+        "context_lines",
+        "id key session_id channel account external_id kind author content at",
         "id",
         ordered=True,
     ),
@@ -100,6 +107,7 @@ TABLES: Final = (
         decided_by""",
         "person",
     ),
+    _table("imports", "session_id agent native_id stamp head noted_at", "session_id"),
 )
 
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from clew.core.channels.incoming import Attached
+from clew.core.channels.replies import Attached
+from clew.core.pictures import find_picture_type
 
 MOST: Final = 10
 """Pictures that are sent with one message."""
@@ -18,12 +19,6 @@ LARGEST: Final = 5_000_000
 """Bytes of a picture; a larger one is not sent."""
 TOTAL: Final = 10_000_000
 
-KINDS: Final = {
-    b"\x89PNG\r\n\x1a\n": "image/png",
-    b"\xff\xd8\xff": "image/jpeg",
-    b"GIF8": "image/gif",
-    b"RIFF": "image/webp",
-}
 _NAMED: Final = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|(\S+))')
 
 
@@ -62,7 +57,7 @@ def _read(path: Path, limit: int) -> Attached | None:
         data = path.read_bytes()
     except (OSError, ValueError):
         return None
-    kind = next((kind for magic, kind in KINDS.items() if data.startswith(magic)), None)
-    if kind is None or len(data) > limit or (kind == "image/webp" and data[8:12] != b"WEBP"):
+    kind = find_picture_type(data)
+    if kind is None or len(data) > limit:
         return None
     return Attached(media_type=kind, data=data)

@@ -21,10 +21,11 @@ from clew.core.redaction import redact
 from clew.core.session import Session
 from clew.errors import ClewError, Conflict, InvalidInput
 from clew.ports import Store
+from clew.transfer.agent_files import write_agent_file
 from clew.transfer.jsonl import write_jsonl
 from clew.transfer.thread import Block, Clean, blocks, header, pages, speaker, title_of
 
-Format: TypeAlias = Literal["md", "html", "jsonl"]
+Format: TypeAlias = Literal["md", "html", "jsonl", "claude-code", "codex"]
 
 _ENDINGS: dict[str, Format] = {
     ".md": "md",
@@ -107,8 +108,10 @@ def export_session(
     """The session as a file of that format, piece by piece.
 
     By default secrets are masked in Markdown and HTML, and not in JSON lines; `masked` decides
-    otherwise. Undone turns are only in JSON lines.
+    otherwise. Undone turns are only in JSON lines. A file for another agent is never masked.
     """
+    if kind == "claude-code" or kind == "codex":  # noqa: PLR1714  # so that types are narrowed
+        return write_agent_file(store, session, kind)
     if kind == "jsonl":
         return write_jsonl(store, session, masked=bool(masked))
     write = write_html if kind == "html" else write_markdown
@@ -156,7 +159,7 @@ async def write_markdown(
         for message in page:
             if speaker(message) != last:
                 last = speaker(message)
-                yield f"\n## {last}\n"
+                yield f"\n## {_inline(last)}\n"
             for block in blocks(message, clean, thinking=thinking):
                 yield f"\n{_markdown_block(block)}\n"
 
@@ -227,7 +230,8 @@ async def write_html(
             if speaker(message) != last:
                 yield "</section>\n" if last else ""
                 last = speaker(message)
-                yield f'<section class="{last.lower()}">\n<h2>{last}</h2>\n'
+                kind = "user" if message.role == "user" else "assistant"
+                yield f'<section class="{kind}">\n<h2>{escape(last)}</h2>\n'
             for block in blocks(message, clean, thinking=thinking):
                 yield _html_block(block)
     yield "</section>\n" if last else ""

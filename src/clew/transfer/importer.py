@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from typing import Any, Final, cast
 
 import msgspec
@@ -29,11 +29,12 @@ from clew.core.changes import (
     WriteScratch,
     WriteTodos,
 )
+from clew.core.imports import ImportNote
 from clew.core.keys import Place, new_id
 from clew.core.message import Draft, Message, blob_hashes
 from clew.core.notes import Compaction, ScratchEntry, Todo
 from clew.core.rules import ALLOWED, list_held
-from clew.core.session import NewSession, Session, SessionEdit, SessionFacts
+from clew.core.session import Kind, NewSession, Session, SessionEdit, SessionFacts
 from clew.core.text import cut, encode_text, strip_controls
 from clew.core.turn import Lease, Turn, TurnEnd
 from clew.core.usage import ESTIMATED, Usage
@@ -77,6 +78,25 @@ TRUSTED: Final = ("personality", "thinking", "service_tier")
 NOTES: Final = (ESTIMATED,)
 """What is kept of a file's metadata, if it is true or false; rules (`allow`) are there as well."""
 
+UNFINISHED: Final = 2**53
+"""Noted as the head of a session while its import goes on."""
+
+OWN: Final = "clew"
+"""The agent whose transcripts clew's own files are."""
+
+
+class Provenance(msgspec.Struct, frozen=True, kw_only=True):
+    """Where another agent's session comes from, and which session it becomes.
+
+    `parent_id` is the session that a sub-agent worked for.
+    """
+
+    agent: str
+    native_id: str
+    session_id: str
+    kind: Kind = "cli"
+    parent_id: str | None = None
+
 
 async def import_transcript(
     store: Store,
@@ -103,6 +123,12 @@ async def import_transcript(
     raw = next(reading, b"")
     first = parse_first_line(raw)
     advance(len(raw))
+
+    def parsed() -> Iterator[tuple[Line | None, int]]:
+        for raw in reading:
+            yield parse_line(raw), len(raw)
+            advance(len(raw))
+
     target = None if as_new else await _find_target(store, first.session.id)
     only_compares = target is not None and not extends
     work = _Import(
@@ -114,23 +140,50 @@ async def import_transcript(
         place=place,
         trusts=trusts,
     )
-    try:
-        await work.begin()
-        for number, raw in enumerate(reading, 2):
-            await work.take(parse_line(raw), number, len(raw))
-            advance(len(raw))
-        imported = await work.finish()
-    except InvalidInput:
-        await work.abandon()
-        raise
-    finally:
-        await work.release()
+    imported = await _run(work, parsed())
     if only_compares and imported.outcome == "extended":
         raise Conflict(
             f"Session {imported.session_id} is already there, and the transcript has more messages "
             "than it. Nothing was changed; --as-new imports it as a session of its own."
         )
     return imported
+
+
+async def import_lines(
+    store: Store,
+    first: SessionLine,
+    lines: Iterable[Line],
+    provenance: Provenance,
+    *,
+    dry_run: bool = False,
+) -> Imported:
+    """Import the session of another agent, whose lines a reader has made; extends what is there.
+
+    Raises `Diverged` if the store has other messages, `Conflict` if the session is in the trash.
+    """
+    target = await _find_target(store, provenance.session_id)
+    work = _Import(store, first, target, dry_run=dry_run, provenance=provenance)
+    return await _run(work, ((line, _size(line)) for line in lines))
+
+
+def _size(line: Line) -> int:
+    """About how many bytes a line takes."""
+    if not isinstance(line, MessageLine):
+        return 100
+    return len(line.message.content) + sum(len(call.arguments) for call in line.message.tool_calls)
+
+
+async def _run(work: _Import, lines: Iterable[tuple[Line | None, int]]) -> Imported:
+    try:
+        await work.begin()
+        for number, (line, size) in enumerate(lines, 2):
+            await work.take(line, number, size)
+        return await work.finish()
+    except InvalidInput:
+        await work.abandon()
+        raise
+    finally:
+        await work.release()
 
 
 def describe_trust(first: bytes, *, has_place: bool = False) -> tuple[str, ...]:
@@ -173,10 +226,11 @@ class _Import:
         first: SessionLine,
         target: Session | None,
         *,
-        as_new: bool,
+        as_new: bool = False,
         dry_run: bool,
-        place: Place | None,
-        trusts: bool,
+        place: Place | None = None,
+        trusts: bool = False,
+        provenance: Provenance | None = None,
     ) -> None:
         self._store = store
         self._source = first.session
@@ -185,7 +239,9 @@ class _Import:
         self._dry_run = dry_run
         self._place = place
         self._trusts = trusts
-        self._id = new_id() if as_new else first.session.id
+        self._provenance = provenance
+        given = first.session.id if provenance is None else provenance.session_id
+        self._id = new_id() if as_new else given
         self._stored = _thread(store, target)
         head = 0 if target is None else target.head
         self._left = head
@@ -194,6 +250,7 @@ class _Import:
             store, self._id, head=head, dry_run=dry_run, prepare=self._revoke_rules
         )
         self._created = False
+        self._notes_head = False
         self._revoked: tuple[str, ...] = ()
         self._messages = 0
         self._names: dict[str, str] = {}
@@ -209,10 +266,16 @@ class _Import:
         if self._target is not None:
             stored = await self._store.list_compactions(self._id)
             self._compactions = {each.id: each for each in stored}
+            self._notes_head = self._provenance is None and await self._is_untouched(self._target)
         elif not self._dry_run:
             new = _new_session(self._source, self._id, place=self._place, trusts=self._trusts)
+            if self._provenance is not None:
+                new = _foreign_session(new, self._source, self._provenance)
             await self._store.create_session(new, route=None)
             self._created = True
+            if self._provenance is None:
+                self._notes_head = True
+                await self._note(UNFINISHED)  # also if this import is killed
 
     async def abandon(self) -> None:
         """Remove the session that was made for a file that the store refuses."""
@@ -270,6 +333,8 @@ class _Import:
             if not self._dry_run:
                 await self._describe()
         added = self._chunks.messages
+        if self._notes_head and not self._dry_run:
+            await self._note((await self._store.get_session(self._id)).head)
         whole = self._end is not None and self._end.messages == self._messages
         return Imported(
             session_id=self._id,
@@ -284,12 +349,26 @@ class _Import:
         """Release the lease."""
         await self._chunks.release()
 
+    async def _note(self, head: int) -> None:
+        """Note that messages up to `head` came from a file, so that retention leaves them alone."""
+        await self._store.note_import(
+            ImportNote(
+                session_id=self._id, agent=OWN, native_id=self._source.id, stamp="", head=head
+            )
+        )
+
+    async def _is_untouched(self, target: Session) -> bool:
+        """Whether a session has nothing but what a file brought."""
+        notes = await self._store.list_imports(OWN)
+        return any(each.session_id == target.id and target.head <= each.head for each in notes)
+
     async def _describe(self) -> None:
         source = self._source
-        facts = SessionFacts(
-            short_summary=source.short_summary, context_tokens=source.context_tokens
-        )
-        await self._store.describe_session(self._id, facts)
+        if source.short_summary is not None or source.context_tokens is not None:
+            facts = SessionFacts(
+                short_summary=source.short_summary, context_tokens=source.context_tokens
+            )
+            await self._store.describe_session(self._id, facts)
         marks: dict[str, Any] = {"pinned": True} if source.pinned else {}
         marks |= {"archived": True} if source.archived_at is not None else {}
         if self._trusts and marks:
@@ -302,15 +381,23 @@ class _Import:
         if self._left:
             self._left -= 1
             theirs = await anext(self._stored)
-            if theirs.draft != draft:
-                raise Diverged(self._id, theirs.seq)
+            if theirs.draft != draft and not self._is_same(theirs.draft, draft):
+                raise Diverged(self._id, theirs.seq, found=draft)
             return
         # Only the message of the last interaction sets the time that resets count from.
-        moved_clock = draft.role == "user" and draft.at == self._source.last_interaction_at
+        last = self._source.last_interaction_at
+        moved_clock = draft.role == "user" and last is not None and draft.at == last
         if turn_id is not None and turn_id not in self._names:
             await self._find_turn(turn_id)  # no line says whose turn it is
         name = None if turn_id is None else self._name(turn_id)
         self._chunks.add(AddMessage(draft, name, from_person=moved_clock))
+
+    def _is_same(self, stored: Draft, draft: Draft) -> bool:
+        """Whether an agent has only learned since then what its message cost, or that it failed."""
+        if self._provenance is None:
+            return False
+        learned = msgspec.structs.replace(draft, usage=stored.usage, is_error=stored.is_error)
+        return stored == learned
 
     async def _without_lost_blobs(self, draft: Draft) -> Draft:
         """The message with blobs that neither file nor store has marked as lost."""
@@ -354,8 +441,8 @@ class _Import:
             self._chunks.add(StartTurn(turn_id=name, model=turn.model, at=turn.started_at))
         else:
             usage = _rest(usage, stored.usage)
+        self._spend(usage, name)
         if stored is None or stored.ended_at is None:
-            self._spend(usage, name)
             self._end_turn(name, turn)
         if turn.undone_at is not None:
             self._undone[name] = turn.undone_at
@@ -451,6 +538,20 @@ def _new_session(
         project=project,
         metadata=notes,
         **{name: getattr(source, name) for name in columns},
+    )
+
+
+def _foreign_session(new: NewSession, source: Session, provenance: Provenance) -> NewSession:
+    """The session of another agent. Its directory and model are for display only."""
+    shown = {"native_id": provenance.native_id, "directory": source.cwd, "model": source.model}
+    return msgspec.structs.replace(
+        new,
+        platform=provenance.agent,
+        kind=provenance.kind,
+        parent_id=provenance.parent_id,
+        model=None,
+        provider=None,
+        origin={name: value for name, value in shown.items() if value},
     )
 
 

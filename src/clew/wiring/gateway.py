@@ -7,7 +7,7 @@ errands is restarted on its own if it fails; the failure is reported, and `statu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from clew.config import Config, reveal
 from clew.errors import InvalidConfig
 from clew.store.migrations import Report, quiet
+from clew.version import __version__
+from clew.wiring.channels import build_channels
 from clew.wiring.house import House, open_house
 from clew.wiring.stores import retention_policy
 from clew.wiring.workspaces import make_workspace
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from clew.gateway.auth import Gate, Setup
     from clew.ports import Channel, Clock
     from clew.runtime.cron import CronRunner
+    from clew.runtime.outbound import Deliverer
     from clew.runtime.supervisor import Keeper, Supervisor, Tell
 
 SHOWN: Final[dict[str, Literal["up", "down", "off"]]] = {
@@ -39,6 +42,9 @@ SHOWN: Final[dict[str, Literal["up", "down", "off"]]] = {
     "stopped": "off",
 }
 """The state of a channel or an errand, as people see it."""
+
+
+STRANDED: Final = "not configured: what waits for it fails after a day ({})"
 
 
 class Gateway(NamedTuple):
@@ -71,6 +77,8 @@ async def open_gateway(
     from clew.channels.webhook import WebhookChannel
     from clew.gateway.app import build_app
     from clew.gateway.auth import Gate
+    from clew.gateway.log_file import LogFile
+    from clew.gateway.metrics import Metrics, make_metrics_endpoint
     from clew.gateway.unknown_senders import find_limits, raise_descriptor_limit
     from clew.gateway.webhook_endpoint import make_webhook_endpoint
 
@@ -78,16 +86,24 @@ async def open_gateway(
     async with open_house(config, clock, workspace=workspace, report=report) as house:
         hooks, clock = _list_hooks(config), house.clock
         house.started_at = clock()
-        channels = tuple(WebhookChannel(hook, clock=clock) for hook in hooks)
+        own = build_channels(config) if config.channels else ()
+        channels = (*(WebhookChannel(hook, clock=clock) for hook in hooks), *own)
         async with run_errands(house, channels, tell) as errands:
             calls = Calls(house)
             limits = find_limits(raise_descriptor_limit())
-            gate = Gate(house.store, clock, setup, limits)
+            events = house.runtime.events
+            gate = Gate(house.store, clock, setup, limits, events)
             webhooks = make_webhook_endpoint(
                 hooks, house.reception.receive, clock=clock, behind_proxy=setup.behind_proxy
             )
-            app = build_app(calls, gate, endpoints=(webhooks,))
+            metrics = Metrics()
+            events.listen(metrics.count)
+            events.listen(LogFile(config.state_dir).write)
+            counts = make_metrics_endpoint(house, gate, metrics)
+            app = build_app(calls, gate, endpoints=(webhooks, counts))
+            events.report("started", f"The gateway started, clew {__version__}.")
             yield Gateway(house, calls, gate, app, errands, workspace)
+            events.report("stopping", "The gateway stops.")
 
 
 def _list_hooks(config: Config) -> tuple[Hook, ...]:
@@ -129,6 +145,7 @@ class Errands(NamedTuple):
     jobs: CronRunner
     kept: tuple[Keeper, ...]
     listening: frozenset[asyncio.Task[None]]
+    deliverer: Deliverer
 
     def list_errands(self) -> tuple[ErrandView, ...]:
         """The errands, as `status` shows them."""
@@ -140,11 +157,19 @@ class Errands(NamedTuple):
     def list_channels(self) -> tuple[ChannelView, ...]:
         """The channels, as `status` shows them."""
         from clew.api.status import ChannelView
+        from clew.core.names import counted
 
-        return tuple(
-            ChannelView(each.name, each.account, SHOWN[each.state], each.error)
+        listening = [
+            ChannelView(
+                each.name, each.account, SHOWN[each.state], each.error, each.since, each.last_at
+            )
             for each in self.supervisor.list_states()
-        )
+        ]
+        stranded = [
+            ChannelView(name, account, "off", STRANDED.format(counted(count, "message")))
+            for (name, account), count in sorted(self.deliverer.stranded.items())
+        ]
+        return (*listening, *stranded)
 
     def list_problems(self) -> dict[str, str]:
         """The last error of each job that failed, by its name."""
@@ -157,6 +182,18 @@ class Errands(NamedTuple):
         await asyncio.wait(self.listening)
 
 
+def _follow(house: House, keep: Callable[..., Keeper]) -> tuple[Keeper, ...]:
+    """The errand that imports what other agents write, if it is asked for."""
+    from clew.wiring.histories import check_followed, follow_histories
+
+    agents = house.config.imports.follow
+    if not agents:
+        return ()
+    check_followed(agents)
+    run = partial(follow_histories, house.runtime.store, agents, clock=house.runtime.clock)
+    return (keep("histories", run, trouble="Other agents' histories are not followed"),)
+
+
 @asynccontextmanager
 async def run_errands(
     house: House,
@@ -167,16 +204,31 @@ async def run_errands(
 
     An errand that fails is reported and restarted; the others go on.
     """
+    from clew.ports import HoldsConnections
     from clew.runtime.cron import CronRunner, begin_run
     from clew.runtime.outbound import Deliverer
     from clew.runtime.recovery import keep_up, take_up
-    from clew.runtime.supervisor import Keeper, Supervisor
+    from clew.runtime.streams import Streams
+    from clew.runtime.supervisor import Keeper, Supervisor, report_task
     from clew.runtime.upkeep.after_turn import keep_tidy
 
     runtime, reception = house.runtime, house.reception
-    keep = partial(Keeper, clock=runtime.clock, tell=tell)
+    watch = partial(report_task, runtime.events)
+    keep = partial(Keeper, clock=runtime.clock, tell=tell, watch=watch)
+    streams = Streams(
+        runtime.store,
+        channels,
+        runtime.bus,
+        is_denied=lambda to, key, own: runtime.replies.is_denied(to, key, override=own),
+    )
     deliverer = Deliverer(
-        runtime.store, channels, clock=runtime.clock, bell=runtime.replies.bell, bus=runtime.bus
+        runtime.store,
+        channels,
+        clock=runtime.clock,
+        bell=runtime.replies.bell,
+        bus=runtime.bus,
+        events=runtime.events,
+        streams=streams,
     )
     jobs = CronRunner(
         house.jobs,
@@ -184,12 +236,15 @@ async def run_errands(
         clock=runtime.clock,
         timezone=house.timezone,
     )
-    supervisor = Supervisor(channels, reception.receive, clock=runtime.clock, tell=tell)
+    supervisor = Supervisor(
+        channels, reception.receive, clock=runtime.clock, tell=tell, events=runtime.events
+    )
     kept = (
         keep("replies", deliverer.run, trouble="Replies are not delivered", may_end=True),
         keep("jobs", jobs.run, trouble="Jobs are not run"),
         # Without channels it ends at once.
         keep("channels", supervisor.run, trouble="Channels are not listened to", may_end=True),
+        keep("signs", streams.run, trouble="Running turns are not shown on channels"),
         keep(
             "others",
             partial(keep_up, runtime, tell=tell),
@@ -206,10 +261,11 @@ async def run_errands(
             ),
             trouble="Old sessions are not put away",
         ),
+        *_follow(house, keep),
     )
     await take_up(runtime)
     delivering, *listening = (asyncio.create_task(each.run(), name=each.now.name) for each in kept)
-    errands = house.errands = Errands(supervisor, jobs, kept, frozenset(listening))
+    errands = house.errands = Errands(supervisor, jobs, kept, frozenset(listening), deliverer)
     try:
         yield errands
     finally:
@@ -218,3 +274,6 @@ async def run_errands(
         if kept[0].now.state == "waiting":
             delivering.cancel()
         await asyncio.wait({delivering})
+        for each in channels:
+            if isinstance(each, HoldsConnections):
+                await each.close()

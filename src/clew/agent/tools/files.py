@@ -23,16 +23,10 @@ from clew.agent.tools.paths import (
 )
 from clew.agent.tools.search_process import HEAD, PRIVATE_KEY
 from clew.agent.tools.tool import Arguments, Job, Tool, ToolFailure
+from clew.core.pictures import find_picture_type
 
 MAX_IMAGE = 5_000_000
 MAX_TEXT = 10_000_000
-
-_IMAGES = {
-    b"\x89PNG\r\n\x1a\n": "image/png",
-    b"\xff\xd8\xff": "image/jpeg",
-    b"GIF8": "image/gif",
-    b"RIFF": "image/webp",
-}
 
 PathArgument = Annotated[
     str,
@@ -209,11 +203,7 @@ def _find_text(place: ResolvedPath) -> str | None:
 def find_image_type(real: Path) -> str | None:
     """The media type of an image that models can look at, by how the file begins."""
     with os.fdopen(open_regular(real), "rb") as file:
-        start = file.read(12)
-    for magic, kind in _IMAGES.items():
-        if start.startswith(magic) and (kind != "image/webp" or start[8:] == b"WEBP"):
-            return kind
-    return None
+        return find_picture_type(file.read(12))
 
 
 async def _show_image(job: Job, place: ResolvedPath, kind: str) -> ToolOutcome:

@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -19,8 +19,8 @@ from clew.api.chat import ABORT, SEND, Accepted, SendChat
 from clew.api.frames import AcceptedFrame, DoneFrame, EventFrame, StreamFrame, event_frame
 from clew.api.handlers.parts import CHOOSE, Caller, Parts, find_replacement, get_visible, handles
 from clew.api.handlers.sessions import stop_session
-from clew.core.channels.incoming import Attached, Incoming, Sender
-from clew.core.channels.replies import API, reply_over_api
+from clew.core.channels.incoming import Incoming, Sender
+from clew.core.channels.replies import API, Attached, reply_over_api
 from clew.core.channels.routing import Arrival
 from clew.core.decision import read_decision
 from clew.core.delivery import Inbound
@@ -41,6 +41,7 @@ from clew.runtime.inbound.reception import Ticket, ticket_of
 from clew.runtime.watch import list_answers
 
 PLATFORM: Final = "sdk"
+WEB: Final = "web"
 TERMINAL: Final = "cli"
 
 LOOK: Final = 1.0
@@ -131,7 +132,7 @@ def _as_typed_here(message: Incoming, params: SendChat) -> Incoming:
 
 
 def _list_files(params: SendChat) -> tuple[Attached, ...]:
-    return tuple(Attached(each.media_type, each.data) for each in params.attachments)
+    return tuple(Attached(each.media_type, each.data, each.name) for each in params.attachments)
 
 
 # --- where to ---------------------------------------------------------------------------------
@@ -144,12 +145,13 @@ async def _open_session(parts: Parts, params: SendChat, caller: Caller) -> Sessi
     if params.idempotency_key is not None:
         named = f"{caller.person}\0{params.idempotency_key}".encode("utf-8", "surrogatepass")
         name = hashlib.sha256(named).hexdigest()[:32]
-    model = parts.models.get_model()
+    model = parts.models.get_model(params.model)
+    platform: Literal["web", "sdk"] = WEB if params.platform == WEB else PLATFORM
     new = NewSession(
-        key=f"{PLATFORM}:{name}",
+        key=f"{platform}:{name}",
         person=caller.person,
-        platform=PLATFORM,
-        kind="sdk",
+        platform=platform,
+        kind=platform,
         model=model.name,
         provider=model.provider,
     )

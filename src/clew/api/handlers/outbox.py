@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from clew.api.handlers.parts import Caller, Parts, _may_see, get_visible, handles
-from clew.api.outbox import LIST, RETRY, ListOutbox, OutboxList, RetryOutbound
+from clew.api.outbox import (
+    CONFIRM,
+    LIST,
+    RETRY,
+    ConfirmOutbound,
+    ListOutbox,
+    OutboxList,
+    RetryOutbound,
+)
 from clew.core.delivery import Outbound
 from clew.errors import Conflict
 
@@ -28,3 +36,13 @@ async def retry_outbound(parts: Parts, params: RetryOutbound, _caller: Caller) -
         raise Conflict(f"That reply is {row.status}: only failed and uncertain ones are repeated.")
     now = parts.clock()
     return await parts.store.settle_outbound(row.id, "pending", due_at=now)
+
+
+@handles(CONFIRM)
+async def confirm_outbound(parts: Parts, params: ConfirmOutbound, caller: Caller) -> Outbound:
+    """Record that a reply has arrived, and who says so. Refuses one that is not in doubt."""
+    row = await parts.store.get_outbound(params.id)
+    if row.status != "uncertain":
+        raise Conflict(f"That reply is {row.status}: only uncertain ones can be confirmed.")
+    receipt: dict[str, object] = {"confirmed_by": caller.signature}
+    return await parts.store.settle_outbound(row.id, "sent", receipt=receipt)

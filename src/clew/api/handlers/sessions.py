@@ -29,14 +29,18 @@ from clew.api.handlers.parts import (
     view_all,
     view_with_state,
 )
+from clew.api.operation import NoParams
+from clew.api.problems import problem_of
 from clew.api.sessions import (
     COMPACT,
     DELETE,
     EXPORT,
+    FACETS,
     FIND,
     FORK,
     GET,
     IMPORT,
+    LINEAGE,
     LINK,
     LIST,
     MARK,
@@ -51,20 +55,25 @@ from clew.api.sessions import (
     STATES,
     STOP,
     TODOS,
+    UNDO,
     UPDATE,
     Changed,
+    CompactionView,
     CompactSession,
     Exported,
     ExportSession,
+    Failed,
     FindSessions,
     ForkSession,
     Found,
     FoundMessages,
+    GetLineage,
     GetMessages,
     GetSession,
     Hit,
     Imported,
     ImportSession,
+    Lineage,
     Linked,
     LinkKey,
     ListedSession,
@@ -79,6 +88,7 @@ from clew.api.sessions import (
     PreviewSession,
     Pruned,
     PruneSessions,
+    Relative,
     ResolveSession,
     RuleList,
     SearchMessages,
@@ -90,29 +100,36 @@ from clew.api.sessions import (
     Stopped,
     StopSession,
     TodoList,
+    UndoMarks,
     UpdateSession,
 )
 from clew.core.keys import Identity, Place, check_key, complete_key
-from clew.core.message import Message
-from clew.core.notes import Compacted
+from clew.core.message import Draft, Message, number
+from clew.core.notes import Compacted, Compaction
 from clew.core.rules import list_held
 from clew.core.search.hits import SearchFilter, SearchHit
 from clew.core.session import (
     NamePage,
     Session,
+    SessionChange,
     SessionEdit,
+    SessionFacets,
     SessionFilter,
     SessionName,
+    SessionState,
+    is_in_state,
     may_see,
     name_of,
 )
 from clew.core.text import cut, strip_controls
-from clew.errors import InvalidInput, SessionNotFound
+from clew.errors import Conflict, InvalidInput, SessionNotFound
 
 MEDIA_TYPES: Final = {
     "md": "text/markdown; charset=utf-8",
     "html": "text/html; charset=utf-8",
     "jsonl": "application/jsonl",
+    "claude-code": "application/jsonl",
+    "codex": "application/jsonl",
 }
 
 
@@ -132,17 +149,26 @@ async def list_sessions(parts: Parts, params: ListSessions, caller: Caller) -> S
         viewer=caller.person,
         platform=params.platform,
         agent=params.agent,
+        kind=params.kind,
+        person=params.person,
         cwd=params.cwd,
         project=params.project,
         text=params.named,
+        state=params.state,
         active_since=_active_since(parts, params),
+        active_until=params.until,
+        pinned=params.pinned,
         archived=None if params.trashed else bool(params.archived),
         trashed=params.trashed,
     )
+    if params.state is not None and (params.count or params.count_archived):
+        raise InvalidInput("Sessions in a state can't be counted. Leave out `state` or the count.")
     found = await list_page(parts, where, params.limit, params.cursor)
-    if not params.count_archived:
-        return found
-    return msgspec.structs.replace(found, archived=await _count_archived(parts, where))
+    return msgspec.structs.replace(
+        found,
+        archived=await _count_archived(parts, where) if params.count_archived else None,
+        total=await parts.store.count_sessions(where) if params.count else None,
+    )
 
 
 async def list_page(
@@ -164,10 +190,14 @@ async def _search(parts: Parts, params: ListSessions, caller: Caller) -> Session
     """The best hit of each session. Filters that the index does not know are applied here."""
     if params.trashed:
         raise InvalidInput("The trash can't be searched. Leave out `q` or `trashed`.")
+    if params.count:
+        raise InvalidInput("The hits of a search can't be counted. Leave out `q` or `count`.")
     where = SearchFilter(
         viewer=caller.person,
         platform=params.platform,
         agent=params.agent,
+        kind=params.kind,
+        person=params.person,
         cwd=params.cwd,
         project=params.project,
     )
@@ -182,18 +212,39 @@ async def _search(parts: Parts, params: ListSessions, caller: Caller) -> Session
             cursor=cursor,
             per_session=True,
         )
-        for hit in page.hits:
-            session = await parts.store.get_session(hit.session_id)
-            if _fits(session, params.archived, since):
-                found.append((session, _hit(hit)))
+        sessions = [await parts.store.get_session(hit.session_id) for hit in page.hits]
+        states = await _states_of(parts, params, sessions)
+        found += [
+            (session, _hit(hit))
+            for session, hit in zip(sessions, page.hits, strict=True)
+            if _fits(session, params, since) and _is_wanted(states.get(session.id), params)
+        ]
         cursor, was_cut = page.cursor, was_cut or page.cut
         if cursor is None or len(found) >= params.limit:
             break
     return SessionList(await _listed(parts, found), cursor, was_cut)
 
 
-def _fits(session: Session, archived: bool | None, since: int | None) -> bool:
+async def _states_of(
+    parts: Parts, params: ListSessions, sessions: Sequence[Session]
+) -> dict[str, SessionState]:
+    """The states of sessions, if they are asked for."""
+    if params.state is None:
+        return {}
+    return await parts.store.list_states([each.id for each in sessions])
+
+
+def _is_wanted(state: SessionState | None, params: ListSessions) -> bool:
+    return params.state is None or (state is not None and is_in_state(state, params.state))
+
+
+def _fits(session: Session, params: ListSessions, since: int | None) -> bool:
+    archived, pinned = params.archived, params.pinned
     if archived is not None and (session.archived_at is not None) is not archived:
+        return False
+    if pinned is not None and session.pinned is not pinned:
+        return False
+    if params.until is not None and session.updated_at > params.until:
         return False
     return since is None or session.updated_at >= since
 
@@ -203,7 +254,9 @@ def _hit(hit: SearchHit) -> Hit:
 
 
 def _active_since(parts: Parts, params: ListSessions) -> int | None:
-    return None if params.active is None else parts.clock() - params.active * 60_000
+    """The later of the two times after which sessions were updated."""
+    active = None if params.active is None else parts.clock() - params.active * 60_000
+    return max((each for each in (active, params.since) if each is not None), default=None)
 
 
 async def _listed(
@@ -246,9 +299,21 @@ async def get_messages(parts: Parts, params: GetMessages, caller: Caller) -> Mes
     from clew.runtime.recovery import list_unfinished  # noqa: PLC0415  # see above
 
     session = await get_visible(parts, params.id, caller)
-    messages = await _read_messages(parts, session, params)
-    more = len(messages) > params.limit
+    before, limit = params.before, params.limit
+    if params.around is not None:
+        if params.before is not None or params.after is not None:
+            raise InvalidInput("Leave out `before` and `after` where there is `around`.")
+        before, limit = params.around + 1, limit - limit // 2
+    messages = await _read_messages(parts, session, params, before, limit + 1)
+    more = len(messages) > limit
     shown = messages[1:] if more else messages
+    if params.around is not None:
+        shown += await parts.store.get_messages(
+            session.id,
+            after=params.around,
+            before=params.around + params.limit // 2 + 1,
+            undone=params.undone,
+        )
     unfinished = await list_unfinished(parts.store, shown)
     html = await _render(parts, shown, params.render)
     undone = await _list_undone(parts, session, shown) if params.undone and shown else ()
@@ -256,11 +321,10 @@ async def get_messages(parts: Parts, params: GetMessages, caller: Caller) -> Mes
 
 
 async def _read_messages(
-    parts: Parts, session: Session, params: GetMessages
+    parts: Parts, session: Session, params: GetMessages, before: int | None, left: int
 ) -> tuple[Message, ...]:
-    """The newest messages of the page and one more, if there is, a piece at a time."""
+    """The newest messages before a number, so many at most, a piece at a time."""
     pieces: list[tuple[Message, ...]] = []
-    before, left = params.before, params.limit + 1
     while left > 0:
         wanted = min(left, PAGE)
         piece = await parts.store.get_messages(
@@ -340,10 +404,42 @@ async def restore_session(parts: Parts, params: OneSession, caller: Caller) -> S
 @handles(MARK)
 async def mark_sessions(parts: Parts, params: MarkSessions, caller: Caller) -> Changed:
     """Apply the same change to several sessions; a missing one does not stop the others."""
-    found, failed = await find_each(parts, params.ids, caller)
-    edit = SessionEdit(pinned=params.pinned, archived=params.archived)
-    edited = [await parts.store.edit_session(each.id, edit) for each in found]
-    return Changed(await view_all(parts, edited), failed)
+    trashed = params.trashed
+    if trashed is not UNSET and {params.title, params.pinned, params.archived} != {UNSET}:
+        raise InvalidInput("Nothing else goes with `trashed`. Nothing was changed.")
+    found, failed = await find_each(parts, params.ids, caller, trashed=trashed is False)
+    ids = [each.id for each in found]
+    changes = await parts.store.mark_sessions(
+        ids,
+        title=params.title,
+        pinned=params.pinned,
+        archived=params.archived,
+        trashed=trashed,
+    )
+    return Changed(await _view_again(parts, ids), failed, changes)
+
+
+async def _view_again(parts: Parts, ids: Sequence[str]) -> tuple[SessionView, ...]:
+    """Sessions as they are now, after a change of them."""
+    found = [await parts.store.get_session(each) for each in ids]
+    return await view_all(parts, found)
+
+
+@handles(UNDO)
+async def undo_marks(parts: Parts, params: UndoMarks, caller: Caller) -> Changed:
+    """Undo changes; a session that was changed since, or that is gone, is reported."""
+    mine: list[SessionChange] = []
+    failed: list[Failed] = []
+    for each in params.changes:
+        if await _is_visible(parts, each.id, caller):
+            mine.append(each)
+        else:
+            failed.append(Failed(each.id, problem_of(SessionNotFound(each.id))))
+    undone = await parts.store.undo_marks(mine)
+    stale = Conflict("The session was changed since, so that change was not undone.")
+    done = set(undone)
+    failed += [Failed(each.id, problem_of(stale)) for each in mine if each.id not in done]
+    return Changed(await _view_again(parts, undone), tuple(failed))
 
 
 @handles(PRUNE)
@@ -419,7 +515,8 @@ async def export_session(parts: Parts, params: ExportSession, caller: Caller) ->
         if monotonic() > pause_at:
             await give_way()
             pause_at = monotonic() + STEP
-    name = f"session-{session.id}.{params.format}"
+    ending = "jsonl" if params.format in ("claude-code", "codex") else params.format
+    name = f"session-{session.id}.{ending}"
     damaged = await parts.store.list_damaged(session.id)
     return Exported(name, MEDIA_TYPES[params.format], "".join(pieces), damaged)
 
@@ -512,6 +609,12 @@ async def _find_visible(parts: Parts, session_id: str, caller: Caller) -> Sessio
         return None
 
 
+@handles(FACETS)
+async def list_facets(parts: Parts, _params: NoParams, caller: Caller) -> SessionFacets:
+    """The values of the sessions that the caller may see."""
+    return await parts.store.list_facets(caller.person)
+
+
 @handles(SEARCH)
 async def search_messages(parts: Parts, params: SearchMessages, caller: Caller) -> FoundMessages:
     """Search messages, best hits first."""
@@ -566,6 +669,54 @@ async def get_todos(parts: Parts, params: OneSession, caller: Caller) -> TodoLis
     """The session's todo list."""
     session = await get_visible(parts, params.id, caller)
     return TodoList(await parts.store.get_todos(session.id))
+
+
+@handles(LINEAGE)
+async def get_lineage(parts: Parts, params: GetLineage, caller: Caller) -> Lineage:
+    """The sessions around this one, as far as the caller may see them, and its compactions."""
+    session = await get_visible(parts, params.id, caller)
+    store = parts.store
+    parent = await _find_relative(parts, session.parent_id, caller)
+    if parent is not None:
+        parent = msgspec.structs.replace(parent, at=session.forked_at_seq)
+    led = await store.find_route(session.key)
+    now = None if led is None or led.id == session.id else led.id
+    made = [each for each in await store.list_compactions(session.id) if each.undone_at is None]
+    return Lineage(
+        parent=parent,
+        forks=tuple(
+            Relative(each.id, each.listed_name, each.forked_at_seq)
+            for each in await store.list_forks(session.id)
+            if may_see(caller.person, each.person)
+        ),
+        previous=await _find_relative(parts, session.previous_id, caller),
+        now=await _find_relative(parts, now, caller),
+        keys=await store.list_routes(session.id) if caller.is_owner else (),
+        compactions=await _render_summaries(parts, made, params.render),
+    )
+
+
+async def _find_relative(parts: Parts, session_id: str | None, caller: Caller) -> Relative | None:
+    found = None if session_id is None else await _find_visible(parts, session_id, caller)
+    return None if found is None else Relative(found.id, found.listed_name)
+
+
+async def _render_summaries(
+    parts: Parts, made: Sequence[Compaction], form: Literal["html"] | None
+) -> tuple[CompactionView, ...]:
+    """Compactions as they are shown: a summary is what a model wrote, like a message of its."""
+    drawn = await _render(parts, [_as_message(each) for each in made], form)
+    htmls = [None] * len(made) if drawn is None else [each.html for each in drawn]
+    return tuple(
+        CompactionView(**msgspec.structs.asdict(each), html=html)
+        for each, html in zip(made, htmls, strict=True)
+    )
+
+
+def _as_message(made: Compaction) -> Message:
+    said = Draft(role="assistant", content=made.summary, at=made.created_at)
+    seq = made.made_at_seq
+    return number(said, row_id=0, session_id=made.session_id, seq=seq, turn_id=None, at=seq)
 
 
 @handles(RULES)

@@ -1,4 +1,4 @@
-"""Handler of the status report."""
+"""Handlers of the status report, and of the last events."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from typing import Final
 from clew.api.handlers.parts import Caller, Parts, handles
 from clew.api.operation import NoParams
 from clew.api.status import (
+    EVENTS,
     STATUS,
     ConfigView,
     CronView,
+    EventList,
     GatewayView,
     LeaseView,
+    ListEvents,
     StatusReport,
 )
 from clew.core.session import OWNER, SessionFilter, status_of
@@ -52,6 +55,10 @@ async def get_status(parts: Parts, _params: NoParams, caller: Caller) -> StatusR
         asking=sum(each.is_open(now) for each in await store.list_pairings()),
         config=_describe_config(parts),
         gateway=None if parts.started_at is None else GatewayView(os.getpid(), parts.started_at),
+        inbox=await store.count_inbound(),
+        outbox=await store.count_outbound(),
+        findings=() if parts.examine is None else await parts.examine(),
+        backed_up_at=await asyncio.to_thread(parts.find_backup_time),
     )
 
 
@@ -89,3 +96,10 @@ async def _list_leases(parts: Parts) -> tuple[LeaseView, ...]:
             status = status_of(state)
             found.append(LeaseView(session_id, lease.holder, lease.expires_at, status))
     return tuple(found)
+
+
+@handles(EVENTS)
+async def list_events(parts: Parts, params: ListEvents, _caller: Caller) -> EventList:
+    """The last events of this process."""
+    events = parts.runtime.events
+    return EventList(events.list_events(after=params.after, limit=params.limit), events.head)

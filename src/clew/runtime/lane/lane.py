@@ -19,7 +19,7 @@ from clew.core.channels.replies import NO_MEMORY
 from clew.core.delivery import Inbound
 from clew.core.live_events import NotAnswered, Notice, TurnJoined
 from clew.core.turn import Lease, Turn
-from clew.errors import ClewError, Conflict, LeaseHeld, RecordNotFound, StaleLease
+from clew.errors import ClewError, Conflict, Draining, LeaseHeld, RecordNotFound, StaleLease
 from clew.ports import Store
 from clew.runtime.cancellation import heed_cancel, unbroken, whole
 from clew.runtime.inbound.inbox import MANY, STORE_TROUBLE, Inbox, is_own
@@ -84,6 +84,15 @@ class Lane:
         doing = () if self._doing is None else self._together
         works = (*doing, *self._joining, *self._queue.works)
         return [each.inbound.id for each in works if each.inbound is not None]
+
+    def revise(self, inbound_id: str, text: str) -> bool:
+        """Change what a message says; False if it is not here, or its turn has begun."""
+        works = self._queue.works if self._has_begun else (*self._together, *self._queue.works)
+        for work in works:
+            if work.inbound is not None and work.inbound.id == inbound_id and len(work.drafts) == 1:
+                work.drafts = (msgspec.structs.replace(work.drafts[0], content=text),)
+                return True
+        return False
 
     def put(self, work: Work | Chore) -> None:
         """Add work; it begins when everything before it is done."""
@@ -351,6 +360,8 @@ class Lanes:
 
     def __init__(self, inbox: Inbox, make: Callable[[str, Abandon], Lane]) -> None:
         self.is_closing = False
+        self.is_draining = False
+        """Nothing new is accepted, and what runs is finished."""
         self._inbox = inbox
         self._make = make
         self._lanes: dict[str, Lane] = {}
@@ -376,7 +387,9 @@ class Lanes:
         return frozenset(each for lane in self._lanes.values() for each in lane.list_held())
 
     def refuse_if_closing(self) -> None:
-        """Raise `Conflict` while closing."""
+        """Raise `Conflict` while closing, and `Draining` before that."""
+        if self.is_draining:
+            raise Draining
         if self.is_closing:
             raise Conflict("clew is closing: nothing new begins here. Start it again.")
 

@@ -11,6 +11,7 @@ from clew.core.message import Draft
 from clew.core.session import Session
 from clew.core.turn import HEARTBEAT_MS, LEASE_MS, Lease, Turn
 from clew.ports import Agent, Clock, Store
+from clew.runtime.event_log import EventLog
 from clew.runtime.lane.questions import Questions
 from clew.runtime.outbound import Replies
 from clew.runtime.watch import Bus
@@ -55,6 +56,7 @@ class RuntimeParts(msgspec.Struct, frozen=True, kw_only=True):
     store: Store
     agent: Agent
     bus: Bus
+    events: EventLog
     clock: Clock
     questions: Questions
     replies: Replies

@@ -337,10 +337,12 @@ async def run_to_end(
     except Exception as problem:
         cut_off = turn.as_cut_off(str(problem))
         bus.publish(session_id, TurnEnded(cut_off, turn.answers))
+        parts.events.report_turn(cut_off)
         raise
     finally:
         turn.close()
     bus.publish(session_id, TurnEnded(ended, turn.answers))
+    parts.events.report_turn(ended)
     return ended
 
 

@@ -134,7 +134,8 @@ async def _look(
     match step:
         case "id":
             whole = id_prefix(value)
-            return (await store.find_sessions(value, limit=1) if is_id(whole or "") else ()), []
+            own = await store.find_sessions(value, limit=1) if is_id(whole or "") else ()
+            return own or await store.find_imports(value, limit=MOST), []
         case "title":
             return await store.find_titles(value, limit=MOST), []
         case "id_part" | "digits":

@@ -53,6 +53,7 @@ DIALECT = Dialect(
     contains_text="(strpos(title_key, {0}) > 0 OR strpos(preview_key, {0}) > 0)",
     id_ending="right(id, 4)",
     wanted_ids="""(SELECT each COLLATE "C" AS id FROM unnest($1::text[]) AS each) AS wanted""",
+    listed_parts=("archived_at IS NULL", "archived_at IS NOT NULL"),
     newest_turn="""LEFT JOIN LATERAL (
       SELECT id, status, ended_at FROM turns WHERE session_id = s.id
       ORDER BY ordinal DESC LIMIT 1) t ON true""",

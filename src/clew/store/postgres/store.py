@@ -17,19 +17,23 @@ from clew.store.postgres.search import DEADLINE, PostgresSearch
 from clew.store.presence import process_of
 from clew.store.work.delivery import SharedInbox, SharedOutbox
 from clew.store.work.forks import SharedForks
+from clew.store.work.imports import SharedImports
 from clew.store.work.leases import SharedAttachments, SharedLeases
 from clew.store.work.listing import SharedListing
+from clew.store.work.marks import SharedMarks
 from clew.store.work.notes import SharedNotes
 from clew.store.work.pairings import SharedPairings
 from clew.store.work.sessions import SharedSessions
 from clew.store.work.tokens import SharedTokens
 from clew.store.work.trash import SharedTrash
+from clew.store.work.vectors import SharedVectors
 from clew.version import __version__
 
 
 class PostgresStore(
     SharedSessions,
     SharedListing,
+    SharedMarks,
     SharedForks,
     PostgresLog,
     SharedLeases,
@@ -41,6 +45,8 @@ class PostgresStore(
     SharedOutbox,
     SharedTokens,
     SharedPairings,
+    SharedImports,
+    SharedVectors,
 ):
     """`ports.Store`. Made by `clew.store.open_store`."""
 

@@ -29,6 +29,7 @@ DIALECT = Dialect(
     contains_text="(instr(title_key, {0}) > 0 OR instr(clew_fold(preview), {0}) > 0)",
     id_ending="substr(id, -4)",
     wanted_ids="(SELECT value AS id FROM json_each($1)) AS wanted",
+    listed_parts=("TRUE",),
     newest_turn="""LEFT JOIN turns t ON t.rowid =
       (SELECT rowid FROM turns WHERE session_id = s.id ORDER BY rowid DESC LIMIT 1)""",
     store_size="(SELECT page_count * page_size FROM pragma_page_count, pragma_page_size)",

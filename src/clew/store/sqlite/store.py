@@ -19,19 +19,23 @@ from clew.store.sqlite.log import SqliteLog
 from clew.store.sqlite.search import DEADLINE, SqliteSearch
 from clew.store.work.delivery import SharedInbox, SharedOutbox
 from clew.store.work.forks import SharedForks
+from clew.store.work.imports import SharedImports
 from clew.store.work.leases import SharedAttachments, SharedLeases
 from clew.store.work.listing import SharedListing
+from clew.store.work.marks import SharedMarks
 from clew.store.work.notes import SharedNotes
 from clew.store.work.pairings import SharedPairings
 from clew.store.work.sessions import SharedSessions
 from clew.store.work.tokens import SharedTokens
 from clew.store.work.trash import SharedTrash
+from clew.store.work.vectors import SharedVectors
 from clew.version import __version__
 
 
 class SqliteStore(
     SharedSessions,
     SharedListing,
+    SharedMarks,
     SharedForks,
     SqliteLog,
     SharedLeases,
@@ -43,6 +47,8 @@ class SqliteStore(
     SharedOutbox,
     SharedTokens,
     SharedPairings,
+    SharedImports,
+    SharedVectors,
 ):
     """`ports.Store`. Made by `clew.store.open_store`."""
 

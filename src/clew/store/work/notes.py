@@ -5,6 +5,7 @@ from __future__ import annotations
 from clew.core.notes import Blob, Compaction, ScratchEntry, Todo
 from clew.errors import BlobNotFound, InvalidInput
 from clew.store.rows import COMPACTION_COLUMNS, compaction_from, plain, text
+from clew.store.work.thread import read_line
 from clew.store.work.transaction import Engine, Transaction
 
 _LIST_SCRATCH = "SELECT name, size, created_at FROM scratchpad WHERE session_id = $1 ORDER BY name"
@@ -23,6 +24,12 @@ SELECT {COMPACTION_COLUMNS} FROM compactions WHERE session_id = $1 ORDER BY made
 _PUT_BLOB = """
 INSERT INTO blobs (hash, media_type, data, created_at) VALUES ($1, $2, $3, $4)
 ON CONFLICT (hash) DO UPDATE SET created_at = excluded.created_at
+"""
+
+_HAS_BLOB = """
+SELECT 1 FROM message_blobs b CROSS JOIN messages m
+WHERE b.hash = $1 AND m.id = b.message_id AND m.session_id = $2 AND m.seq > $3 AND m.seq <= $4
+LIMIT 1
 """
 
 _BLOB = "SELECT media_type, data FROM blobs WHERE hash = $1"
@@ -79,3 +86,15 @@ class SharedNotes:
         if row is None:
             raise BlobNotFound(blob_hash)
         return Blob(blob_hash, plain(row[0]) or "", bytes(row[1]))
+
+    async def has_blob(self, session_id: str, blob_hash: str) -> bool:
+        """See `ports.Notes`."""
+
+        async def work(tx: Transaction) -> bool:
+            for part in (await read_line(tx, session_id)).segments:
+                bindings = (text(blob_hash), part.session_id, part.low, part.high)
+                if await tx.one(_HAS_BLOB, bindings) is not None:
+                    return True
+            return False
+
+        return await self._engine.snapshot(work)

@@ -55,7 +55,7 @@ def session_conditions(where: SearchFilter, bindings: Bindings) -> list[str]:
     if where.viewer != OWNER:
         viewer = bindings.bind(text(where.viewer))
         conditions += [f"s.person = {viewer}", f"s.person <> '{OWNER}'"]
-    for column in ("platform", "agent", "cwd", "project"):
+    for column in ("platform", "agent", "kind", "person", "cwd", "project"):
         value = getattr(where, column)
         if value is not None:
             conditions.append(f"s.{column} = {bindings.bind(text(value))}")

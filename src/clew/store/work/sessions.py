@@ -25,7 +25,7 @@ _COLUMNS = (
     "id", "key", "agent", "person", "platform", "kind", "title", "title_key", "title_by", "cwd",
     "project", "model", "provider", "personality", "thinking", "service_tier", "mode",
     "display_name", "channel", "subject", "room", "space", "origin", "send_policy", "reset_reason",
-    "previous_id", "transcript_path", "metadata", "created_at", "updated_at",
+    "previous_id", "parent_id", "transcript_path", "metadata", "created_at", "updated_at",
 )  # fmt: skip
 
 _INSERT = f"""
@@ -193,6 +193,8 @@ async def _insert(tx: Transaction, new: NewSession, route: str | None) -> Sessio
     if not new.key:
         raise InvalidInput("A session needs a key.")
     session_id = check_id(new.id)
+    if new.parent_id is not None:
+        await get(tx, new.parent_id)
     created = await tx.now() if new.created_at is None else new.created_at
     values: dict[str, Any] = {
         name: optional(getattr(new, name))

@@ -63,6 +63,9 @@ class Dialect(NamedTuple):
     wanted_ids: str
     """The ids of the list `$1` as a table `wanted` with the column `id`."""
 
+    listed_parts: tuple[str, ...]
+    """Conditions that together cover all sessions, each of them that of an index."""
+
     newest_turn: str
     """A join of the session `s` with its newest turn, as `t`."""
 

@@ -12,6 +12,7 @@ from clew.core.session import Retained, Retention, RetentionAction
 from clew.errors import Locked
 from clew.store.rows import text
 from clew.store.work.delivery import forget_inbound, forget_outbound
+from clew.store.work.imports import untouched_imports
 from clew.store.work.leases import forget_dead_holders, held_sessions
 from clew.store.work.transaction import Engine, Transaction
 
@@ -55,6 +56,7 @@ WHERE id = ANY ($1) AND deleted_at IS NOT NULL AND purged_at IS NULL RETURNING i
 
 _BELONGINGS = (
     "routes", "scratchpad", "todos", "compactions", "approvals", "idempotency", "outbox",
+    "context_lines",
     "attachments", "leases",
 )  # fmt: skip
 
@@ -183,7 +185,8 @@ class SharedTrash:
         await forget_dead_holders(self._engine)
 
         async def work(tx: Transaction) -> tuple[str, ...]:
-            expired = await _expired(tx, older_than, spared=await self._spared(tx))
+            spared = await self._spared(tx) | await untouched_imports(tx)
+            expired = await _expired(tx, older_than, spared=spared)
             return expired if dry_run else await _put_away(tx, expired, action)
 
         return await (self._engine.snapshot(work) if dry_run else self._engine.write(work))
@@ -193,10 +196,13 @@ class SharedTrash:
         await forget_dead_holders(self._engine)
 
         async def choose(tx: Transaction) -> Retained:
-            spared = await self._spared(tx)
+            spared, untouched = await self._spared(tx), await untouched_imports(tx)
             cutoff = policy.idle_cutoff(await tx.now())
-            idle = () if cutoff is None else await _expired(tx, cutoff, spared=spared)
-            oversize = await _oversize(tx, policy.max_storage_bytes, gone=set(idle), spared=spared)
+            idle = () if cutoff is None else await _expired(tx, cutoff, spared=spared | untouched)
+            uncounted = untouched.union(idle)
+            oversize = await _oversize(
+                tx, policy.max_storage_bytes, uncounted=uncounted, spared=spared
+            )
             return Retained(policy.action, idle, oversize)
 
         async def work(tx: Transaction) -> Retained:
@@ -230,10 +236,17 @@ async def _change(
 
 
 async def _delete(tx: Transaction, ids: Sequence[str]) -> tuple[str, ...]:
-    # One time for all of them makes them one act for `restore_last`; no two acts share one.
+    return await _change(tx, _DELETE, ids, await new_deletion_time(tx))
+
+
+async def new_deletion_time(tx: Transaction) -> int:
+    """The time of a deletion. One for all sessions makes them one act for `restore_last`.
+
+    No two acts share one.
+    """
     await tx.serialize("deleting")
     ((latest,),) = await tx.fetch("SELECT max(deleted_at) FROM sessions")
-    return await _change(tx, _DELETE, ids, max(await tx.now(), (latest or 0) + 1))
+    return max(await tx.now(), (latest or 0) + 1)
 
 
 async def _put_away(
@@ -274,13 +287,15 @@ async def _expired(tx: Transaction, older_than: int, *, spared: set[str]) -> tup
 
 
 async def _oversize(
-    tx: Transaction, most: int, *, gone: set[str], spared: set[str]
+    tx: Transaction, most: int, *, uncounted: set[str], spared: set[str]
 ) -> tuple[str, ...]:
     """The oldest sessions that must go for the rest to fit."""
     if most <= 0:
         return ()
     rows = await tx.fetch(_ACTIVE_SIZES)
-    rows = sorted((at, each, size, pinned) for pinned, at, each, size in rows if each not in gone)
+    rows = sorted(
+        (at, each, size, pinned) for pinned, at, each, size in rows if each not in uncounted
+    )
     total = sum(size for _, _, size, _ in rows)
     chosen: list[str] = []
     for _, session_id, size, pinned in rows:

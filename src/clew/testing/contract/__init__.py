@@ -25,9 +25,11 @@ from __future__ import annotations
 from clew.testing.contract.access import PairingsContract, TokensContract
 from clew.testing.contract.delivery import InboxContract, OutboxContract
 from clew.testing.contract.forks import ForksContract
+from clew.testing.contract.imports import ImportsContract
 from clew.testing.contract.leases import AttachmentsContract, LeasesContract, ProcessesContract
 from clew.testing.contract.listing import ListingContract, OverviewContract
 from clew.testing.contract.log import LogContract
+from clew.testing.contract.marks import MarksContract
 from clew.testing.contract.notes import NotesContract
 from clew.testing.contract.search import SearchContract
 from clew.testing.contract.sessions import SessionsContract
@@ -36,16 +38,19 @@ from clew.testing.contract.trash import RetentionContract, TrashContract
 from clew.testing.contract.turns import TurnsContract
 from clew.testing.contract.usage import UsageContract
 from clew.testing.contract.values import LimitsContract, TextContract, TypesContract
+from clew.testing.contract.vectors import VectorsContract
 
 __all__ = [
     "AttachmentsContract",
     "ForksContract",
     "HandlesContract",
+    "ImportsContract",
     "InboxContract",
     "LeasesContract",
     "LimitsContract",
     "ListingContract",
     "LogContract",
+    "MarksContract",
     "NotesContract",
     "OutboxContract",
     "OverviewContract",
@@ -61,12 +66,14 @@ __all__ = [
     "TurnsContract",
     "TypesContract",
     "UsageContract",
+    "VectorsContract",
 ]
 
 
 class StoreContract(
     SessionsContract,
     ListingContract,
+    MarksContract,
     OverviewContract,
     ForksContract,
     LogContract,
@@ -83,6 +90,8 @@ class StoreContract(
     OutboxContract,
     TokensContract,
     PairingsContract,
+    ImportsContract,
+    VectorsContract,
     TextContract,
     TypesContract,
     LimitsContract,

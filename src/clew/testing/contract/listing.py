@@ -15,6 +15,7 @@ from clew.core.session import (
     NAME_TEXT,
     Session,
     SessionEdit,
+    SessionFacets,
     SessionFacts,
     SessionFilter,
     SessionName,
@@ -159,6 +160,16 @@ class ListingContract(Contract):
             ({"text": "привет"}, "e"),
             ({"text": "100%"}, "d"),
             ({"text": "_"}, ""),
+            ({"person": "owner"}, "acde"),
+            ({"person": GUEST}, "b"),
+            ({"person": "telegram:8"}, ""),
+            ({"person": GUEST, "kind": "group"}, "b"),
+            ({"agent": "main"}, "abde"),
+            ({"kind": "cli", "agent": "main", "project": "/p"}, "de"),
+            ({"pinned": True}, "c"),
+            ({"pinned": False}, "abde"),
+            ({"pinned": False, "project": "/p"}, "de"),
+            ({"pinned": True, "platform": "telegram"}, ""),
         ],
     )
     async def test_a_filter_picks_its_sessions(
@@ -166,12 +177,13 @@ class ListingContract(Contract):
     ) -> None:
         made = {
             "a": await make(store, cwd="/one", title="Petit éclair"),
-            "b": await make(store, platform="telegram", kind="group"),
+            "b": await make(store, platform="telegram", kind="group", person=GUEST),
             "c": await make(store, agent="research"),
             "d": await make(store, cwd="/one", project="/p", title="100% sure"),
             "e": await make(store, project="/p"),
         }
         await say(store, made["e"].id, "Hello there, über ПРИВЕТ")
+        await store.edit_session(made["c"].id, SessionEdit(pinned=True))
 
         assert set(await listed(store, **where)) == {made[name].id for name in expected}
         count = await store.count_sessions(SessionFilter(viewer="owner", **where))
@@ -184,6 +196,98 @@ class ListingContract(Contract):
 
         assert await listed(store, active_since=now) == [recent.id]
         assert await listed(store, active_since=now + 1) == []
+
+    async def test_a_span_of_time_is_inclusive_and_pinned_sessions_come_first(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        made, times = [], []
+        for number in range(9):
+            made.append((await make(store)).id)
+            edit = SessionEdit(pinned=number % 3 == 0, archived=number % 4 == 0)
+            await store.edit_session(made[-1], edit)
+            times.append(clock())
+            clock.advance(1)
+        where = SessionFilter(
+            viewer="owner", active_since=times[1], active_until=times[7], archived=None
+        )
+        expected = [made[at] for at in (6, 3, 7, 5, 4, 2, 1)]
+
+        for size in (1, 2, 3, 7, 8):
+            assert flat(await pages(store, where, size)) == expected
+        assert await store.count_sessions(where) == 7
+        assert await listed(store, active_until=times[0] - 1) == []
+        pinned = await listed(store, active_until=times[7], pinned=True)
+        assert pinned == [made[6], made[3]]
+        await store.delete_sessions([made[6], made[7]])
+        assert await listed(store, active_since=times[7], trashed=True) == [made[7]]
+        assert await listed(store, pinned=True, trashed=True) == [made[6]]
+
+    async def test_a_list_by_state_has_the_sessions_in_that_state(
+        self, store: Store, clock: FakeClock, open_store: OpenStore
+    ) -> None:
+        made = []
+        for _ in range(8):
+            made.append((await make(store)).id)
+            clock.advance(1)
+        gone = await dead_identity(open_store, clock)
+        for at, holder in ((0, "me"), (1, "me"), (2, gone), (3, "me"), (4, "me")):
+            lease = await store.acquire_lease(made[at], holder)
+            await store.record(made[at], lease.epoch, StartTurn(turn_id=f"t{at}"))
+            if at in (0, 2):
+                question = ask(f"t{at}", f"q{at}", clock() + 10 * SECOND)
+                await store.record(made[at], lease.epoch, question)
+            if at in (3, 4):
+                end = EndTurn(turn_id=f"t{at}", status="interrupted")
+                await store.record(made[at], lease.epoch, end)
+                await store.release_lease(lease)
+        await take_turn(store, made[4], "goes on")
+        await store.attach(made[5])
+
+        assert await listed(store, state="waiting") == [made[0]]
+        assert await listed(store, state="running") == [made[1]]
+        assert await listed(store, state="interrupted") == [made[3], made[2]]
+        assert await listed(store, state="open") == [made[5]]
+        assert await listed(store, state="idle") == [made[at] for at in (4, 7, 6, 5)]
+        for size in (1, 2, 3, 4, 5):
+            where = SessionFilter(viewer="owner", state="idle")
+            assert flat(await pages(store, where, size)) == [made[at] for at in (4, 7, 6, 5)]
+            where = SessionFilter(viewer="owner", state="interrupted")
+            assert flat(await pages(store, where, size)) == [made[3], made[2]]
+        assert await listed(store, viewer=GUEST, state="waiting") == []
+        assert await listed(store, state="running", platform="telegram") == []
+
+    async def test_what_is_counted_or_named_has_no_state(self, store: Store) -> None:
+        where = SessionFilter(viewer="owner", state="idle")
+
+        with pytest.raises(InvalidInput):
+            await store.count_sessions(where)
+        with pytest.raises(InvalidInput):
+            await store.list_names(where)
+
+    async def test_facets_are_the_values_of_the_sessions_that_a_viewer_sees(
+        self, store: Store
+    ) -> None:
+        empty = await store.list_facets("owner")
+        await make(store, project="/p")
+        archived = await make(store, project="/old", agent="research", platform="a\0b")
+        await make(store, platform="telegram", kind="dm", person=GUEST)
+        await make(store, platform="telegram", kind="group", person="telegram:8")
+        gone = await make(store, platform="discord", project="/gone", agent="gone", kind="hook")
+        await store.edit_session(archived.id, SessionEdit(archived=True))
+        await store.delete_sessions([gone.id])
+
+        assert empty == SessionFacets(agents=("main",), people=("owner",))
+        assert await store.list_facets("owner") == SessionFacets(
+            platforms=("a\0b", "cli", "telegram"),
+            agents=("main", "research"),
+            kinds=("cli", "dm", "group"),
+            projects=("/old", "/p"),
+            people=("owner", GUEST, "telegram:8"),
+        )
+        assert await store.list_facets(GUEST) == SessionFacets(
+            platforms=("telegram",), agents=("main",), kinds=("dm",), people=(GUEST,)
+        )
+        assert await store.list_facets("telegram:9") == SessionFacets()
 
     async def test_archived_sessions_are_shown_when_asked_for(self, store: Store) -> None:
         active, archived = await make(store), await make(store)

@@ -8,14 +8,16 @@ import pytest
 
 from clew.core.changes import (
     AddCompaction,
+    AddMessage,
     DeleteScratch,
     UndoCompaction,
     WriteScratch,
     WriteTodos,
 )
+from clew.core.message import Draft
 from clew.core.notes import Blob, ScratchEntry, Todo
 from clew.core.session import Session
-from clew.errors import BlobNotFound, InvalidInput, RecordNotFound
+from clew.errors import BlobNotFound, InvalidInput, RecordNotFound, SessionNotFound
 from clew.ports import Store
 from clew.testing.clock import SECOND, FakeClock
 from clew.testing.contract.case import UNKNOWN, Contract, make, read, record, say
@@ -155,6 +157,27 @@ class NotesContract(Contract):
 
         assert first == second == hashlib.sha256(data).hexdigest()
         assert await other.get_blob(first) == Blob(first, "image/png", data)
+
+    async def test_a_thread_has_the_blobs_of_its_messages_and_no_others(
+        self, store: Store, session: Session
+    ) -> None:
+        early, late = await store.put_blob(b"early", "a/b"), await store.put_blob(b"late", "a/b")
+        await say(store, session.id, "before")
+        with_early = Draft(role="user", content="1", parts=({"blob": early},))
+        with_late = Draft(role="user", content="2", parts=({"blob": late},))
+        await record(store, session.id, AddMessage(with_early))
+        fork = await store.fork_session(session.id, at=2)
+        await record(store, session.id, AddMessage(with_late))
+        stranger = await make(store)
+
+        assert await store.has_blob(session.id, early)
+        assert await store.has_blob(session.id, late)
+        assert await store.has_blob(fork.id, early), "inherited"
+        assert not await store.has_blob(fork.id, late), "said after the fork"
+        assert not await store.has_blob(stranger.id, early)
+        assert not await store.has_blob(session.id, "no hash")
+        with pytest.raises(SessionNotFound):
+            await store.has_blob(UNKNOWN, early)
 
     async def test_no_bytes_are_bytes_too(self, store: Store) -> None:
         empty = await store.put_blob(b"", "text/plain")

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 
 from clew.core.changes import AddMessage
 from clew.core.channels.people import NewPairing
-from clew.core.delivery import NewInbound, NewOutbound
+from clew.core.delivery import ContextLine, NewInbound, NewOutbound
+from clew.core.imports import ImportNote
 from clew.core.message import Draft
 from clew.core.search.hits import SearchFilter
 from clew.core.session import (
@@ -27,6 +28,7 @@ from clew.testing.contract.case import Contract, OpenStore, make, read, say
 
 ID = "aaaaaaaa-0000-4000-8000-000000000000"
 LEASE = Lease(ID, "me", 1, 0)
+NOTE = ImportNote(session_id=ID, agent="a", native_id="n", stamp="s", head=0)
 
 CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "open_session": lambda store: store.open_session(NewSession(key="k")),
@@ -40,9 +42,12 @@ CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "get_names": lambda store: store.get_names([ID]),
     "list_sessions": lambda store: store.list_sessions(SessionFilter(viewer="owner")),
     "count_sessions": lambda store: store.count_sessions(SessionFilter(viewer="owner")),
+    "list_facets": lambda store: store.list_facets("owner"),
     "list_names": lambda store: store.list_names(SessionFilter(viewer="owner")),
     "list_states": lambda store: store.list_states([ID]),
     "edit_session": lambda store: store.edit_session(ID, SessionEdit(title="t")),
+    "mark_sessions": lambda store: store.mark_sessions([ID], pinned=True),
+    "undo_marks": lambda store: store.undo_marks([]),
     "describe_session": lambda store: store.describe_session(ID, SessionFacts(title="t")),
     "find_route": lambda store: store.find_route("k"),
     "set_route": lambda store: store.set_route("k", ID),
@@ -78,6 +83,9 @@ CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "purge_sessions": lambda store: store.purge_sessions([ID]),
     "purge_trash": lambda store: store.purge_trash(0),
     "sweep": lambda store: store.sweep(),
+    "note_import": lambda store: store.note_import(NOTE),
+    "list_imports": lambda store: store.list_imports("a"),
+    "find_imports": lambda store: store.find_imports("n"),
     "prune_old_sessions": lambda store: store.prune_old_sessions(0),
     "retain": lambda store: store.retain(Retention()),
     "list_scratch": lambda store: store.list_scratch(ID),
@@ -86,10 +94,17 @@ CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "find_compaction": lambda store: store.find_compaction(ID),
     "list_compactions": lambda store: store.list_compactions(ID),
     "put_blob": lambda store: store.put_blob(b"", "text/plain"),
+    "count_outbound": lambda store: store.count_outbound(),
+    "count_inbound": lambda store: store.count_inbound(),
     "get_blob": lambda store: store.get_blob("h"),
+    "has_blob": lambda store: store.has_blob(ID, "h"),
     "accept": lambda store: store.accept(NewInbound(id="i", channel="c", key="k")),
     "claim_inbound": lambda store: store.claim_inbound("me"),
     "release_inbound": lambda store: store.release_inbound("me"),
+    "find_inbound": lambda store: store.find_inbound("c", "a", "e"),
+    "revise_inbound": lambda store: store.revise_inbound("i", {}),
+    "add_line": lambda store: store.add_line(ContextLine(id="l", key="k", channel="c", content="")),
+    "list_lines": lambda store: store.list_lines("k"),
     "drop_inbound": lambda store: store.drop_inbound(["i"]),
     "list_inbound": lambda store: store.list_inbound(),
     "list_taken_inbound": lambda store: store.list_taken_inbound("t"),
@@ -99,6 +114,7 @@ CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "settle_outbound": lambda store: store.settle_outbound("o", "sent"),
     "doubt_outbound": lambda store: store.doubt_outbound("me"),
     "list_outbound": lambda store: store.list_outbound(),
+    "list_stranded": lambda store: store.list_stranded([]),
     "get_outbound": lambda store: store.get_outbound("o"),
     "add_token": lambda store: store.add_token(Token("1", "n", "owner", ("read",), 0), b"d"),
     "find_token": lambda store: store.find_token(b"d"),
