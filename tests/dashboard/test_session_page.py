@@ -159,6 +159,19 @@ async def test_a_tool_is_approved_on_the_page_while_another_shows_it_and_letters
     await expect(other.locator(".tool[data-state=done]")).to_be_visible()
 
 
+async def test_always_on_the_page_shows_the_rule_and_writes_it_when_it_is_said_again(
+    gateway: Gateway, visit: Visitors
+) -> None:
+    session = await gateway.session("Threads")
+    gateway.actor.scenes = [Asking()]
+    page = await open_page(visit, session)
+    await write(page, "clean up")
+    await page.get_by_role("button", name="Always…").click()
+    await expect(page.locator(".answers pre")).to_have_text("shell=rm -r build")
+    await page.get_by_role("button", name="Allow always").click()
+    await expect(page.get_by_role("log").get_by_text("I was told: yes always")).to_be_visible()
+
+
 async def test_a_tool_is_refused_with_a_reason_that_the_model_is_told(
     gateway: Gateway, visit: Visitors
 ) -> None:

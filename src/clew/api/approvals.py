@@ -11,6 +11,9 @@ from clew.api.fields import RowId, SessionId
 from clew.api.operation import Params, row
 from clew.core.turn import MAX_REASON, Approval, ApprovalScope, Decision
 
+MAX_RULE: Final = 100_000
+"""Characters of a rule, which may be a whole command."""
+
 
 class ListApprovals(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Approvals of all sessions, or of one."""
@@ -28,7 +31,7 @@ class DecideApproval(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     decision: Decision
     scope: ApprovalScope = "once"
     reason: Annotated[str, Meta(max_length=MAX_REASON)] | None = None
-    rule: str | None = None
+    rule: Annotated[str, Meta(max_length=MAX_RULE)] | None = None
 
 
 class ApprovalList(msgspec.Struct, frozen=True):

@@ -54,7 +54,8 @@ export function approvalCard(approval) {
   async function decide(decision, scope, reason) {
     for (const each of actions.querySelectorAll("button, input")) each.disabled = true;
     try {
-      await call("approvals.decide", { id: approval.id, decision, scope, reason });
+      const rule = scope === "always" ? String(request.rule) : undefined;
+      await call("approvals.decide", { id: approval.id, decision, scope, reason, rule });
       card.remove();
     } catch (error) {
       notifyProblem(error);
