@@ -7,6 +7,7 @@ from typing import Any, Final
 from clew.api import (
     approvals,
     blobs,
+    channels,
     chat,
     commands,
     config,
@@ -48,6 +49,7 @@ OPERATIONS: Final[tuple[Operation[Any, Any], ...]] = (
     *usage.ROWS,
     *stats.ROWS,
     *status.ROWS,
+    *channels.ROWS,
     *config.ROWS,
     *explain.ROWS,
 )
