@@ -13,6 +13,7 @@ from clew.api import (
     config,
     cron,
     explain,
+    gateway,
     memory,
     models,
     outbox,
@@ -50,6 +51,7 @@ OPERATIONS: Final[tuple[Operation[Any, Any], ...]] = (
     *stats.ROWS,
     *status.ROWS,
     *channels.ROWS,
+    *gateway.ROWS,
     *config.ROWS,
     *explain.ROWS,
 )

@@ -25,7 +25,7 @@ from clew.api.approvals import DecideApproval, ListApprovals
 from clew.api.blobs import BlobFile, GetBlob
 from clew.api.channels import ChannelTested, TryChannel
 from clew.api.chat import Accepted
-from clew.api.commands import CommandReply, RunCommand
+from clew.api.commands import CommandReply, ListedCommand, RunCommand
 from clew.api.config import ConfigChanged, ConfigShown, SetConfig
 from clew.api.cron import AddJob, OneJob
 from clew.api.memory import (
@@ -108,6 +108,10 @@ class Channels(Noun):
 
 class Commands(Noun):
     """Slash commands."""
+
+    async def list(self) -> tuple[ListedCommand, ...]:
+        """The commands that the caller can run."""
+        return (await self._do(commands.LIST, NoParams())).commands
 
     async def run(
         self,
@@ -309,9 +313,15 @@ class Approvals(Noun):
         *,
         scope: ApprovalScope = "once",
         reason: str | None = None,
+        rule: str | None = None,
     ) -> Approval:
-        """Decide about a call; the first decision stays. `reason` is for the model, of a no."""
-        params = DecideApproval(id=approval, decision=decision, scope=scope, reason=reason)
+        """Decide about a call; the first decision stays. `reason` is for the model, of a no.
+
+        `rule`: for `always`, the rule in the request, which is then written.
+        """
+        params = DecideApproval(
+            id=approval, decision=decision, scope=scope, reason=reason, rule=rule
+        )
         return await self._do(approvals.DECIDE, params)
 
 
