@@ -85,6 +85,9 @@ class FixedParts(NamedTuple):
     def list_channels(self) -> tuple[ChannelView, ...]:
         return ()
 
+    async def check_channel(self, name: str, account: str) -> tuple[str, tuple[str, ...]] | None:
+        return None
+
     def list_errands(self) -> tuple[ErrandView, ...]:
         return ()
 

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -15,7 +16,17 @@ from clew.api.local import Calls, LocalTransport
 from clew.client.client import Client
 from clew.core.models import PersonalityEdit
 from clew.core.session import OWNER
-from clew.errors import Conflict, Forbidden, InvalidConfig, InvalidInput, ModelNotFound
+from clew.errors import (
+    Conflict,
+    Forbidden,
+    InvalidConfig,
+    InvalidInput,
+    ModelNotFound,
+    RecordNotFound,
+)
+from clew.ports import Receive
+from clew.testing.channels import PeerChannel
+from clew.wiring.gateway import run_errands
 from clew.wiring.house import House, open_house
 from clew.wiring.stores import back_up_store
 
@@ -246,3 +257,51 @@ async def test_the_status_has_what_can_be_seen_of_the_store_and_the_last_backup(
     assert (await client.status()).backed_up_at == 123_456
     guest = await client_of(house, "telegram:7").status()
     assert (guest.findings, guest.backed_up_at) == ((), None)
+
+
+class Knowing(PeerChannel):
+    """A channel whose platform says who it is, or an error."""
+
+    def __init__(self, name: str, told: object) -> None:
+        super().__init__(0, name=name)
+        self._told = told
+
+    async def run(self, _receive: Receive) -> None:
+        await asyncio.Event().wait()
+
+    async def check(self) -> Any:
+        if isinstance(self._told, Exception):
+            raise self._told
+        return self._told
+
+
+class Told(NamedTuple):
+    who: str
+    problems: tuple[str, ...] = ()
+
+
+async def test_a_channel_is_asked_who_it_is_on_its_platform(house: House) -> None:
+    class Silent(Knowing):
+        check = None  # type: ignore[assignment]  # most channels have no such question
+
+    channels = (
+        Knowing("good", Told("@clew_bot")),
+        Knowing("poor", Told("@clew_bot", ("It can't read groups.",))),
+        Knowing("bad", RuntimeError(f"401 for token {SECRET}")),
+        Silent("mute", None),
+    )
+    client = client_of(house)
+    assert await client.channels.list() == ()
+    async with run_errands(house, channels):
+        listed = await client.channels.list()
+        assert [each.name for each in listed] == ["good", "poor", "bad", "mute"]
+        tested = {each.name: await client.channels.test(each.name) for each in listed}
+        with pytest.raises(RecordNotFound):
+            await client.channels.test("nothing")
+    assert (tested["good"].works, tested["good"].who) == (True, "@clew_bot")
+    assert (tested["poor"].works, tested["poor"].problems) == (False, ("It can't read groups.",))
+    assert tested["bad"].works is False
+    assert SECRET not in str(tested["bad"])
+    assert tested["mute"].works is None
+    with pytest.raises(Forbidden):
+        await client_of(house, "telegram:7").channels.list()

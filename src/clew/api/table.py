@@ -7,6 +7,7 @@ from typing import Any, Final
 from clew.api import (
     approvals,
     blobs,
+    channels,
     chat,
     commands,
     config,
@@ -49,6 +50,7 @@ OPERATIONS: Final[tuple[Operation[Any, Any], ...]] = (
     *usage.ROWS,
     *stats.ROWS,
     *status.ROWS,
+    *channels.ROWS,
     *gateway.ROWS,
     *config.ROWS,
     *explain.ROWS,

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from clew.client.nouns import (
         Approvals,
         Blobs,
+        Channels,
         Commands,
         Configuration,
         Cron,
@@ -125,6 +126,13 @@ class Client:
         from clew.client.nouns import Blobs  # noqa: PLC0415  # only if used
 
         return Blobs(self.do)
+
+    @cached_property
+    def channels(self) -> Channels:
+        """The channels of a gateway."""
+        from clew.client.nouns import Channels  # noqa: PLC0415  # only if used
+
+        return Channels(self.do)
 
     @cached_property
     def commands(self) -> Commands:

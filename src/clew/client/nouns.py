@@ -8,6 +8,7 @@ from typing import Final
 from clew.api import (
     approvals,
     blobs,
+    channels,
     commands,
     config,
     cron,
@@ -22,6 +23,7 @@ from clew.api import (
 )
 from clew.api.approvals import DecideApproval, ListApprovals
 from clew.api.blobs import BlobFile, GetBlob
+from clew.api.channels import ChannelTested, TryChannel
 from clew.api.chat import Accepted
 from clew.api.commands import CommandReply, ListedCommand, RunCommand
 from clew.api.config import ConfigChanged, ConfigShown, SetConfig
@@ -59,6 +61,7 @@ from clew.api.queue import (
 )
 from clew.api.seats import TerminalPlace, Wanted
 from clew.api.sessions import ListedSession, SessionList
+from clew.api.status import ChannelView
 from clew.api.tokens import CreateToken, NewToken, OneToken
 from clew.api.trash import (
     Deleted,
@@ -89,6 +92,18 @@ class Blobs(Noun):
     async def get(self, blob_hash: str, *, session: str) -> BlobFile:
         """A file that a message of the session has, by its SHA-256."""
         return await self._do(blobs.GET, GetBlob(hash=blob_hash, session=session))
+
+
+class Channels(Noun):
+    """The channels of a gateway."""
+
+    async def list(self) -> tuple[ChannelView, ...]:
+        """List the channels, with their state."""
+        return (await self._do(channels.LIST, NoParams())).channels
+
+    async def test(self, name: str, *, account: str | None = None) -> ChannelTested:
+        """Ask the platform of a channel whether it knows the channel's account."""
+        return await self._do(channels.TEST, TryChannel(name=name, account=account))
 
 
 class Commands(Noun):

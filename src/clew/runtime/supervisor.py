@@ -188,6 +188,15 @@ class Supervisor:
             for channel, keeper in self._kept
         )
 
+    async def check(self, name: str, account: str) -> tuple[str, tuple[str, ...]] | None:
+        """Ask a channel who it is on its platform, and what it lacks; None if it can't say."""
+        for channel, _ in self._kept:
+            ask: Any = getattr(channel, "check", None)
+            if (channel.name, channel.account) == (name, account) and ask is not None:
+                told = await ask()
+                return told.who, tuple(told.problems)
+        return None
+
     async def run(self) -> None:
         """Listen on all channels until cancelled."""
         async with asyncio.TaskGroup() as tasks:

@@ -462,6 +462,12 @@ class House:
         """The channels of a gateway, as `status` shows them."""
         return () if self.errands is None else self.errands.list_channels()
 
+    async def check_channel(self, name: str, account: str) -> tuple[str, tuple[str, ...]] | None:
+        """Ask the platform of a channel of a gateway who it is there, and what it lacks."""
+        if self.errands is None:
+            return None
+        return await self.errands.supervisor.check(name, account)
+
     def list_errands(self) -> tuple[ErrandView, ...]:
         """The errands of a gateway, as `status` shows them."""
         return () if self.errands is None else self.errands.list_errands()

@@ -216,6 +216,13 @@ class Parts(Protocol):
         """The channels of a gateway, as they are shown."""
         ...
 
+    async def check_channel(self, name: str, account: str) -> tuple[str, tuple[str, ...]] | None:
+        """Ask the platform of a channel who it is there, and what it lacks.
+
+        None if that channel has no such question.
+        """
+        ...
+
     def list_errands(self) -> tuple[ErrandView, ...]:
         """The background tasks of a gateway, as they are shown."""
         ...
