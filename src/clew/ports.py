@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from clew.core.channels.kinds import ChannelCheck
     from clew.core.channels.people import Decided, NewPairing, Pairing
     from clew.core.channels.replies import Choice, Parcel, Piece
-    from clew.core.chunks import Chunk, Recollection
+    from clew.core.chunks import Chunks, Recollection
     from clew.core.context.size import ContextPart
     from clew.core.delivery import (
         ContextLine,
@@ -1172,6 +1172,9 @@ class Recall(Protocol):
 
     async def list_chunks(
         self, personality: Personality | None = None, *, person: str = OWNER
-    ) -> tuple[tuple[Chunk, bool], ...]:
-        """All chunks in their order, each with whether its vector is there."""
+    ) -> Chunks:
+        """All chunks in their order, each with whether its vector is there.
+
+        What is missing is embedded in the background; it waits for that only shortly.
+        """
         ...

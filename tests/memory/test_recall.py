@@ -16,7 +16,7 @@ from clew.core.memory import MEMORY_BYTES
 from clew.core.models import Personality
 from clew.errors import ClewError, ModelUnavailable
 from clew.memory import MarkdownMemory
-from clew.memory.recall import PAUSE_S, FileRecall
+from clew.memory.recall import BATCH, PAUSE_S, FileRecall
 from clew.ports import Store
 from clew.store import open_store
 from tests.patience import PATIENCE
@@ -201,10 +201,10 @@ async def test_vectors_survive_the_process_and_those_of_removed_lines_are_forgot
 ) -> None:
     (home / "MEMORY.md").write_text(FACTS)
     first = make(home, store, model)
-    chunks = await first.list_chunks()
-    assert [embedded for _, embedded in chunks] == [True] * 3
+    listed = await first.list_chunks()
+    assert (listed.embedded, listed.pending) == ((True,) * 3, False)
     await first.close()
-    hashes = [each.hash for each, _ in chunks]
+    hashes = [each.hash for each in listed.chunks]
     key = str(home / "MEMORY.md")
     assert len(await store.find_vectors(key, "topics", hashes)) == 3
     again = Model()
@@ -250,9 +250,9 @@ async def test_two_processes_embed_at_once_and_both_find(
         assert [each.notice for each in results] == [None, None]
         for each in results:
             assert "tea 7" in [hit.chunk.text for hit in each.hits]
-        chunks = await one.list_chunks()
+        hashes = [each.hash for each in (await one.list_chunks()).chunks]
         key = str(home / "MEMORY.md")
-        stored = await other.find_vectors(key, "topics", [each.hash for each, _ in chunks])
+        stored = await other.find_vectors(key, "topics", hashes)
         assert len(stored) == 300
         await one.close()
         await two.close()
@@ -311,6 +311,24 @@ async def test_a_long_file_is_embedded_in_the_background_and_found_by_words_mean
         while (await recall.search("boat")).notice is not None:  # noqa: ASYNC110  # the file is read each time
             await asyncio.sleep(0)
     await recall.close()
+
+
+async def test_closing_in_the_middle_keeps_the_batch_that_is_being_embedded(
+    home: Path, store: Store, model: Model
+) -> None:
+    """So a command that runs for a second gets on with a long file each time."""
+    (home / "MEMORY.md").write_text("".join(f"- tea {number}\n" for number in range(300)))
+    model.stall = asyncio.Event()
+    recall = FileRecall(
+        MarkdownMemory(home), vectors=store, embedder=model, refresh_s=0.05, question_s=0.05
+    )
+    assert (await recall.list_chunks()).pending
+    asyncio.get_running_loop().call_later(0.05, model.stall.set)
+    await recall.close()
+    again = FileRecall(MarkdownMemory(home))
+    hashes = [each.hash for each in (await again.list_chunks()).chunks]
+    kept = await store.find_vectors(str(home / "MEMORY.md"), "topics", hashes)
+    assert set(kept) == set(hashes[-BATCH:])
 
 
 async def test_a_file_that_is_no_text_is_told_and_the_other_one_is_searched(

@@ -144,11 +144,15 @@ class ChunkView(msgspec.Struct, frozen=True):
 
 
 class ChunkList(msgspec.Struct, frozen=True):
-    """All chunks of a person's memory, in the order of the files. `model` embeds them, if any."""
+    """All chunks of a person's memory, in the order of the files. `model` embeds them, if any.
+
+    `pending`: it is at work on those that are not embedded yet.
+    """
 
     mode: MemoryMode
     chunks: tuple[ChunkView, ...]
     model: str | None = None
+    pending: bool = False
 
 
 class FoundChunk(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from clew.core.text import strip_controls
 from clew.errors import ClewError, StaleMemory
 
 if TYPE_CHECKING:
-    from clew.api.memory import MemoryView
+    from clew.api.memory import FoundMemory, MemoryView
     from clew.client.client import Client
 
 T = TypeVar("T")
@@ -363,13 +363,20 @@ def memory_search(
       clew memory search -k 3 ticket 48213 --json
     """
     question = " ".join(words)
-    found = app.call(
-        lambda client: client.memory.search(
-            question, k=limit, personality=personality_id, person=person
-        ),
+    with app.progress("Reading the memory") as bar:
+
+        async def search(client: Client) -> FoundMemory:
+            memory, whose = client.memory, {"personality": personality_id, "person": person}
+            found = await memory.search(question, k=limit, **whose)
+            if found.model is None or found.notice is None:
+                return found
+            # A turn goes on without what is not embedded yet; a person who searches can wait.
+            while (listed := await memory.chunks(**whose)).pending:
+                bar.reach(sum(each.embedded for each in listed.chunks), len(listed.chunks))
+            return await memory.search(question, k=limit, **whose)
+
         # Vectors are in the store; words alone need none.
-        opens_store=app.config.memory.mode == "vector",
-    )
+        found = app.call(search, opens_store=app.config.memory.mode == "vector")
     if app.json:
         app.emit(found)
         return

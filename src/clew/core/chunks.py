@@ -64,6 +64,17 @@ class Chunk(msgspec.Struct, frozen=True):
     hash: str
 
 
+class Chunks(msgspec.Struct, frozen=True):
+    """All chunks of a person's memory, and of each whether it has a vector.
+
+    `pending`: the others are being embedded.
+    """
+
+    chunks: tuple[Chunk, ...]
+    embedded: tuple[bool, ...]
+    pending: bool = False
+
+
 class Recalled(msgspec.Struct, frozen=True):
     """A chunk that was found. The ranks say why: 1 is the best, None is not found that way.
 

@@ -18,6 +18,7 @@ from clew.core.chunks import (
     CANDIDATES,
     Chunk,
     ChunkFile,
+    Chunks,
     Keywords,
     Recalled,
     Recollection,
@@ -32,8 +33,10 @@ from clew.core.session import OWNER
 from clew.errors import ClewError
 from clew.ports import Embedder, Memory, Vectors
 
-BATCH: Final = 32
-"""Chunks that are embedded and stored together."""
+BATCH: Final = 16
+"""Chunks that are embedded and stored together: a question waits no longer than for these."""
+CLOSE_S: Final = 5.0
+"""How long closing waits for the batch that is being embedded, so that its work is kept."""
 REFRESH_S: Final = 3.0
 """How long a search waits for chunks that are being embedded."""
 QUESTION_S: Final = 10.0
@@ -63,12 +66,19 @@ class Index:
         wanted = {each.hash for each in self.chunks}
         self.vectors = {key: vector for key, vector in vectors.items() if key in wanted}
         self.filling: asyncio.Task[None] | None = None
+        self.stopped = False
+        """Whether it was replaced, and embeds no further batch."""
         self._matrix: tuple[int, int, list[int], Any] | None = None
 
     @property
     def missing(self) -> int:
         """How many chunks have no vector."""
         return sum(each.hash not in self.vectors for each in self.chunks)
+
+    @property
+    def is_filling(self) -> bool:
+        """Whether chunks are being embedded now."""
+        return self.filling is not None and not self.filling.done()
 
     def rank_near(self, question: bytes) -> list[tuple[int, float]]:
         """The positions of the nearest chunks with the cosines of the angles, nearest first."""
@@ -116,6 +126,7 @@ class FileRecall:
         self._failure: tuple[str, float] | None = None
         self._length: int | None = None
         self._refreshing = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def model(self) -> str | None:
@@ -124,7 +135,11 @@ class FileRecall:
 
     async def close(self) -> None:
         """Stop embedding; what is embedded is stored."""
-        tasks = [each.filling for each in self._indexes.values() if each.filling is not None]
+        for each in self._indexes.values():
+            each.stopped = True
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=CLOSE_S)
+        tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -174,14 +189,15 @@ class FileRecall:
 
     async def list_chunks(
         self, personality: Personality | None = None, *, person: str = OWNER
-    ) -> tuple[tuple[Chunk, bool], ...]:
+    ) -> Chunks:
         """See `ports.Recall`."""
         index, problems = await self._refresh(personality, person)
         if problems:
             raise ClewError(" ".join(problems))
-        if self._embedder is not None and self._is_willing():
+        if self._embedder is not None and (index.is_filling or self._is_willing()):
             await self._fill(index)
-        return tuple((each, each.hash in index.vectors) for each in index.chunks)
+        embedded = tuple(each.hash in index.vectors for each in index.chunks)
+        return Chunks(index.chunks, embedded, index.is_filling)
 
     # --- reading ------------------------------------------------------------------------------
 
@@ -211,14 +227,12 @@ class FileRecall:
         etags = [found.etag for _, _, found in files]
         if known is None or [each.etag for each in known.sources] != etags:
             index = await asyncio.to_thread(_build, files, known)
-            if known is not None and known.filling is not None:
-                known.filling.cancel()
+            if known is not None:
+                known.stopped = True
             known = self._indexes[key] = index
         self._indexes.move_to_end(key)
         while len(self._indexes) > MOST_INDEXES:
-            _, oldest = self._indexes.popitem(last=False)
-            if oldest.filling is not None:
-                oldest.filling.cancel()
+            self._indexes.popitem(last=False)[1].stopped = True
         return known
 
     # --- embedding ----------------------------------------------------------------------------
@@ -278,6 +292,8 @@ class FileRecall:
         """Embed what is missing in the background, and wait a moment for it."""
         if index.filling is None:
             index.filling = asyncio.create_task(self._embed_missing(index))
+            self._tasks.add(index.filling)
+            index.filling.add_done_callback(self._tasks.discard)
         await asyncio.wait({index.filling}, timeout=self._refresh_s)
         if index.filling.done() and index.missing:
             index.filling = None  # it failed: the next search tries again
@@ -301,6 +317,8 @@ class FileRecall:
         found = await self._vectors.find_vectors(source.key, model, hashes)
         index.vectors.update(self._keep_fitting(found))
         for batch in _batches([each for each in hashes if each not in index.vectors]):
+            if index.stopped:
+                return
             # Another process may have embedded them meanwhile.
             found = self._keep_fitting(await self._vectors.find_vectors(source.key, model, batch))
             wanted = [each for each in batch if each not in found]

@@ -49,9 +49,10 @@ def check_embedder(config: Config) -> None:
 
     if config.memory.mode != "vector":
         return
-    if importlib.util.find_spec("numpy") is None:
-        raise ModelUnavailable(NUMPY)
     name = config.memory.embeddings
+    needed = ("numpy", "threadpoolctl") if name == MINILM else ("numpy",)
+    if not all(map(importlib.util.find_spec, needed)):
+        raise ModelUnavailable(NUMPY)
     if name == MINILM and find_weights(weights_dirs(config), EMBEDDINGS) is None:
         raise ModelUnavailable(MISSING)
     if name.endswith(".gguf"):

@@ -48,14 +48,15 @@ class LocalEmbedder:
     def __init__(self, weights_dirs: Sequence[Path]) -> None:
         self._weights_dirs = tuple(weights_dirs)
         self._loaded: MiniLM | None = None
-        self._loading = threading.Lock()
+        self._working = threading.Lock()
 
     async def embed(self, texts: Sequence[str]) -> list[bytes]:
         """See `ports.Embedder`."""
         return await asyncio.to_thread(self._embed, texts)
 
     def _embed(self, texts: Sequence[str]) -> list[bytes]:
-        with self._loading:
+        # One at a time, so that a question waits for one batch and no more.
+        with self._working:
             if self._loaded is None:
                 weights = find_weights(self._weights_dirs, EMBEDDINGS)
                 if weights is None:
@@ -64,7 +65,7 @@ class LocalEmbedder:
 
                 vocabulary = weights.with_name(EMBEDDINGS.files[1].name)
                 self._loaded = MiniLM(weights, vocabulary)
-        return [each.tobytes() for each in self._loaded.embed(texts)]
+            return [each.tobytes() for each in self._loaded.embed(texts)]
 
     async def close(self) -> None:
         """See `ports.Embedder`."""

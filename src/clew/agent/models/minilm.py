@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import ThreadpoolController
 
 from clew.agent.models.wordpiece import WordPiece
 from clew.errors import ModelUnavailable
@@ -37,6 +38,7 @@ class MiniLM:
 
     def __init__(self, weights: Path, vocabulary: Path) -> None:
         try:
+            self._threads = ThreadpoolController()
             self._weights = _read_safetensors(weights)
             self._pieces = WordPiece(vocabulary.read_text(encoding="utf-8").split("\n"))
         except (OSError, ValueError, KeyError, struct.error) as error:
@@ -51,9 +53,11 @@ class MiniLM:
         found = np.empty((len(texts), DIMENSION), dtype=np.float32)
         # Texts of about the same length go together: the shorter ones are filled up.
         order = sorted(range(len(texts)), key=lambda at: len(pieces[at]))
-        for start in range(0, len(order), BATCH):
-            batch = order[start : start + BATCH]
-            found[batch] = self._run([pieces[at] for at in batch])
+        # Two threads gain little, and wait for each other in a loop where the machine is busy.
+        with self._threads.limit(limits=1, user_api="blas"):
+            for start in range(0, len(order), BATCH):
+                batch = order[start : start + BATCH]
+                found[batch] = self._run([pieces[at] for at in batch])
         return found
 
     def _run(self, batch: Sequence[Sequence[int]]) -> Array:

@@ -143,14 +143,16 @@ async def search_memory(parts: Parts, params: SearchMemory, _caller: Caller) -> 
 async def list_chunks(parts: Parts, params: ListChunks, _caller: Caller) -> ChunkList:
     """List all chunks in the order of the files."""
     personality = _get_personality(parts, params)
-    chunks = await parts.recall.list_chunks(personality, person=_person(params))
+    found = await parts.recall.list_chunks(personality, person=_person(params))
     model = parts.recall.model
     return ChunkList(
         mode="markdown" if model is None else "vector",
         chunks=tuple(
-            ChunkView(each.file, each.place, each.text, embedded) for each, embedded in chunks
+            ChunkView(each.file, each.place, each.text, embedded)
+            for each, embedded in zip(found.chunks, found.embedded, strict=True)
         ),
         model=model,
+        pending=found.pending,
     )
 
 
