@@ -137,6 +137,7 @@ async def test_a_guest_learns_nothing_of_the_machine(desk: Desk) -> None:
     root = make_project(desk.path)
     (root / "AGENTS.md").write_text("secret plans")
     await desk.memory.write("user", "Ada", by="test")
+    await desk.memory.write("user", "Likes chess", by="test", person="telegram:7")
     session = await desk.begin(cwd=str(root), person="telegram:7", platform="telegram")
     reading = await desk.list_parts(session, "telegram:7")
     assert list(reading) == ["personality", "environment", "USER.md"]
