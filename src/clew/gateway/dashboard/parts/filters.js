@@ -92,8 +92,7 @@ export function toParams(filters, now) {
     params.trashed = true;
     if (filters.q) params.named = filters.q.slice(0, 100);
     delete params.q;
-  }
-  else if (filters.q) params.archived = false;
+  } else if (filters.q) params.archived = false;
   return params;
 }
 

@@ -292,7 +292,8 @@ export class SessionList {
   /** @param {string} action @param {Row[]} rows */
   run(action, rows) {
     const isTrash = this.view === "trash";
-    if (action === "pin" && !isTrash) return pin(this.pages, rows, !rows.every((each) => each.pinned));
+    if (action === "pin" && !isTrash)
+      return pin(this.pages, rows, !rows.every((each) => each.pinned));
     if (isTrash && (action === "restore" || action === "archive")) {
       return trash(this.pages, rows, false);
     }
@@ -335,7 +336,10 @@ export class SessionList {
     drawRow(element, row, {
       isSelected: Boolean(row && this.selected.has(row.id)),
       isCurrent: row?.id === this.current,
-      isReached: this.current && this.list?.find(this.current) ? row?.id === this.current : index === this.list?.top.index,
+      isReached:
+        this.current && this.list?.find(this.current)
+          ? row?.id === this.current
+          : index === this.list?.top.index,
       text: this.text,
     });
   }

@@ -58,6 +58,7 @@ export class SessionPages {
     /** Those that wait for the person; they are not among the items. @type {Row[]} */
     this.waiting = [];
     this.isRead = false;
+    this.isCounted = false;
     this.isCut = false;
     /** @type {unknown} */
     this.problem = null;
@@ -133,6 +134,7 @@ export class SessionPages {
       const known = new Set(named.map((each) => each.id));
       this.put(0, [...named, ...page.rows.filter((each) => !known.has(each.id))], page.cursor);
       this.isCut = page.isCut;
+      this.isCounted = page.cursor === null;
       this.isRead = true;
       this.changed();
       if (page.cursor && this.isTimed) await this.readTotal();
@@ -386,6 +388,7 @@ export class SessionPages {
   async readTotal() {
     const { total } = await this.ask({ ...this.wanted, limit: 0, count: true });
     this.resize(total - this.waiting.length);
+    this.isCounted = true;
   }
 
   /** The list has so many sessions: more or fewer places that are not read. @param {number} many */
@@ -415,8 +418,10 @@ export class SessionPages {
       this.places?.set(row.id, begin + offset);
     }
     const end = begin + fresh.length;
-    if (cursor === null) this.items.length = end;
-    else if (!this.items[end]) this.cursors.set(end, cursor);
+    if (cursor === null) {
+      this.items.length = end;
+      this.isCounted = true;
+    } else if (!this.items[end]) this.cursors.set(end, cursor);
     this.places = null;
   }
 

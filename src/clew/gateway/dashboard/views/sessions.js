@@ -145,9 +145,12 @@ export function showSessions(root, place) {
     if (content !== body.firstChild) body.replaceChildren(content);
     list.scroller.classList.toggle("found", Boolean(filters.q));
     body.setAttribute("aria-busy", String(!pages.isRead && !isBroken));
-    const isKnown = pages.isRead && (pages.isTimed || pages.cursors.size === 0);
     const many = number(pages.count);
-    replace(total, !pages.isRead || isEmpty ? "" : isKnown ? many : `${many}+`);
+    const isUnsure = pages.isRead && !pages.isCounted;
+    replace(
+      total,
+      !pages.isRead || isEmpty ? "" : !isUnsure ? many : pages.isTimed ? "" : `${many}+`,
+    );
     emptier.hidden = pages.count === 0;
     total.title = pages.isCut ? "There are more that fit than were looked at." : "";
   }
