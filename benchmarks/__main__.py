@@ -24,6 +24,7 @@ import msgspec
 
 from benchmarks import (
     appending,
+    dashboard,
     dear_calls,
     disk,
     importing,
@@ -59,6 +60,7 @@ TOPICS: dict[str, Callable[[Setting], Awaitable[list[Finding]]]] = {
     "postgres": postgres.postgres,
     "load": load.load,
     "dear": dear_calls.dear_calls,
+    "dashboard": dashboard.lists,
     "import": importing.importing,
 }
 

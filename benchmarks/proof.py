@@ -110,6 +110,10 @@ PARTS = {
         "2,000 sessions of another agent: a third of the rate",
         (PYTHON, "-m", "benchmarks", "import"),
     ),
+    "dashboard": Part(
+        "50,000 sessions in a browser like fifty",
+        (PYTHON, "-m", "benchmarks", "dashboard"),
+    ),
     "screen": Part(
         "an answer of 5,000 tokens leaves the keys alone",
         (PYTHON, "-m", "benchmarks", "screen"),

@@ -87,8 +87,12 @@ export function toParams(filters, now) {
   if (until) params.until = until;
   if (filters.pinned) params.pinned = filters.pinned === "yes";
   if (filters.in === "archived") params.archived = true;
-  else if (filters.in === "trash") params.trashed = true;
-  else if (filters.q) params.archived = false;
+  else if (filters.in === "trash") {
+    // The index has no messages of deleted sessions: only their names can be searched.
+    params.trashed = true;
+    if (filters.q) params.named = filters.q.slice(0, 100);
+    delete params.q;
+  } else if (filters.q) params.archived = false;
   return params;
 }
 

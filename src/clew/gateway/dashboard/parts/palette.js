@@ -29,7 +29,7 @@ export function addCommands(list) {
 
 /** Open the palette. */
 export function openPalette() {
-  if (document.querySelector("dialog.palette")) return;
+  if (document.querySelector("dialog.palette[open]")) return;
   // Those of the page come before those of the shell.
   const commands = [...sources].reverse().flatMap((list) => list());
   openChooser({

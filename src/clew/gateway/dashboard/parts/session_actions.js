@@ -83,9 +83,10 @@ export async function rename(pages, row, text) {
  */
 async function take(pages, rows, change, done) {
   if (rows.length === 0) return;
-  pages.remove(idsOf(rows));
+  const marking = mark(rows, change);
+  pages.remove(idsOf(rows), { until: marking });
   try {
-    const answer = await mark(rows, change);
+    const answer = await marking;
     const failed = new Set(answer.failed.map((/** @type {any} */ each) => each.id));
     const gone = rows.filter((each) => !failed.has(each.id));
     if (failed.size > 0) pages.insert(rows.filter((each) => failed.has(each.id)));

@@ -17,6 +17,8 @@ import { VirtualList } from "./virtual_list.js";
 
 const LIVE = 50; // rows at the beginning, whose changes the gateway tells by itself
 const PAUSE = 250;
+const STILL = 600;
+const LONGEST_PAUSE = 3_000;
 const LOOK_AGAIN = 1_500;
 const MINUTE = 60_000;
 const MOST = 10_000; // sessions that one call may change
@@ -43,6 +45,7 @@ export class SessionList {
     this.seen = [];
     this.offset = 0;
     this.isHeld = false;
+    this.pointedAt = -Infinity;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.refreshing = undefined;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -80,7 +83,11 @@ export class SessionList {
     this.scroller.addEventListener("pointerover", (/** @type {PointerEvent} */ event) =>
       this.point(event),
     );
-    this.scroller.addEventListener("pointerleave", () => this.dropButtons());
+    this.scroller.addEventListener("pointermove", () => (this.pointedAt = performance.now()));
+    this.scroller.addEventListener("pointerleave", () => {
+      this.pointedAt = -Infinity;
+      this.dropButtons();
+    });
     this.scroller.addEventListener("focusin", (/** @type {FocusEvent} */ event) => {
       const id = rowOf(event.target)?.dataset.id;
       if (id && id !== this.current) this.setCurrent(id, { focus: false });
@@ -329,6 +336,10 @@ export class SessionList {
     drawRow(element, row, {
       isSelected: Boolean(row && this.selected.has(row.id)),
       isCurrent: row?.id === this.current,
+      isReached:
+        this.current && this.list?.find(this.current)
+          ? row?.id === this.current
+          : index === this.list?.top.index,
       text: this.text,
     });
   }
@@ -404,12 +415,20 @@ export class SessionList {
     }
   }
 
+  /** Read the beginning again, but move no row from under a hand that is about to click. */
   refreshSoon() {
     if (this.refreshing) return;
-    this.refreshing = setTimeout(() => {
+    const latest = performance.now() + LONGEST_PAUSE;
+    const refresh = () => {
+      const now = performance.now();
+      if (now < latest && now - this.pointedAt < STILL) {
+        this.refreshing = setTimeout(refresh, PAUSE);
+        return;
+      }
       this.refreshing = undefined;
       this.pages.refresh().catch(() => {});
-    }, PAUSE);
+    };
+    this.refreshing = setTimeout(refresh, PAUSE);
   }
 
   /** Read the visible rows again whose changes the gateway does not tell: those far down. */

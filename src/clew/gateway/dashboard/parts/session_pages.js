@@ -12,7 +12,8 @@ import { call } from "../api.js";
 const FIRST_PAGE = 60;
 const PAGE = 200;
 const NEAR = 2 * PAGE;
-const PROBES = 12;
+const AHEAD = 25;
+const PROBES = 24;
 const MOST_READS = 500;
 const DAY = 86_400_000;
 const FIELDS = [
@@ -57,6 +58,7 @@ export class SessionPages {
     /** Those that wait for the person; they are not among the items. @type {Row[]} */
     this.waiting = [];
     this.isRead = false;
+    this.isCounted = false;
     this.isCut = false;
     /** @type {unknown} */
     this.problem = null;
@@ -67,6 +69,12 @@ export class SessionPages {
     this.look = [0, 0];
     /** @type {Promise<void> | null} */
     this.looking = null;
+    /** @type {Promise<void> | null} */
+    this.starting = null;
+    // Places are given by number: an answer that was asked for before they moved is thrown away.
+    this.version = 0;
+    /** Taken out of the list here, and not yet at the gateway. @type {Set<string>} */
+    this.leaving = new Set();
     this.stop = new AbortController();
     /** @type {number | null} */
     this.pinned = null;
@@ -105,8 +113,13 @@ export class SessionPages {
     return index < 0 ? undefined : this.at(index);
   }
 
-  /** Read the beginning, anew. */
-  async start() {
+  /** Read the beginning, anew. @returns {Promise<void>} */
+  start() {
+    this.starting ??= this.begin().finally(() => (this.starting = null));
+    return this.starting;
+  }
+
+  async begin() {
     try {
       const [waiting, named, page] = await Promise.all([
         this.listWaiting(),
@@ -114,15 +127,17 @@ export class SessionPages {
         this.list({ limit: FIRST_PAGE }),
       ]);
       this.problem = null;
+      this.version += 1;
       this.waiting = waiting;
       this.items = [];
       this.cursors.clear();
       const known = new Set(named.map((each) => each.id));
       this.put(0, [...named, ...page.rows.filter((each) => !known.has(each.id))], page.cursor);
       this.isCut = page.isCut;
+      this.isCounted = page.cursor === null;
       this.isRead = true;
       this.changed();
-      if (page.cursor && this.isTimed) await this.count_();
+      if (page.cursor && this.isTimed) await this.readTotal();
     } catch (error) {
       if (this.stop.signal.aborted) return;
       this.problem = error;
@@ -180,10 +195,16 @@ export class SessionPages {
   /** Read the beginning again: what is new, moved or gone there. */
   async refresh() {
     if (!this.isRead || this.wanted.q) return;
+    const { version } = this;
     const [waiting, page] = await Promise.all([
       this.listWaiting(),
       this.list({ limit: FIRST_PAGE, count: this.isTimed || undefined }),
     ]);
+    if (version !== this.version) {
+      await this.refresh();
+      return;
+    }
+    this.version += 1;
     this.problem = null;
     this.waiting = waiting;
     const top = this.withoutWaiting(page.rows);
@@ -204,7 +225,7 @@ export class SessionPages {
     this.cursors = new Map(cursors.map(([place, cursor]) => [place + shift + lost.length, cursor]));
     if (page.cursor && lost.length === 0) this.cursors.set(top.length, page.cursor);
     this.places = null;
-    if (page.total !== null) this.resize(page.total - this.waiting.length);
+    if (page.total !== null) this.resize(page.total - this.waiting.length - this.leaving.size);
     else if (!page.cursor) this.items.length = top.length;
     this.changed();
   }
@@ -217,9 +238,20 @@ export class SessionPages {
     this.changed();
   }
 
-  /** Take sessions out of the list. @param {Iterable<string>} ids */
-  remove(ids) {
+  /**
+   * Take sessions out of the list.
+   *
+   * @param {Iterable<string>} ids
+   * @param {{until?: Promise<unknown>}} [options] `until` then they may still come from the gateway
+   */
+  remove(ids, { until } = {}) {
     const gone = new Set(ids);
+    if (until) {
+      const forget = () => gone.forEach((id) => this.leaving.delete(id));
+      gone.forEach((id) => this.leaving.add(id));
+      until.then(forget, forget);
+    }
+    this.version += 1;
     this.waiting = this.waiting.filter((each) => !gone.has(each.id));
     const places = [...this.cursors].map(
       ([place, cursor]) =>
@@ -233,6 +265,7 @@ export class SessionPages {
 
   /** Put sessions where they belong in the order of the list. @param {Row[]} rows */
   insert(rows) {
+    this.version += 1;
     for (const row of rows) {
       let place = this.items.findIndex((each) => each && this.compare(row, each) < 0);
       if (place < 0) place = this.items.length;
@@ -260,7 +293,7 @@ export class SessionPages {
   /** The first place that is looked at and not read; null: all are. @returns {number | null} */
   findMissing() {
     const [first = 0, last = 0] = this.look;
-    for (let index = first; index <= last + PAGE / 4; index++) {
+    for (let index = first; index <= last + AHEAD; index++) {
       if (index >= this.items.length) return this.cursors.has(this.items.length) ? index : null;
       if (!this.items[index]) return index;
     }
@@ -283,8 +316,10 @@ export class SessionPages {
 
   /** @param {number} begin a place whose cursor is known */
   async readFrom(begin) {
+    const { version } = this;
     const cursor = this.cursors.get(begin);
     const page = await this.list({ limit: PAGE, cursor });
+    if (version !== this.version) return;
     this.cursors.delete(begin);
     this.put(begin, page.rows, page.cursor);
   }
@@ -295,35 +330,46 @@ export class SessionPages {
    * @param {number} place
    */
   async seek(place) {
+    const { version } = this;
     const early = await this.countPinned();
     const all = this.items.length - early;
     const only = { ...this.wanted, pinned: this.wanted.pinned ?? false };
     const goal = Math.max(0, place - early - PAGE / 4);
-    // Between two moments of which we know how many sessions are newer.
-    let [newer, newerAt] = [0, Date.now()];
-    let [older, olderAt] = [all, 0];
+    // Between two moments of which we know how many sessions are newer (less the goal), by the
+    // Illinois method: a straight line between both, and an end that stays twice counts half.
+    let [newer, newerAt] = [-goal, Date.now()];
+    let [older, olderAt] = [all - goal, 0];
     this.items.forEach((row, index) => {
       if (!row || row.pinned !== only.pinned) return;
-      if (index - early <= goal) [newer, newerAt] = [index - early, row.updated_at];
-      else if (olderAt === 0) [older, olderAt] = [index - early, row.updated_at];
+      const rank = index - early - goal;
+      if (rank <= 0) [newer, newerAt] = [rank, row.updated_at];
+      else if (olderAt === 0) [older, olderAt] = [rank, row.updated_at];
     });
     let step = DAY;
+    let side = 0;
     for (let probe = 0; probe < PROBES; probe++) {
-      const share = (goal - newer) / Math.max(1, older - newer);
-      const guess = probe % 3 === 2 ? 0.5 : Math.min(0.98, Math.max(0.02, share));
+      const share = Math.min(0.98, Math.max(0.02, newer / (newer - older || -1)));
       const at = Math.floor(
-        olderAt > 0 ? newerAt - (newerAt - olderAt) * guess : newerAt - (step *= 4),
+        olderAt > 0 ? newerAt - (newerAt - olderAt) * share : newerAt - (step *= 4),
       );
       const { total } = await this.ask({ ...only, until: at, limit: 0, count: true });
-      const rank = all - total;
-      if (rank <= goal && goal - rank <= PAGE / 2) {
+      const rank = all - total - goal;
+      if (rank <= 0 && -rank <= PAGE / 2) {
         const page = await this.list({ pinned: only.pinned, until: at, limit: PAGE });
+        if (version !== this.version) return true;
         // The cursor counts in the whole list too: it names the last session, not a page.
-        this.put(early + rank, page.rows, page.cursor);
+        this.put(early + goal + rank, page.rows, page.cursor);
         return true;
       }
-      if (rank <= goal) [newer, newerAt] = [rank, at];
-      else [older, olderAt] = [rank, at];
+      if (rank <= 0) {
+        [newer, newerAt] = [rank, at];
+        if (side < 0) older /= 2;
+        side = -1;
+      } else {
+        [older, olderAt] = [rank, at];
+        if (side > 0) newer /= 2;
+        side = 1;
+      }
       if (newerAt - olderAt <= 1) return false;
     }
     return false;
@@ -339,9 +385,10 @@ export class SessionPages {
     return /** @type {number} */ (this.pinned) - this.waiting.filter((each) => each.pinned).length;
   }
 
-  async count_() {
+  async readTotal() {
     const { total } = await this.ask({ ...this.wanted, limit: 0, count: true });
     this.resize(total - this.waiting.length);
+    this.isCounted = true;
   }
 
   /** The list has so many sessions: more or fewer places that are not read. @param {number} many */
@@ -371,8 +418,10 @@ export class SessionPages {
       this.places?.set(row.id, begin + offset);
     }
     const end = begin + fresh.length;
-    if (cursor === null) this.items.length = end;
-    else if (!this.items[end]) this.cursors.set(end, cursor);
+    if (cursor === null) {
+      this.items.length = end;
+      this.isCounted = true;
+    } else if (!this.items[end]) this.cursors.set(end, cursor);
     this.places = null;
   }
 
@@ -380,7 +429,9 @@ export class SessionPages {
   async list(more) {
     const answer = await this.ask({ ...this.wanted, ...more });
     return {
-      rows: /** @type {Row[]} */ (answer.sessions.map(slim)),
+      rows: /** @type {Row[]} */ (answer.sessions.map(slim)).filter(
+        (each) => !this.leaving.has(each.id),
+      ),
       cursor: /** @type {string | null} */ (answer.cursor ?? null),
       total: /** @type {number | null} */ (answer.total ?? null),
       isCut: Boolean(answer.cut),
@@ -391,7 +442,7 @@ export class SessionPages {
   async listWaiting() {
     if (!this.isTimed) return [];
     const { sessions } = await this.ask({ ...this.wanted, state: "waiting", limit: 50 });
-    return sessions.map(slim);
+    return sessions.map(slim).filter((/** @type {Row} */ each) => !this.leaving.has(each.id));
   }
 
   /** Sessions whose name has what is searched for; the index knows messages only. @returns {Promise<Row[]>} */

@@ -11,6 +11,8 @@ import { marked, markedName } from "./search.js";
 /** @type {Record<string, string>} */
 const STATUS = { waiting: "waits for you", running: "running", interrupted: "interrupted" };
 
+const OPEN = "open in a terminal";
+
 /** What each element shows. @type {WeakMap<HTMLElement, string>} */
 const shown = new WeakMap();
 
@@ -19,9 +21,10 @@ const shown = new WeakMap();
  *
  * @param {HTMLElement} element
  * @param {Row | undefined} row undefined: not read yet
- * @param {{isSelected: boolean, isCurrent: boolean, text: string}} look `text`: what is searched for
+ * @param {{isSelected: boolean, isCurrent: boolean, isReached: boolean, text: string}} look
+ *   `isReached`: the Tab key comes here, and to no other row; `text`: what is searched for
  */
-export function drawRow(element, row, { isSelected, isCurrent, text }) {
+export function drawRow(element, row, { isSelected, isCurrent, isReached, text }) {
   if (!row) {
     element.className = "row hole";
     element.setAttribute("aria-busy", "true");
@@ -38,6 +41,9 @@ export function drawRow(element, row, { isSelected, isCurrent, text }) {
   element.classList.toggle("current", isCurrent);
   const box = element.querySelector("input");
   if (box?.type === "checkbox") box.checked = isSelected;
+  for (const each of element.querySelectorAll("a, .pick input")) {
+    each.setAttribute("tabindex", isReached ? "0" : "-1");
+  }
 }
 
 /**
@@ -52,8 +58,8 @@ function parts(row, text, asked) {
   return [
     h(
       "span",
-      { class: "pick", "data-status": row.status },
-      h("input", { type: "checkbox", tabindex: "-1", "aria-label": `Select ${row.label}` }),
+      { class: "pick", "data-status": row.status, title: row.status === "open" ? OPEN : null },
+      h("input", { type: "checkbox", "aria-label": `Select ${row.label}` }),
     ),
     h(
       "span",
@@ -62,6 +68,7 @@ function parts(row, text, asked) {
       h("a", { class: "name cut", href }, markedName(row.label, text)),
       row.pinned && h("span", { class: "visually-hidden" }, "pinned"),
       word && h("span", { class: `pill ${row.status}` }, word),
+      row.status === "open" && h("span", { class: "visually-hidden" }, OPEN),
       !text && h("span", { class: "about cut" }, asked || about(row)),
     ),
     text &&

@@ -66,6 +66,11 @@ export function showSessions(root, place) {
     onkeydown: pressInSearch,
   });
   const chips = h("div", { class: "chips" });
+  const emptier = h(
+    "button",
+    { type: "button", class: "quiet", onclick: emptyTrash },
+    "Empty the trash",
+  );
   const body = h("div", { class: "sessions-body" });
   root.append(
     h(
@@ -140,9 +145,13 @@ export function showSessions(root, place) {
     if (content !== body.firstChild) body.replaceChildren(content);
     list.scroller.classList.toggle("found", Boolean(filters.q));
     body.setAttribute("aria-busy", String(!pages.isRead && !isBroken));
-    const isKnown = pages.isRead && (pages.isTimed || pages.cursors.size === 0);
     const many = number(pages.count);
-    replace(total, !pages.isRead || isEmpty ? "" : isKnown ? many : `${many}+`);
+    const isUnsure = pages.isRead && !pages.isCounted;
+    replace(
+      total,
+      !pages.isRead || isEmpty ? "" : !isUnsure ? many : pages.isTimed ? "" : `${many}+`,
+    );
+    emptier.hidden = pages.count === 0;
     total.title = pages.isCut ? "There are more that fit than were looked at." : "";
   }
 
@@ -278,21 +287,18 @@ export function showSessions(root, place) {
       }),
       active.length > 1 &&
         h("button", { type: "button", class: "quiet", onclick: clearFilters }, "Clear"),
-      view === "trash" &&
-        h("button", { type: "button", class: "quiet", onclick: emptyTrash }, "Empty the trash"),
+      view === "trash" && emptier,
     );
   }
 
   /** @param {string} view */
   function switchView(view) {
-    // The trash can't be searched.
-    if (view === "trash") input.value = "";
-    change({ in: view || null, ...(view === "trash" ? { q: null } : {}) });
+    change({ in: view || null });
   }
 
   function chooseFilter() {
     openChooser({
-      label: "Filter by state, time, platform, project, person",
+      label: "Filter the sessions",
       list: (text) => fitChoices(text, choices).map(toChoice),
       find: async (text, signal) => {
         choices = await listChoices(signal);
@@ -419,11 +425,11 @@ export function showSessions(root, place) {
 
   const keep = () => list.keep();
   document.addEventListener(LEAVING, keep);
-  addEventListener("pagehide", keep);
+  addEventListener("beforeunload", keep);
   return () => {
     clearTimeout(typing);
     document.removeEventListener(LEAVING, keep);
-    removeEventListener("pagehide", keep);
+    removeEventListener("beforeunload", keep);
     stopKeys();
     stopCommands();
     list.close();
