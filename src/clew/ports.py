@@ -12,11 +12,12 @@ callers check what a person may do with an id (`core.session.may_see`).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from msgspec import UNSET, UnsetType
 
+from clew.core.session import OWNER
 from clew.core.turn import LEASE_MS
 
 if TYPE_CHECKING:
@@ -25,13 +26,21 @@ if TYPE_CHECKING:
     from clew.core.channels.incoming import Incoming, Receipt
     from clew.core.channels.people import Decided, NewPairing, Pairing
     from clew.core.channels.replies import Parcel
+    from clew.core.chunks import Chunk, Recollection
     from clew.core.context.size import ContextPart
-    from clew.core.delivery import Inbound, NewInbound, NewOutbound, Outbound, OutboundStatus
+    from clew.core.delivery import (
+        Inbound,
+        InboundStatus,
+        NewInbound,
+        NewOutbound,
+        Outbound,
+        OutboundStatus,
+    )
     from clew.core.imports import ImportNote
     from clew.core.live_events import Signal
     from clew.core.memory import MemoryFile, MemoryName, MemoryVersion
     from clew.core.message import Draft, Message, ToolCall
-    from clew.core.models import ModelInfo, Personality
+    from clew.core.models import ModelInfo, Personality, PersonalityEdit
     from clew.core.names import Title
     from clew.core.notes import Blob, Compaction, ScratchEntry, Todo
     from clew.core.search.hits import SearchFilter, SearchPage
@@ -78,12 +87,14 @@ class Sessions(Protocol):
         ...
 
     async def create_session(
-        self, new: NewSession, *, route: str | UnsetType | None = UNSET
+        self, new: NewSession, *, route: str | UnsetType | None = UNSET, yields: bool = False
     ) -> Session:
         """Make a session, with zero usage; `new.key`, or `route` if given, leads to it from now on.
 
-        With `route=None` no key does. The session that the route led to before is not changed.
-        `Conflict` if the id exists, `SessionNotFound` if the parent does not.
+        With `route=None` no key does; nor with `yields`, if it leads to a session already: of two
+        that are made at the same time, the route leads to one. The session that the route led to
+        before is not changed. `Conflict` if the id exists, `SessionNotFound` if the parent does
+        not.
         """
         ...
 
@@ -318,9 +329,9 @@ class Log(Protocol):
         """The usage of the turns that began since then, grouped; sorted by name.
 
         By day, `name` is the beginning of a quarter of an hour in milliseconds: its day depends on
-        the person's time zone. By session it is the id, by model and platform their name, empty if
-        unknown. All sessions count, also those in the trash. A row is `estimated` if the metadata
-        of one of its sessions says so.
+        the reader's time zone. By session and person it is their id, by model and platform their
+        name, empty if unknown. All sessions count, also those in the trash. A row is `estimated` if
+        the metadata of one of its sessions says so.
         """
         ...
 
@@ -592,6 +603,10 @@ class Inbox(Protocol):
         """
         ...
 
+    async def count_inbound(self) -> dict[InboundStatus, int]:
+        """How many messages are queued and how many are claimed, if there are any."""
+        ...
+
     async def list_taken_inbound(self, turn_id: str) -> tuple[Inbound, ...]:
         """The messages that a turn answers, oldest first; none if there is no such turn.
 
@@ -645,6 +660,13 @@ class Outbox(Protocol):
         limit: int = 100,
     ) -> tuple[Outbound, ...]:  # fmt: skip
         """Deliveries, newest first."""
+        ...
+
+    async def count_outbound(self) -> dict[OutboundStatus, int]:
+        """How many deliveries there are of each status; none of those that arrived are counted.
+
+        A status without any is left out.
+        """
         ...
 
     async def get_outbound(self, outbound_id: str) -> Outbound:
@@ -721,6 +743,30 @@ class Imports(Protocol):
         ...
 
 
+class Vectors(Protocol):
+    """What the chunks of memory files mean: vectors that can be made again.
+
+    A `source` is a file, a `hash` what was embedded (`core.chunks`). Text is never kept here.
+    """
+
+    async def find_vectors(
+        self, source: str, model: str, hashes: Collection[str]
+    ) -> dict[str, bytes]:
+        """The vectors of these hashes, as far as they are there."""
+        ...
+
+    async def put_vectors(self, source: str, model: str, vectors: Mapping[str, bytes]) -> None:
+        """Keep vectors by their hashes, over older ones. Two writers at once are fine."""
+        ...
+
+    async def keep_vectors(self, source: str, model: str, hashes: Collection[str]) -> int:
+        """Forget all of the source and model but these; returns how many.
+
+        Vectors of other models that are a week old go too.
+        """
+        ...
+
+
 class Store(
     Sessions,
     Log,
@@ -735,6 +781,7 @@ class Store(
     Tokens,
     Pairings,
     Imports,
+    Vectors,
     Protocol,
 ):
     """A session store. Open one with `clew.open_store(url)`, and use it as `async with`."""
@@ -916,12 +963,25 @@ class Personalities(Protocol):
         """A personality, the default if None; `PersonalityNotFound` with the list."""
         ...
 
+    def update_personality(self, personality_id: str, edit: PersonalityEdit) -> Personality:
+        """Change a personality, or make it. What is built in stays: the person's own goes before.
+
+        `InvalidInput` for an id or a value that can't be. Waits for the disk.
+        """
+        ...
+
 
 class Memory(Protocol):
-    """The two memory files. Callers name the file and the personality, never a path."""
+    """The memory files. Callers name the file, the personality and the person, never a path."""
 
-    async def read(self, name: MemoryName, personality: Personality | None = None) -> MemoryFile:
+    async def read(
+        self, name: MemoryName, personality: Personality | None = None, *, person: str = OWNER
+    ) -> MemoryFile:
         """The file as it is now; a missing file is empty."""
+        ...
+
+    async def read_archive(self, personality: Personality | None = None) -> MemoryFile:
+        """What no longer fitted into both files, as far as it is searched."""
         ...
 
     async def write(
@@ -932,18 +992,74 @@ class Memory(Protocol):
         *,
         by: str,
         etag: str | None = None,
+        person: str = OWNER,
     ) -> MemoryFile:
         """Replace the whole file, in one step. `StaleMemory` if `etag` is not the current one."""
         ...
 
     async def list_versions(
-        self, name: MemoryName, personality: Personality | None = None
+        self, name: MemoryName, personality: Personality | None = None, *, person: str = OWNER
     ) -> tuple[MemoryVersion, ...]:
         """The versions, newest first, including the current text if clew wrote it."""
         ...
 
     async def get_version(
-        self, name: MemoryName, number: int, personality: Personality | None = None
+        self,
+        name: MemoryName,
+        number: int,
+        personality: Personality | None = None,
+        *,
+        person: str = OWNER,
     ) -> str:
         """The text of a version, or `RecordNotFound`."""
+        ...
+
+
+class Embedder(Protocol):
+    """A model that says what texts mean. It fetches nothing by itself."""
+
+    @property
+    def model(self) -> str:
+        """Its name: vectors of different models have nothing in common."""
+        ...
+
+    async def embed(self, texts: Sequence[str]) -> list[bytes]:
+        """For each text a vector of length one, as 32-bit floats (little-endian), all equally long.
+
+        Raises `ModelUnavailable` with what to do; also for an answer that makes no sense.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Free what it holds."""
+        ...
+
+
+class Recall(Protocol):
+    """The memory, searched by words and, if there is an embedder, by meaning."""
+
+    @property
+    def model(self) -> str | None:
+        """The model that embeds, None if words alone are compared."""
+        ...
+
+    async def search(
+        self,
+        question: str,
+        personality: Personality | None = None,
+        *,
+        person: str = OWNER,
+        limit: int = 8,
+    ) -> Recollection:
+        """The chunks of the person's files nearest to the question, best first.
+
+        What a prompt gets of them is marked and written out, whatever the limit. Never fails
+        because of the embedder: then words alone decide, and `notice` says why.
+        """
+        ...
+
+    async def list_chunks(
+        self, personality: Personality | None = None, *, person: str = OWNER
+    ) -> tuple[tuple[Chunk, bool], ...]:
+        """All chunks in their order, each with whether its vector is there."""
         ...

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from clew import config as configuration
 from clew.agent.personalities import FilePersonalities
-from clew.api.handlers.parts import Exporter, Importer, Renderer
+from clew.api.handlers.parts import AskModel, Exporter, Importer, Renderer, SettingsFile
 from clew.api.local import Calls
 from clew.api.sessions import Imported
-from clew.api.status import ChannelView, ErrandView, StoreView
+from clew.api.status import ChannelView, ErrandView, FindingView, StoreView
 from clew.client.place import locate
 from clew.clock import host_clock
 from clew.core.channels.session_choice import Judge, ReceptionRules
@@ -23,7 +23,8 @@ from clew.core.rules import HeldRule, hold
 from clew.core.session import Retention
 from clew.files.workspaces import Workspaces
 from clew.memory import MarkdownMemory
-from clew.ports import Clock, Context, Memory, Models, Personalities, Store
+from clew.memory.recall import FileRecall
+from clew.ports import Clock, Context, Memory, Models, Personalities, Recall, Store
 from clew.runtime.cron import CronFile
 from clew.runtime.hooks import Hooks
 from clew.runtime.inbound.reception import Reception
@@ -44,6 +45,7 @@ class FixedParts(NamedTuple):
     models: Models
     personalities: Personalities
     memory: Memory
+    recall: Recall
     rules: ReceptionRules
     export: Exporter | None = None
     import_transcript: Importer | None = None
@@ -61,6 +63,9 @@ class FixedParts(NamedTuple):
     config_file: Path | None = None
     workspaces: Workspaces = Workspaces()
     started_at: int | None = None
+    settings: SettingsFile | None = None
+    examine: Callable[[], Awaitable[tuple[FindingView, ...]]] | None = None
+    ask_model: AskModel | None = None
 
     @property
     def store(self) -> Store:
@@ -85,6 +90,9 @@ class FixedParts(NamedTuple):
 
     def list_tool_rules(self) -> tuple[HeldRule, ...]:
         return hold("deny", ["shell:rm"], "CLEW_TOOLS_DENY")
+
+    def find_backup_time(self) -> int | None:
+        return None
 
     def list_job_problems(self) -> dict[str, str]:
         return {}
@@ -128,6 +136,7 @@ async def open_calls(path: Path) -> AsyncIterator[Calls]:
                 models=models,
                 personalities=FilePersonalities(home / "personalities"),
                 memory=MarkdownMemory(home),
+                recall=FileRecall(MarkdownMemory(home)),
                 export=lambda session, kind, masked, thinking: export_session(
                     store, session, kind, masked=masked, thinking=thinking
                 ),

@@ -206,6 +206,8 @@ async def test_an_operation_needs_its_scope(place: Place, scope: Scope) -> None:
         "q": "nothing",
         "ids": "00000000-0000-4000-8000-000000000000",
         "hash": "0" * 64,
+        "edit": {},
+        "question": "Who are you?",
         "changes": [
             {"id": "00000000-0000-4000-8000-000000000000", "before": {}, "after": {}},
         ],

@@ -8,7 +8,7 @@ import pytest
 
 from clew.api.seats import TerminalBreadcrumb, TerminalPlace
 from clew.client.client import Client
-from clew.errors import Forbidden, InvalidInput
+from clew.errors import Forbidden, InvalidInput, SessionNotFound
 from tests.client.conftest import Place
 
 ROOT = str(Path(__file__).resolve().parent)
@@ -76,6 +76,35 @@ async def test_a_key_says_where_it_leads_and_moves_nothing(place: Place, client:
     found = await client.explain.key(HERE, "cli:api")
     assert (found.rule, found.session and found.session.id) == ("explicit", session.id)
     assert await place.store.get_session(session.id) == session
+
+
+async def test_a_session_says_its_keys_its_resets_and_where_replies_go(
+    place: Place, client: Client
+) -> None:
+    old = await place.session("agent:main:telegram:group:7", platform="telegram")
+    new = await place.session(
+        "agent:main:telegram:group:7", platform="telegram", reset_reason="idle", previous_id=old.id
+    )
+    await place.store.set_route("cli:here", new.id)
+    fork = await client.sessions.fork(new.id)
+    told = await client.explain.session(new.id)
+    assert set(told.leading) == {"agent:main:telegram:group:7", "cli:here"}
+    assert told.reset_reason == "idle"
+    assert told.previous is not None
+    assert told.previous.id == old.id
+    assert (told.reset, told.parent) == (None, None), "nobody has written there yet"
+    assert told.send.decision == "allow"
+    await client.sessions.update(new.id, send_policy="deny")
+    assert (await client.explain.session(new.id)).send.decision == "deny"
+    of_fork = await client.explain.session(fork.id)
+    assert of_fork.parent is not None
+    assert (of_fork.parent.id, of_fork.leading) == (new.id, ())
+    talked = await place.talked(client, "hello")
+    reset = (await client.explain.session(talked)).reset
+    assert reset is not None
+    assert reset.fresh
+    with pytest.raises(SessionNotFound):
+        await client.explain.session("00000000-0000-4000-8000-000000000000")
 
 
 async def test_only_the_owner_may_ask(place: Place) -> None:

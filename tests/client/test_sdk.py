@@ -27,6 +27,7 @@ from clew.client import sessions
 from clew.client.client import Client
 from clew.core.changes import AddCompaction, AddMessage
 from clew.core.message import Draft
+from clew.core.models import PersonalityEdit
 from clew.core.session import SessionChange, SessionMarks
 from clew.errors import InvalidInput
 from clew.runtime.lane.lease import hold
@@ -47,6 +48,7 @@ SAMPLES: dict[Any, Any] = {
     Wanted: Wanted(title="a"),
     TerminalBreadcrumb: TerminalBreadcrumb(cwd="/a", session=ID, fresh=True, at=4),
     SessionChange: SessionChange(ID, SessionMarks(pinned=False), SessionMarks(pinned=True)),
+    PersonalityEdit: PersonalityEdit(soul="x"),
     Upload: Upload(media_type="image/png", data=b"x"),
 }
 SPELLED: dict[str, Any] = {"blob_hash": "0" * 64}

@@ -100,7 +100,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_tables_of_a_copy_are_those_of_both_schemas(filled: Path, url: str) -> None:
     of_here = {
         "leases", "attachments", "processes", "messages_words", "usage_sums", "usage_changes",
-        "clew_schema",
+        "memory_vectors", "clew_schema",
     }  # fmt: skip
     tables = {table.name: set(table.columns) for table in TABLES}
     with psycopg.connect(url) as connection:

@@ -22,6 +22,7 @@ from clew.core.channels.replies import ReplyTo
 from clew.core.channels.routing import Arrival, Peer
 from clew.core.message import Message
 from clew.memory import MarkdownMemory
+from clew.memory.recall import FileRecall
 from clew.ports import Store
 from clew.runtime.hooks import Hooks
 from clew.runtime.recovery import take_up
@@ -119,6 +120,7 @@ def opener(url: str, home: Path) -> Opener:
                 models=models,
                 personalities=FilePersonalities(),
                 memory=MarkdownMemory(home),
+                recall=FileRecall(MarkdownMemory(home)),
                 rules=RULES,
                 reception=runtime.reception,
                 context=commands.context,

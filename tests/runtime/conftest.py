@@ -35,6 +35,7 @@ from clew.core.session import NewSession, Session
 from clew.core.turn import Turn
 from clew.core.usage import Usage
 from clew.memory import MarkdownMemory
+from clew.memory.recall import FileRecall
 from clew.ports import LiveTurn, Store
 from clew.runtime.commands import run_command
 from clew.runtime.commands.desk import Desk, Reply
@@ -341,6 +342,7 @@ def make_seat_of(runtime: Runtime, models: Catalogue, place: Place, home: Path) 
         at=Surface(runtime=runtime, models=models, place=place, key=cli_key(place.basename)),
         personalities=personalities,
         memory=memory,
+        recall=FileRecall(memory),
         context=ContextParts(
             catalogue=models,
             personalities=personalities,

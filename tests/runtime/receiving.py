@@ -23,6 +23,7 @@ from clew.core.channels.session_choice import ReceptionRules
 from clew.core.channels.triggers import ModelNames
 from clew.core.session import Session
 from clew.memory import MarkdownMemory
+from clew.memory.recall import FileRecall
 from clew.ports import Store
 from clew.runtime.hooks import Hooks
 from clew.runtime.inbound.commands import ChannelCommands
@@ -109,6 +110,7 @@ def make_commands(
         models=models,
         personalities=FilePersonalities(),
         memory=memory,
+        recall=FileRecall(memory),
         context=ContextParts(
             catalogue=models,
             personalities=FilePersonalities(),

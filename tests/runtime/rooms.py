@@ -130,6 +130,7 @@ async def room(
         at=Surface(runtime=house.runtime, models=house.models, place=place, key="cli:room"),
         personalities=house.personalities,
         memory=house.memory,
+        recall=house.recall,
         context=house.context,
         zone=UTC,
         issuer=Issuer(role="owner", surface="terminal"),

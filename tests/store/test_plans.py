@@ -29,6 +29,8 @@ PLANS = [
     (delivery.CLAIM_OUTBOUND, "sqlite_autoindex_outbox_1"),
     (delivery.CALL_NEXT, "outbox_line"),
     (delivery.DOUBT, "outbox_sending"),
+    (delivery.COUNT_OUTBOUND, "outbox_status"),
+    (delivery.COUNT_INBOUND, "inbox_key"),
     (delivery.list_outbound_query(None, "sending", 10)[0], "outbox_status"),
     (delivery.list_outbound_query("s", None, 10)[0], "outbox_session"),
 ]

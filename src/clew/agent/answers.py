@@ -353,6 +353,7 @@ async def ask_once(
     question: str,
     *,
     clock: Callable[[], float],
+    soul: str = "",
 ) -> Answer:
     """Ask one question and wait for the whole answer: no session, no tools, no retries.
 
@@ -364,7 +365,7 @@ async def ask_once(
         async with (
             _listening(info, lambda _: None, Silence()) as hear,
             model.request_stream(
-                [ModelRequest.user_text_prompt(question)],
+                [ModelRequest.user_text_prompt(question, instructions=soul or None)],
                 cast("ModelSettings", settings),
                 ModelRequestParameters(),
             ) as stream,

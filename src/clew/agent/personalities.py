@@ -13,10 +13,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from msgspec import UNSET
 
-from clew.core.models import DEFAULT_PERSONALITY, MemoryScope, ModelInfo, Personality, Thinking
+from clew.core.models import (
+    DEFAULT_PERSONALITY,
+    MAX_SOUL,
+    MemoryScope,
+    ModelInfo,
+    Personality,
+    PersonalityEdit,
+    Thinking,
+)
 from clew.core.session import Session
-from clew.errors import InvalidConfig, ModelNotFound, PersonalityNotFound
+from clew.errors import InvalidConfig, InvalidInput, ModelNotFound, PersonalityNotFound
+from clew.files.durable import put_bytes
 from clew.ports import Personalities
 
 if TYPE_CHECKING:
@@ -25,7 +35,6 @@ if TYPE_CHECKING:
 BUILT_IN: Final = Path(__file__).parent / "souls"
 SOUL: Final = "SOUL.md"
 CONFIG: Final = "config.toml"
-MAX_SOUL: Final = 20_000
 
 _ID: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
@@ -66,6 +75,46 @@ class FilePersonalities:
         raise PersonalityNotFound(
             f'There is no personality "{wanted[:64]}". There are: {", ".join(sorted(known))}.'
         )
+
+    def update_personality(self, personality_id: str, edit: PersonalityEdit) -> Personality:
+        """Change or make one, in the person's own directory; a built-in one stays as it is."""
+        if self._directory is None or not _ID.fullmatch(personality_id):
+            raise InvalidInput(
+                f'"{personality_id[:64]}" can\'t be the id of a personality: it has small letters, '
+                "digits, - and _, at most 64. Nothing was changed."
+            )
+        home, builtin = self._directory / personality_id, BUILT_IN / personality_id
+        config = next((each for each in (home, builtin) if (each / CONFIG).is_file()), home)
+        text = _edit_config(_read_text(config / CONFIG), edit)
+        try:
+            msgspec.convert(tomllib.loads(text), PersonalityFile)
+        except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+            raise InvalidInput(f"{error}. Nothing was changed.") from None
+        if edit.soul is not UNSET or not _is_personality(builtin):
+            soul = _read_text(home / SOUL) if edit.soul is UNSET else edit.soul
+            put_bytes(home / SOUL, f"{soul.strip()}\n".encode("utf-8", "replace"))
+        if any(getattr(edit, name) is not UNSET for name in PersonalityFile.__struct_fields__):
+            put_bytes(home / CONFIG, text.encode("utf-8", "replace"))
+        return self.get_personality(personality_id)
+
+
+def _edit_config(text: str, edit: PersonalityEdit) -> str:
+    """The text of a `config.toml` with other values; its comments stay."""
+    import tomlkit  # noqa: PLC0415  # only edits need it
+
+    try:
+        document = tomlkit.parse(text)
+    except ValueError as error:
+        raise InvalidConfig(
+            f"{CONFIG} can't be edited: {error}. Repair it by hand first."
+        ) from None
+    for name in PersonalityFile.__struct_fields__:
+        value = getattr(edit, name)
+        if value is None:
+            document.pop(name, None)
+        elif value is not UNSET:
+            document[name] = list(value) if isinstance(value, tuple) else value
+    return tomlkit.dumps(document)
 
 
 def _list_ids(directory: Path | None) -> list[str]:

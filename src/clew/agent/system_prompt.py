@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -22,6 +22,7 @@ from clew.agent.personalities import choose_model, choose_personality
 from clew.agent.tool_interface import Toolbox, ToolSpec
 from clew.agent.tools.paths import open_regular
 from clew.core.context.size import ContextPart, estimate_text, estimate_tool
+from clew.core.live_events import Notice
 from clew.core.memory import FILE_NAMES, MEMORY_NAMES
 from clew.core.models import ModelInfo, Personality
 from clew.core.names import format_bytes
@@ -31,12 +32,14 @@ from clew.core.text import strip_controls
 from clew.core.tokens import Scopes, has_own_tools
 from clew.errors import ClewError
 from clew.files.directories import find_repository
-from clew.ports import Clock, LiveTurn, Memory, Notes, Personalities
+from clew.ports import Clock, LiveTurn, Memory, Notes, Personalities, Recall
 
 if TYPE_CHECKING:
     from clew.agent.requests import Catalogue
 
 MAX_MEMORY = 20_000
+RECENT: Final = 50
+"""Messages that are looked at for what the person said."""
 MAX_LISTED = 100
 """Most scratchpad entries that are listed by name."""
 
@@ -74,16 +77,28 @@ class SystemPrompt:
         *,
         tz: tzinfo = UTC,
         guests: Literal["read", "none"] = "read",
+        recall: Recall | None = None,
     ) -> None:
+        """With `recall`, the prompt gets what of the memory fits the message, not all of it."""
         self._memory = memory
         self._notes = notes
         self._clock = clock
         self._tz = tz
         self._guests = guests
+        self._recall = recall
 
     async def build_prompt(self, turn: LiveTurn, personality: Personality, model: ModelInfo) -> str:
         """The whole prompt."""
-        parts = await self.list_parts(turn.session, turn.person, turn.scopes, personality, model)
+        question = "" if self._recall is None else await _read_question(turn)
+        parts = await self.list_parts(
+            turn.session,
+            turn.person,
+            turn.scopes,
+            personality,
+            model,
+            question=question,
+            tell=lambda text: turn.signal(Notice(text)),
+        )
         return "\n\n".join(part.text for part in parts)
 
     async def list_parts(
@@ -93,8 +108,15 @@ class SystemPrompt:
         scopes: Scopes,
         personality: Personality,
         model: ModelInfo,
+        *,
+        question: str = "",
+        tell: Callable[[str], None] = lambda _: None,
     ) -> tuple[Part, ...]:
-        """The parts of the prompt, in order, without empty ones."""
+        """The parts of the prompt, in order, without empty ones.
+
+        `question` is what the person says: in vector mode it chooses what the prompt gets of the
+        memory. `tell` is called with what the person should know about that.
+        """
         if model.embedded:
             return (Part("personality", EMBEDDED_SOUL),)
         soul = personality.soul or f"You are clew, working as {personality.name}."
@@ -107,7 +129,13 @@ class SystemPrompt:
         if has_tools and session.cwd:
             parts += await self._instructions(session.cwd, session.project)
         if person == OWNER or self._guests == "read":
-            parts += await self._memories(personality)
+            if self._recall is None:
+                parts += await self._memories(personality, person)
+            else:
+                found = await self._recall.search(question, personality, person=person)
+                parts += [Part("memory", found.prompt)] if found.prompt else []
+                if found.notice is not None:
+                    tell(found.notice)
         parts += _show_notes(
             await self._notes.get_todos(session.id), await self._notes.list_scratch(session.id)
         )
@@ -143,12 +171,12 @@ class SystemPrompt:
             for path, text in found
         ]
 
-    async def _memories(self, personality: Personality) -> list[Part]:
+    async def _memories(self, personality: Personality, person: str) -> list[Part]:
         parts = []
         for name in MEMORY_NAMES:
             title = f"# Memory: {FILE_NAMES[name]}"
             try:
-                found = await self._memory.read(name, personality)
+                found = await self._memory.read(name, personality, person=person)
             except ClewError as error:
                 # A file that can't be read must not stop the turn; the agent can tell the person.
                 parts.append(Part(FILE_NAMES[name], f"{title}\n[It could not be read: {error}]"))
@@ -157,6 +185,13 @@ class SystemPrompt:
             if text:
                 parts.append(Part(FILE_NAMES[name], f"{title}\n{text}", found.path))
         return parts
+
+
+async def _read_question(turn: LiveTurn) -> str:
+    """What the person said in this turn, else what was said last."""
+    rows = [row for row in await turn.get_thread(RECENT) if row.role == "user" and row.content]
+    mine = [row.content for row in rows if row.turn_id == turn.id]
+    return "\n".join(mine) if mine else "".join(row.content for row in rows[-1:])
 
 
 def keep_tail(text: str, limit: int) -> str:

@@ -112,6 +112,12 @@ class ExplainKey(ExplainPlace, frozen=True, kw_only=True, forbid_unknown_fields=
     key: Key | None = None
 
 
+class ExplainSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The id of a session."""
+
+    id: SessionId
+
+
 # --- what is answered -------------------------------------------------------------------------
 class ResetExplained(msgspec.Struct, frozen=True):
     """Whether a conversation continues (`fresh`) or is reset, why, and by which policy."""
@@ -176,6 +182,24 @@ class KeyExplained(msgspec.Struct, frozen=True):
     moved_from: str | None = None
 
 
+class SessionExplained(msgspec.Struct, frozen=True):
+    """Why a session is what it is, and what becomes of its next message.
+
+    `key` is the one that it was made under, `leading` the keys that lead to it now: without any, no
+    message of a channel comes here. `reset_reason`: why it began anew, in place of `previous`.
+    `reset`: whether a message that came now would continue here (None: nobody has written yet).
+    `send`: whether replies are delivered.
+    """
+
+    key: str
+    leading: tuple[str, ...]
+    reset_reason: str | None
+    previous: SessionView | None
+    parent: SessionView | None
+    reset: ResetExplained | None
+    send: SendExplained
+
+
 # --- the rows of the table ---------------------------------------------------------------------
 
 ROUTE: Final = row(
@@ -206,4 +230,8 @@ KEY: Final = row(
     "explain.key", "GET", "explain/key", "read", ExplainKey, KeyExplained,
     "Explain which key a directory has, and which session it leads to.",
 )  # fmt: skip
-ROWS: Final = (ROUTE, RESET, SEND, TRIGGER, RESUME, CONTINUE, KEY)
+SESSION: Final = row(
+    "explain.session", "GET", "explain/session", "read", ExplainSession, SessionExplained,
+    "Explain a session: its keys, its resets, and whether its replies are delivered.",
+)  # fmt: skip
+ROWS: Final = (ROUTE, RESET, SEND, TRIGGER, RESUME, CONTINUE, KEY, SESSION)

@@ -1,24 +1,36 @@
-"""The two memory files."""
+"""The memory files: reading, writing, versions and searching them."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
 
-from clew.api.fields import _LAST, Word
+from clew.api.fields import _LAST, Query, Word
 from clew.api.operation import Params, row
-from clew.core.memory import MEMORY_BYTES, MemoryName, MemoryVersion
+from clew.core.chunks import PROMPT_CHARACTERS, PROMPT_CHUNKS, ChunkFile
+from clew.core.memory import MEMORY_BYTES, PERSON_CHARACTERS, MemoryName, MemoryVersion
 from clew.core.models import MemoryScope
+
+Person = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=PERSON_CHARACTERS,
+        description="Whose USER.md: a person like telegram:456. Left out, it is the owner's.",
+    ),
+]
+MOST_HITS: Final = 100
 
 
 # --- memory and credentials -------------------------------------------------------------------
 class GetMemory(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which file, and of which personality."""
+    """Which file, of which personality, and whose. MEMORY.md is the same for every person."""
 
     store: MemoryName
     personality: Word | None = None
+    person: Person | None = None
 
 
 class GetMemoryVersion(GetMemory, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -39,6 +51,7 @@ class WriteMemory(Params, frozen=True, kw_only=True, forbid_unknown_fields=True)
     store: MemoryName
     content: Annotated[str, Meta(max_length=2 * MEMORY_BYTES)]
     personality: Word | None = None
+    person: Person | None = None
     if_match: Annotated[str, Meta(max_length=200)] | None = None
 
 
@@ -47,6 +60,20 @@ class RenderMemory(Params, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     store: MemoryName
     content: Annotated[str, Meta(max_length=2 * MEMORY_BYTES)]
+
+
+class ListChunks(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of which personality, and whose files."""
+
+    personality: Word | None = None
+    person: Person | None = None
+
+
+class SearchMemory(ListChunks, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`q` is a question or words; `k` is how many chunks are wanted at most."""
+
+    q: Query
+    k: Annotated[int, Meta(ge=1, le=MOST_HITS)] = PROMPT_CHUNKS
 
 
 # --- memory and people ------------------------------------------------------------------------
@@ -62,6 +89,7 @@ class MemoryView(msgspec.Struct, frozen=True):
     scope: MemoryScope
     path: str
     personality: str | None = None
+    person: str | None = None
 
 
 class MemoryHistory(msgspec.Struct, frozen=True):
@@ -100,6 +128,63 @@ class MemoryHtml(msgspec.Struct, frozen=True):
     html: str
 
 
+MemoryMode = Literal["markdown", "vector"]
+
+
+class ChunkView(msgspec.Struct, frozen=True):
+    """A piece of a memory file. `place` is the file and its headings; `embedded`: it has a vector.
+
+    `file` is `archive` for lines that no longer fitted into their file.
+    """
+
+    file: ChunkFile
+    place: str
+    text: str
+    embedded: bool
+
+
+class ChunkList(msgspec.Struct, frozen=True):
+    """All chunks of a person's memory, in the order of the files. `model` embeds them, if any."""
+
+    mode: MemoryMode
+    chunks: tuple[ChunkView, ...]
+    model: str | None = None
+
+
+class FoundChunk(msgspec.Struct, frozen=True):
+    """A chunk that was found, and why: its rank among the matches of words, and by meaning.
+
+    Rank 1 is the best, None is not found that way. `score` joins both ranks; `similarity` is the
+    cosine of the vectors. `given`: a turn with this question would get it.
+    """
+
+    file: ChunkFile
+    place: str
+    text: str
+    score: float
+    keyword_rank: int | None
+    vector_rank: int | None
+    similarity: float | None
+    given: bool
+
+
+class FoundMemory(msgspec.Struct, frozen=True):
+    """What was found, best first, and what a turn with this question would get.
+
+    In the mode `vector` a turn gets `prompt`: of the hits those that are `given`, at most
+    `prompt_chunks` and `prompt_characters`. In the mode `markdown` it gets the whole files, and
+    `prompt` is None. `notice` says why only words were compared, if meanings should have been.
+    """
+
+    mode: MemoryMode
+    hits: tuple[FoundChunk, ...]
+    prompt: str | None = None
+    model: str | None = None
+    notice: str | None = None
+    prompt_chunks: int = PROMPT_CHUNKS
+    prompt_characters: int = PROMPT_CHARACTERS
+
+
 def _memory_etag(answer: MemoryView) -> str:
     return answer.etag
 
@@ -110,6 +195,14 @@ def _restored_etag(answer: MemoryRestored) -> str:
 
 # --- the rows of the table ---------------------------------------------------------------------
 
+SEARCH: Final = row(
+    "memory.search", "GET", "recall", "read", SearchMemory, FoundMemory,
+    "Search the memory, and see what a turn would get of it.",
+)  # fmt: skip
+CHUNKS: Final = row(
+    "memory.chunks", "GET", "recall/chunks", "read", ListChunks, ChunkList,
+    "List the chunks that the memory is searched in.",
+)  # fmt: skip
 GET: Final = row(
     "memory.get", "GET", "memory/{store}", "read", GetMemory, MemoryView,
     "Read a memory file.", etag=_memory_etag,
@@ -135,6 +228,8 @@ RENDER: Final = row(
     "Render a text as a memory file would be shown. Nothing is written.",
 )  # fmt: skip
 ROWS: Final = (
+    SEARCH,
+    CHUNKS,
     GET,
     WRITE,
     HISTORY,

@@ -17,6 +17,24 @@ class GetModel(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: Word | None = None
 
 
+class TryModel(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A model by its name; without one, the default."""
+
+    name: Word | None = None
+
+
+class ModelTested(msgspec.Struct, frozen=True):
+    """Whether a model answers a tiny question, in how many milliseconds, and what it said.
+
+    `words` is its answer, or why there is none and what to do.
+    """
+
+    model: str
+    works: bool
+    ms: int
+    words: str
+
+
 class ModelList(msgspec.Struct, frozen=True):
     """The models that can be named there; `current` is the default."""
 
@@ -34,4 +52,8 @@ GET: Final = row(
     "models.get", "GET", "model", "read", GetModel, ModelInfo,
     "Get a model.",
 )  # fmt: skip
-ROWS: Final = (LIST, GET)
+TEST: Final = row(
+    "models.test", "POST", "models/test", "admin", TryModel, ModelTested,
+    "Ask a model one tiny question, to see whether it works.",
+)  # fmt: skip
+ROWS: Final = (LIST, GET, TEST)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -205,14 +205,18 @@ class CompactSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     instructions: Annotated[str, Meta(max_length=4_000)] | None = None
 
 
+ExportFormat: TypeAlias = Literal["md", "html", "jsonl", "claude-code", "codex"]
+
+
 class ExportSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`masked`: whether secrets are masked; left out: in all formats but `jsonl`.
 
     `thinking`: include what the model thought, in `md` and `html`; `jsonl` always has it.
+    `claude-code` and `codex` are files of those agents, never masked.
     """
 
     id: SessionId
-    format: Literal["md", "html", "jsonl"] = "md"
+    format: ExportFormat = "md"
     masked: bool | None = None
     thinking: bool = False
 

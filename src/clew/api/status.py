@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from clew.api.fields import Seq
 from clew.api.operation import NoParams, Params, row
+from clew.core.delivery import InboundStatus, OutboundStatus
 from clew.core.gateway_events import GatewayEvent
 from clew.core.session import Status, StoreStats
 
@@ -80,8 +81,24 @@ class LeaseView(msgspec.Struct, frozen=True):
     status: Status | None
 
 
+class FindingView(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Something that was checked about the store, and what to do about it.
+
+    Only what costs nothing to check; `clew doctor` checks the rest.
+    """
+
+    name: str
+    level: Literal["ok", "warning", "problem"]
+    what: str
+    advice: str = ""
+
+
 class StatusReport(msgspec.Struct, frozen=True):
-    """The status of this clew. A guest gets its version and the time only."""
+    """The status of this clew. A guest gets its version and the time only.
+
+    `inbox` and `outbox`: how many messages and replies are in each state; those that are answered
+    or have arrived are not counted. `backed_up_at`: when `clew backup` last copied the store.
+    """
 
     version: str
     at: int
@@ -97,6 +114,10 @@ class StatusReport(msgspec.Struct, frozen=True):
     errands: tuple[ErrandView, ...] = ()
     config: ConfigView | None = None
     gateway: GatewayView | None = None
+    inbox: dict[InboundStatus, int] = {}
+    outbox: dict[OutboundStatus, int] = {}
+    findings: tuple[FindingView, ...] = ()
+    backed_up_at: int | None = None
 
 
 class ListEvents(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):

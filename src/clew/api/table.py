@@ -9,8 +9,10 @@ from clew.api import (
     blobs,
     chat,
     commands,
+    config,
     cron,
     explain,
+    gateway,
     memory,
     models,
     outbox,
@@ -47,6 +49,8 @@ OPERATIONS: Final[tuple[Operation[Any, Any], ...]] = (
     *usage.ROWS,
     *stats.ROWS,
     *status.ROWS,
+    *gateway.ROWS,
+    *config.ROWS,
     *explain.ROWS,
 )
 

@@ -1,4 +1,4 @@
-"""Token usage and cost, by day, model, platform or session."""
+"""Token usage and cost, by day, model, platform, person or session."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class UsedSession(msgspec.Struct, frozen=True):
 class UsageReport(msgspec.Struct, frozen=True):
     """Usage, summed up. By day, names are dates in the time zone that was asked for.
 
-    Models and sessions with the highest cost come first. By session there are at most `limit` rows;
-    `count` says how many sessions there are, `total` is the usage of all of them, and `sessions`
-    has the names of those in the rows.
+    Models, people and sessions with the highest cost come first. By session there are at most
+    `limit` rows; `count` says how many sessions there are, `total` is the usage of all of them, and
+    `sessions` has the names of those in the rows.
     """
 
     by: UsageBy

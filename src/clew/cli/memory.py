@@ -49,6 +49,13 @@ personality_option = click.option(
 )
 
 
+person_option = click.option(
+    "--person",
+    metavar="PERSON",
+    help="The USER.md of this person, like telegram:456. [default: yours]",
+)
+
+
 @click.group("memory")
 def memory_group() -> None:
     """What the agent remembers: USER.md (who you are) and MEMORY.md (what it learned).
@@ -60,8 +67,9 @@ def memory_group() -> None:
 @memory_group.command("show")
 @_store_option(None)
 @personality_option
+@person_option
 @client_command
-def memory_show(app: App, name: str | None, personality_id: str | None) -> None:
+def memory_show(app: App, name: str | None, personality_id: str | None, person: str | None) -> None:
     """Print the memory files, with their sizes and where they are.
 
     \b
@@ -73,7 +81,10 @@ def memory_show(app: App, name: str | None, personality_id: str | None) -> None:
     names = MEMORY_NAMES if name is None else (cast("MemoryName", name),)
 
     async def read(client: Client) -> list[MemoryView]:
-        return [await client.memory.get(each, personality=personality_id) for each in names]
+        return [
+            await client.memory.get(each, personality=personality_id, person=person)
+            for each in names
+        ]
 
     files = _call(app, read)
     if app.json:
@@ -105,8 +116,9 @@ def _shown(app: App, file: MemoryView) -> Iterator[str]:
 @memory_group.command("path")
 @_store_option("memory")
 @personality_option
+@person_option
 @client_command
-def memory_path(app: App, name: MemoryName, personality_id: str | None) -> None:
+def memory_path(app: App, name: MemoryName, personality_id: str | None, person: str | None) -> None:
     """Print where a memory file is, or would be, on this machine.
 
     \b
@@ -115,16 +127,19 @@ def memory_path(app: App, name: MemoryName, personality_id: str | None) -> None:
       wc -w "$(clew memory path)"
     """
     refuse_gateway(app, "`clew memory path`")
-    file = _call(app, lambda client: client.memory.get(name, personality=personality_id))
+    file = _call(
+        app, lambda client: client.memory.get(name, personality=personality_id, person=person)
+    )
     app.answer({"name": name, "path": file.path}, file.path)
 
 
 @memory_group.command("edit", short_help="Open a memory file in your editor.")
 @_store_option("memory")
 @personality_option
+@person_option
 @gateway_options
 @pass_app
-def memory_edit(app: App, name: MemoryName, personality_id: str | None) -> None:
+def memory_edit(app: App, name: MemoryName, personality_id: str | None, person: str | None) -> None:
     """Open a memory file in your editor, and save your changes.
 
     If another program changes the file meanwhile, that version stays, and your text is saved in
@@ -135,7 +150,9 @@ def memory_edit(app: App, name: MemoryName, personality_id: str | None) -> None:
       clew memory edit
       VISUAL=nano clew memory edit --store user
     """
-    file = _call(app, lambda client: client.memory.get(name, personality=personality_id))
+    file = _call(
+        app, lambda client: client.memory.get(name, personality=personality_id, person=person)
+    )
     # As bytes: click would change the line ends of text.
     edited = click.edit(file.content.encode(), extension=".md")
     if edited is None or edited == file.content.encode():
@@ -146,7 +163,11 @@ def memory_edit(app: App, name: MemoryName, personality_id: str | None) -> None:
         _call(
             app,
             lambda client: client.memory.write(
-                name, content=text, personality=personality_id, if_match=file.etag
+                name,
+                content=text,
+                personality=personality_id,
+                person=person,
+                if_match=file.etag,
             ),
         )
     except StaleMemory as error:
@@ -190,8 +211,9 @@ def _write(handle: int, path: str, data: bytes) -> Path:
 @memory_group.command("log")
 @_store_option("memory")
 @personality_option
+@person_option
 @client_command
-def memory_log(app: App, name: MemoryName, personality_id: str | None) -> None:
+def memory_log(app: App, name: MemoryName, personality_id: str | None, person: str | None) -> None:
     """List the versions of a memory file, newest first. The last 50 are stored.
 
     \b
@@ -199,7 +221,9 @@ def memory_log(app: App, name: MemoryName, personality_id: str | None) -> None:
       clew memory log
       clew memory log --store user --json
     """
-    history = _call(app, lambda client: client.memory.history(name, personality=personality_id))
+    history = _call(
+        app, lambda client: client.memory.history(name, personality=personality_id, person=person)
+    )
     versions = history.versions
     if app.json:
         app.emit({"path": history.path, "etag": history.etag, "versions": versions})
@@ -227,9 +251,16 @@ def memory_log(app: App, name: MemoryName, personality_id: str | None) -> None:
 @click.argument("newer", metavar="[M]", type=click.IntRange(1), required=False)
 @_store_option("memory")
 @personality_option
+@person_option
 @client_command
 def memory_diff(
-    app: App, older: int, newer: int | None, name: MemoryName, personality_id: str | None
+    app: App,
+    *,
+    older: int,
+    newer: int | None,
+    name: MemoryName,
+    personality_id: str | None,
+    person: str | None,
 ) -> None:
     """Show what changed since version N of a memory file, or from version N to version M.
 
@@ -244,10 +275,10 @@ def memory_diff(
 
     async def read(client: Client) -> tuple[str, str]:
         memory, whose = client.memory, personality_id
-        before = (await memory.version(older, name, personality=whose)).content
+        before = (await memory.version(older, name, personality=whose, person=person)).content
         if newer is None:
-            return before, (await memory.get(name, personality=whose)).content
-        return before, (await memory.version(newer, name, personality=whose)).content
+            return before, (await memory.get(name, personality=whose, person=person)).content
+        return before, (await memory.version(newer, name, personality=whose, person=person)).content
 
     before, after = _call(app, read)
     labels = (f"version {older}", "now" if newer is None else f"version {newer}")
@@ -278,8 +309,11 @@ def _coloured(app: App, line: str) -> str:
 @click.argument("number", metavar="N", type=click.IntRange(1))
 @_store_option("memory")
 @personality_option
+@person_option
 @client_command
-def memory_restore(app: App, number: int, name: MemoryName, personality_id: str | None) -> None:
+def memory_restore(
+    app: App, number: int, name: MemoryName, personality_id: str | None, person: str | None
+) -> None:
     """Restore version N of a memory file.
 
     This makes a new version; the present text stays in the log.
@@ -290,7 +324,10 @@ def memory_restore(app: App, number: int, name: MemoryName, personality_id: str 
       clew memory restore 7 --store user
     """
     restored = _call(
-        app, lambda client: client.memory.restore(number, name, personality=personality_id)
+        app,
+        lambda client: client.memory.restore(
+            number, name, personality=personality_id, person=person
+        ),
     )
     if restored.changed:
         done = f"Restored version {number} of {FILE_NAMES[name]}."
@@ -300,3 +337,51 @@ def memory_restore(app: App, number: int, name: MemoryName, personality_id: str 
         done += " The text before is now version 2."
     value = {"restored": number, "changed": restored.changed, "etag": restored.file.etag}
     app.answer(value, done)
+
+
+@memory_group.command("search")
+@click.argument("words", nargs=-1, required=True)
+@click.option("-k", "--limit", type=click.IntRange(1, 100), default=8, help="How many at most.")
+@personality_option
+@person_option
+@client_command
+def memory_search(
+    app: App,
+    words: tuple[str, ...],
+    limit: int,
+    personality_id: str | None,
+    person: str | None,
+) -> None:
+    """Search the memory for a question or for words.
+
+    With memory.mode = "vector" the meaning counts too, and a * marks what a turn with this question
+    would get. The numbers say why: the rank by words, and by meaning.
+
+    \b
+    Examples:
+      clew memory search who has the spare key
+      clew memory search -k 3 ticket 48213 --json
+    """
+    question = " ".join(words)
+    found = app.call(
+        lambda client: client.memory.search(
+            question, k=limit, personality=personality_id, person=person
+        ),
+        # Vectors are in the store; words alone need none.
+        opens_store=app.config.memory.mode == "vector",
+    )
+    if app.json:
+        app.emit(found)
+        return
+    if found.notice is not None:
+        app.note(found.notice)
+    if not found.hits:
+        app.say("Nothing in the memory fits.")
+        return
+    for each in found.hits:
+        ranks = (("words", each.keyword_rank), ("meaning", each.vector_rank))
+        why = ", ".join(f"{name} {rank}" for name, rank in ranks if rank is not None)
+        mark = "*" if each.given else " "
+        place = strip_controls(each.place, keep_newlines=False)
+        app.say(f"{mark} {app.colour(place, 'bold')}  {app.colour(why, 'dim')}")
+        app.say(f"  {' '.join(strip_controls(each.text).split())}")

@@ -129,14 +129,22 @@ def model_set(app: App, name: str) -> None:
 
 
 @model_group.command("pull")
+@click.argument("which", type=click.Choice(["embeddings"]), required=False)
 @local_command
-def model_pull(app: App) -> None:
+def model_pull(app: App, which: str | None) -> None:
     """Fetch the embedded model's weights, once. Otherwise the first question fetches them.
 
+    `clew model pull embeddings` fetches those of the model that searches the memory by meaning
+    (`memory.mode = "vector"`). Nothing else ever fetches these.
+
     \b
-    Example:
+    Examples:
       clew model pull
+      clew model pull embeddings
     """
+    if which == "embeddings":
+        _pull_embeddings(app)
+        return
     catalogue = _catalogue(app)
     before = catalogue.find_weights()
     path = before or pull_weights(app, catalogue)
@@ -145,6 +153,24 @@ def model_pull(app: App) -> None:
     app.answer(
         {"path": str(path), "bytes": size, "fetched": before is None},
         f"The embedded model's weights {here}: {path} ({format_bytes(size)}).",
+    )
+
+
+def _pull_embeddings(app: App) -> None:
+    from clew.wiring.embeddings import count_embeddings, fetch_embeddings, find_embeddings
+
+    before = find_embeddings(app.config)
+    path = before
+    if path is None:
+        megabyte = 1_000_000
+        total = count_embeddings() // megabyte
+        with app.progress("Fetching the embedding model (MB)", total=total) as bar:
+            path = fetch_embeddings(app.config, lambda done, _total: bar.reach(done // megabyte))
+    size = path.stat().st_size
+    here = "are here already" if before is not None else "are here now"
+    app.answer(
+        {"path": str(path), "bytes": size, "fetched": before is None},
+        f"The embedding model's weights {here}: {path} ({format_bytes(size)}).",
     )
 
 

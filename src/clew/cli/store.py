@@ -207,6 +207,8 @@ def _check_surroundings(config: Config) -> Iterator[Remark]:
     yield _check_private("config file", config.file, "it may hold keys")
     for name in ("USER.md", "MEMORY.md"):
         yield _check_private(name, config.data_dir / name, "it is about you")
+    if config.memory.mode == "vector":
+        yield _check_embeddings(config)
     catalogue = open_catalogue(config)
     try:
         info = catalogue.get_model()
@@ -222,6 +224,18 @@ def _check_surroundings(config: Config) -> Iterator[Remark]:
         yield Remark("model", level, f"{info.name} can't be used ({source})", info.problem)
     if info.embedded:
         yield _check_weights(catalogue)
+
+
+def _check_embeddings(config: Config) -> Remark:
+    from clew.errors import ClewError
+    from clew.wiring.embeddings import check_embedder
+
+    try:
+        check_embedder(config)
+    except ClewError as error:
+        what, _, advice = str(error).partition(". ")
+        return Remark("memory", "problem", what, advice)
+    return Remark("memory", "ok", f"vector, with {config.memory.embeddings}")
 
 
 def _check_weights(catalogue: Catalogue) -> Remark:

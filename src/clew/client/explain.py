@@ -15,11 +15,13 @@ from clew.api.explain import (
     ExplainResume,
     ExplainRoute,
     ExplainSend,
+    ExplainSession,
     ExplainTrigger,
     KeyExplained,
     ResetExplained,
     ResumeExplained,
     SendExplained,
+    SessionExplained,
 )
 from clew.api.seats import TerminalBreadcrumb, TerminalPlace
 from clew.client.noun import Noun
@@ -123,3 +125,7 @@ class Explain(Noun):
         """Which key a directory has, and which session that leads to."""
         params = ExplainKey(**msgspec.structs.asdict(where), key=key)
         return await self._do(explain.KEY, params)
+
+    async def session(self, session: str) -> SessionExplained:
+        """Why a session is what it is: its keys, its resets, and where its replies go."""
+        return await self._do(explain.SESSION, ExplainSession(id=session))

@@ -9,6 +9,7 @@ from clew.api import (
     approvals,
     blobs,
     commands,
+    config,
     cron,
     memory,
     models,
@@ -23,10 +24,14 @@ from clew.api.approvals import DecideApproval, ListApprovals
 from clew.api.blobs import BlobFile, GetBlob
 from clew.api.chat import Accepted
 from clew.api.commands import CommandReply, ListedCommand, RunCommand
+from clew.api.config import ConfigChanged, ConfigShown, SetConfig
 from clew.api.cron import AddJob, OneJob
 from clew.api.memory import (
+    ChunkList,
+    FoundMemory,
     GetMemory,
     GetMemoryVersion,
+    ListChunks,
     MemoryHistory,
     MemoryHtml,
     MemoryRestored,
@@ -34,13 +39,14 @@ from clew.api.memory import (
     MemoryView,
     RenderMemory,
     RestoreMemory,
+    SearchMemory,
     WriteMemory,
 )
-from clew.api.models import GetModel, ModelList
+from clew.api.models import GetModel, ModelList, ModelTested, TryModel
 from clew.api.operation import NoParams
 from clew.api.outbox import ConfirmOutbound, ListOutbox, RetryOutbound
 from clew.api.pairings import DecidePairing
-from clew.api.personalities import OnePersonality
+from clew.api.personalities import OnePersonality, TryPersonality, UpdatePersonality
 from clew.api.queue import (
     DropQueue,
     GetQueued,
@@ -65,10 +71,11 @@ from clew.api.trash import (
 )
 from clew.client.noun import Noun, iterate
 from clew.core.channels.people import Pairing
+from clew.core.chunks import PROMPT_CHUNKS
 from clew.core.cron import CronJob
 from clew.core.delivery import Outbound, OutboundStatus
 from clew.core.memory import MemoryName
-from clew.core.models import ModelInfo, Personality
+from clew.core.models import ModelInfo, Personality, PersonalityEdit
 from clew.core.session import OWNER
 from clew.core.tokens import Scopes, Token
 from clew.core.turn import Approval, ApprovalScope, Decision
@@ -131,6 +138,25 @@ class Models(Noun):
         """Get a model by its name, or the one that answers if none is chosen."""
         return await self._do(models.GET, GetModel(name=name))
 
+    async def test(self, name: str | None = None) -> ModelTested:
+        """Ask a model one tiny question, to see whether it works."""
+        return await self._do(models.TEST, TryModel(name=name))
+
+
+class Configuration(Noun):
+    """The configuration of the gateway."""
+
+    async def show(self) -> ConfigShown:
+        """Every value that is in effect, and where it comes from; secrets are hidden."""
+        return await self._do(config.SHOW, NoParams())
+
+    async def set(self, key: str, value: str | None) -> ConfigChanged:
+        """Change the default model or a provider; None removes the value.
+
+        A new address of a provider clears its key.
+        """
+        return await self._do(config.SET, SetConfig(key=key, value=value))
+
 
 class Personalities(Noun):
     """Personalities of the agent."""
@@ -143,15 +169,31 @@ class Personalities(Noun):
         """Get a personality by its id."""
         return await self._do(personalities.GET, OnePersonality(id=personality))
 
+    async def update(self, personality: str, edit: PersonalityEdit) -> Personality:
+        """Change a personality; an unknown id makes one."""
+        params = UpdatePersonality(id=personality, edit=edit)
+        return await self._do(personalities.UPDATE, params)
+
+    async def test(
+        self, personality: str, question: str, *, soul: str | None = None
+    ) -> ModelTested:
+        """Ask one question as a personality, or with another `soul`; nothing is stored."""
+        params = TryPersonality(id=personality, question=question, soul=soul)
+        return await self._do(personalities.TEST, params)
+
 
 class Memory(Noun):
-    """The two memory files."""
+    """The memory files. `person` names whose USER.md; left out, it is the owner's."""
 
     async def get(
-        self, store: MemoryName = "memory", *, personality: str | None = None
+        self,
+        store: MemoryName = "memory",
+        *,
+        personality: str | None = None,
+        person: str | None = None,
     ) -> MemoryView:
         """Get a file as it is now."""
-        params = GetMemory(store=store, personality=personality)
+        params = GetMemory(store=store, personality=personality, person=person)
         return await self._do(memory.GET, params)
 
     async def write(
@@ -160,26 +202,42 @@ class Memory(Noun):
         *,
         content: str,
         personality: str | None = None,
+        person: str | None = None,
         if_match: str | None = None,
     ) -> MemoryView:
         """Write a whole file; with `if_match`, `StaleMemory` unless that is still its etag."""
         params = WriteMemory(
-            store=store, content=content, personality=personality, if_match=if_match
+            store=store,
+            content=content,
+            personality=personality,
+            person=person,
+            if_match=if_match,
         )
         return await self._do(memory.WRITE, params)
 
     async def history(
-        self, store: MemoryName = "memory", *, personality: str | None = None
+        self,
+        store: MemoryName = "memory",
+        *,
+        personality: str | None = None,
+        person: str | None = None,
     ) -> MemoryHistory:
         """List the versions of a file, newest first."""
-        params = GetMemory(store=store, personality=personality)
+        params = GetMemory(store=store, personality=personality, person=person)
         return await self._do(memory.HISTORY, params)
 
     async def version(
-        self, number: int, store: MemoryName = "memory", *, personality: str | None = None
+        self,
+        number: int,
+        store: MemoryName = "memory",
+        *,
+        personality: str | None = None,
+        person: str | None = None,
     ) -> MemoryText:
         """Get the text of a version; 1 is the newest."""
-        params = GetMemoryVersion(store=store, number=number, personality=personality)
+        params = GetMemoryVersion(
+            store=store, number=number, personality=personality, person=person
+        )
         return await self._do(memory.VERSION, params)
 
     async def restore(
@@ -188,17 +246,41 @@ class Memory(Noun):
         store: MemoryName = "memory",
         *,
         personality: str | None = None,
+        person: str | None = None,
         if_match: str | None = None,
     ) -> MemoryRestored:
         """Restore an older version of a file, as a new version."""
         params = RestoreMemory(
-            store=store, number=number, personality=personality, if_match=if_match
+            store=store,
+            number=number,
+            personality=personality,
+            person=person,
+            if_match=if_match,
         )
         return await self._do(memory.RESTORE, params)
 
     async def render(self, content: str, store: MemoryName = "memory") -> MemoryHtml:
         """Render a text as safe HTML. Nothing is written."""
         return await self._do(memory.RENDER, RenderMemory(store=store, content=content))
+
+    async def search(
+        self,
+        q: str,
+        *,
+        k: int = PROMPT_CHUNKS,
+        personality: str | None = None,
+        person: str | None = None,
+    ) -> FoundMemory:
+        """Search the memory; the answer also says what a turn with this question would get."""
+        params = SearchMemory(q=q, k=k, personality=personality, person=person)
+        return await self._do(memory.SEARCH, params)
+
+    async def chunks(
+        self, *, personality: str | None = None, person: str | None = None
+    ) -> ChunkList:
+        """List the chunks that the memory is searched in."""
+        params = ListChunks(personality=personality, person=person)
+        return await self._do(memory.CHUNKS, params)
 
 
 class Approvals(Noun):
@@ -216,9 +298,15 @@ class Approvals(Noun):
         *,
         scope: ApprovalScope = "once",
         reason: str | None = None,
+        rule: str | None = None,
     ) -> Approval:
-        """Decide about a call; the first decision stays. `reason` is for the model, of a no."""
-        params = DecideApproval(id=approval, decision=decision, scope=scope, reason=reason)
+        """Decide about a call; the first decision stays. `reason` is for the model, of a no.
+
+        `rule`: for `always`, the rule in the request, which is then written.
+        """
+        params = DecideApproval(
+            id=approval, decision=decision, scope=scope, reason=reason, rule=rule
+        )
         return await self._do(approvals.DECIDE, params)
 
 

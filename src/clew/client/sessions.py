@@ -16,6 +16,7 @@ from clew.api.sessions import (
     Changed,
     CompactSession,
     Exported,
+    ExportFormat,
     ExportSession,
     FindSessions,
     ForkSession,
@@ -363,7 +364,7 @@ class Sessions(Noun):
         self,
         session: str,
         *,
-        format: Literal["md", "html", "jsonl"] = "md",  # noqa: A002  # as the parameter is called
+        format: ExportFormat = "md",  # noqa: A002  # as the parameter is called
         masked: bool | None = None,
         thinking: bool = False,
     ) -> Exported:

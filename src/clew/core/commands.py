@@ -222,8 +222,8 @@ _ROWS: Final = (
         needs_session=True, is_slow=False, changes="nothing",
     ),
     Command(
-        name="memory", aliases=(), usage="",
-        help="Show the memory, and where its files are.",
+        name="memory", aliases=(), usage="[search WORDS]",
+        help="Show the memory, and where its files are, or search it.",
         scope="read", who="owner", surfaces=EVERYWHERE, runs_in="runtime",
         needs_session=False, is_slow=False, changes="nothing",
     ),

@@ -1,14 +1,18 @@
-"""The two memory files as values, and the edits of their text.
+"""The two memory files as values: whose they are, and the edits of their text.
 
-`clew.memory` reads and writes the files.
+`clew.memory` reads and writes the files; `core.chunks` cuts them into pieces that can be found.
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
 from typing import Final, Literal, assert_never
 
 import msgspec
 
+from clew.core.models import Personality
+from clew.core.session import OWNER
 from clew.errors import InvalidInput
 
 MemoryName = Literal["user", "memory"]
@@ -37,6 +41,48 @@ class MemoryVersion(msgspec.Struct, frozen=True):
     by: str
     size: int
     etag: str
+
+
+# --- whose file it is -------------------------------------------------------------------------
+
+PERSON_CHARACTERS: Final = 300
+"""The longest name of a person."""
+_PLAIN: Final = re.compile(r"[^./\\\0][^/\\\0]{0,99}")
+_READABLE: Final = re.compile(r"[^a-z0-9]+")
+
+
+def find_directory(
+    name: MemoryName, personality: Personality | None = None, person: str = OWNER
+) -> tuple[str, ...]:
+    """The directory of a memory file, as names below the data directory. Decided only here.
+
+    The widest holder comes first: a personality with files of its own has both there; in either
+    place USER.md is the person's who speaks, and MEMORY.md is shared. An agent with a memory of its
+    own would come before the personality.
+    """
+    held: tuple[str, ...] = ()
+    if personality is not None and personality.memory_scope == "per-personality":
+        if not _PLAIN.fullmatch(personality.id):
+            raise InvalidInput(f"{personality.id!r} can't be the name of a directory.")
+        held = ("personalities", personality.id)
+    if name == "user" and person != OWNER:
+        held = (*held, "people", name_directory(person))
+    return held
+
+
+def name_directory(person: str) -> str:
+    """The name of a person's directory: what can be read of their id, and a hash of all of it.
+
+    So no id leads elsewhere, and no two share a directory, also where case does not count.
+    """
+    if not person.strip() or len(person) > PERSON_CHARACTERS:
+        raise InvalidInput(
+            f"A person's name has 1 to {PERSON_CHARACTERS} characters, like telegram:456. "
+            "`clew pair list` shows the people."
+        )
+    digest = hashlib.sha256(person.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    readable = _READABLE.sub("-", person.lower()).strip("-")[:40].strip("-")
+    return f"{readable}-{digest}" if readable else digest
 
 
 # --- edits ------------------------------------------------------------------------------------

@@ -6,9 +6,10 @@ Values and small decisions only; `agent.models` opens models, `agent.personaliti
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import UNSET, Meta, UnsetType
 
 Thinking = Literal["off", "low", "medium", "high"]
 THINKING: tuple[Thinking, ...] = ("off", "low", "medium", "high")
@@ -85,3 +86,21 @@ class Personality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     memory_scope: MemoryScope = "global"
     thinking: str | None = None
     builtin: bool = False
+
+
+MAX_SOUL = 20_000
+"""Longest system prompt of a personality, in characters."""
+
+_Line = Annotated[str, Meta(max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$")]
+
+
+class PersonalityEdit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to change about a personality. Left out: unchanged. None: as without the setting."""
+
+    name: _Line | UnsetType | None = UNSET
+    description: _Line | UnsetType | None = UNSET
+    soul: Annotated[str, Meta(max_length=MAX_SOUL)] | UnsetType = UNSET
+    model: _Line | UnsetType | None = UNSET
+    tools: Annotated[tuple[_Line, ...], Meta(max_length=200)] | UnsetType | None = UNSET
+    memory_scope: MemoryScope | UnsetType | None = UNSET
+    thinking: Thinking | UnsetType | None = UNSET

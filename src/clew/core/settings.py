@@ -78,6 +78,15 @@ Switch = Annotated[bool, Meta(description="true or false")]
 PruningMode = Annotated[Literal["auto", "off"], Meta(description='"auto" or "off"')]
 Patterns = Annotated[Texts, Meta(description="a list of tools", examples=[["shell", "web_*"]])]
 Guests = Annotated[Literal["read", "none"], Meta(description='"read" or "none"')]
+MemoryMode = Annotated[Literal["markdown", "vector"], Meta(description='"markdown" or "vector"')]
+EmbeddingModel = Annotated[
+    str,
+    Meta(
+        pattern=r"^(all-minilm-l6-v2|.+\.gguf|[^/\s]+/\S+)$",
+        description='"all-minilm-l6-v2", a GGUF file, or provider/model',
+        examples=["ollama/bge-m3"],
+    ),
+]
 Folder = Annotated[
     Annotated[str, Meta(pattern=r"^(/|~|[A-Za-z]:)")] | None,
     Meta(description="a directory that begins with / or ~", examples=["~/agent"]),
@@ -273,8 +282,10 @@ class ToolsConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemoryConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """`[memory]`: what guests see of it, and whether it is written before a compaction."""
+    """`[memory]`: what of it a turn gets, and guests; whether it is written before a compaction."""
 
+    mode: MemoryMode = "markdown"
+    embeddings: EmbeddingModel = "all-minilm-l6-v2"
     guests: Guests = "none"
     flush: Switch = True
 

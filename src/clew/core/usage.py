@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-UsageBy = Literal["day", "model", "session", "platform"]
+UsageBy = Literal["day", "model", "session", "platform", "person"]
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -22,15 +23,18 @@ from urllib.parse import quote, unquote
 from clew.clock import host_clock
 from clew.core.memory import (
     FILE_NAMES,
+    MEMORY_BYTES,
     MEMORY_VERSIONS,
     MemoryEdit,
     MemoryFile,
     MemoryName,
     MemoryVersion,
     apply_edit,
+    find_directory,
     split_overflow,
 )
 from clew.core.models import Personality
+from clew.core.session import OWNER
 from clew.errors import ClewError, InvalidInput, RecordNotFound, StaleMemory
 from clew.files import durable
 from clew.files.locks import held
@@ -44,8 +48,6 @@ ARCHIVE: Final = "memory-archive.md"
 BY_HAND: Final = "hand"
 ATTEMPTS: Final = 5
 """How often a change is repeated because an editor saved in the middle of it."""
-
-_PLAIN: Final = re.compile(r"[^./\\\0][^/\\\0]{0,99}")
 
 _NAME: Final = re.compile(r"(?P<serial>[0-9]{8,}|next)\.(?P<at>-?[0-9]{1,18})\.(?P<by>[^/]*)\.md")
 _WHO: Final = 60
@@ -68,9 +70,11 @@ class MarkdownMemory:
         self._data_dir = data_dir
         self._clock = clock or host_clock
 
-    async def read(self, name: MemoryName, personality: Personality | None = None) -> MemoryFile:
+    async def read(
+        self, name: MemoryName, personality: Personality | None = None, *, person: str = OWNER
+    ) -> MemoryFile:
         """The file as it is now; a missing one is empty."""
-        paths = self._paths(name, personality)
+        paths = self._paths(name, personality, person)
         return await asyncio.to_thread(_read, paths)
 
     async def write(
@@ -81,12 +85,13 @@ class MarkdownMemory:
         *,
         by: str,
         etag: str | None = None,
+        person: str = OWNER,
     ) -> MemoryFile:
         """Replace the whole file in one step. `StaleMemory` if `etag` is not the current one.
 
         The oldest lines of a text that is too long go to the archive; what is left is returned.
         """
-        paths = self._paths(name, personality)
+        paths = self._paths(name, personality, person)
 
         def change(present: MemoryFile) -> str:
             if etag is not None and etag != present.etag:
@@ -105,18 +110,29 @@ class MarkdownMemory:
         personality: Personality | None = None,
         *,
         by: str,
+        person: str = OWNER,
     ) -> MemoryFile:
         """Edit the file as it is now, even if it was changed since it was read."""
-        paths = self._paths(name, personality)
+        paths = self._paths(name, personality, person)
         return await asyncio.to_thread(
             self._change, paths, lambda present: apply_edit(present.text, edit), by
         )
 
+    async def read_archive(self, personality: Personality | None = None) -> MemoryFile:
+        """The last part of what overflowed from both files; empty if nothing has.
+
+        It is in no prompt as a whole: it is there to be searched.
+        """
+        archive = self._paths("memory", personality, OWNER).archive
+        data = await asyncio.to_thread(_read_tail, archive, MEMORY_BYTES)
+        etag = hashlib.sha256(data).hexdigest()
+        return MemoryFile("memory", data.decode("utf-8", "replace"), etag, str(archive))
+
     async def list_versions(
-        self, name: MemoryName, personality: Personality | None = None
+        self, name: MemoryName, personality: Personality | None = None, *, person: str = OWNER
     ) -> tuple[MemoryVersion, ...]:
         """The versions, newest first, the current text included if clew wrote it."""
-        paths = self._paths(name, personality)
+        paths = self._paths(name, personality, person)
 
         def list_them() -> tuple[MemoryVersion, ...]:
             with self._reading_history(paths):
@@ -125,10 +141,15 @@ class MarkdownMemory:
         return await asyncio.to_thread(list_them)
 
     async def get_version(
-        self, name: MemoryName, number: int, personality: Personality | None = None
+        self,
+        name: MemoryName,
+        number: int,
+        personality: Personality | None = None,
+        *,
+        person: str = OWNER,
     ) -> str:
         """The text of a version, or `RecordNotFound`."""
-        paths = self._paths(name, personality)
+        paths = self._paths(name, personality, person)
 
         def get() -> bytes | None:
             with self._reading_history(paths):
@@ -139,13 +160,9 @@ class MarkdownMemory:
             raise RecordNotFound(f"version of {paths.file.name}", str(number))
         return data.decode()
 
-    def _paths(self, name: MemoryName, personality: Personality | None) -> MemoryPaths:
-        """The paths for a scope; known only here."""
-        directory = self._data_dir
-        if personality is not None and personality.memory_scope == "per-personality":
-            if not _PLAIN.fullmatch(personality.id):
-                raise InvalidInput(f"{personality.id!r} can't be the name of a directory.")
-            directory = directory / "personalities" / personality.id
+    def _paths(self, name: MemoryName, personality: Personality | None, person: str) -> MemoryPaths:
+        """The paths of a file; known only here."""
+        directory = self._data_dir.joinpath(*find_directory(name, personality, person))
         file = directory / FILE_NAMES[name]
         history = History(directory / HISTORY / file.name)
         return MemoryPaths(name, file, directory / ARCHIVE, history)
@@ -224,6 +241,18 @@ def _read(paths: MemoryPaths) -> MemoryFile:
             "Save it as UTF-8 in your editor, then try again."
         ) from error
     return MemoryFile(paths.name, text, hashlib.sha256(data).hexdigest(), str(paths.file))
+
+
+def _read_tail(path: Path, limit: int) -> bytes:
+    """The end of a file, from the beginning of a line; nothing if it can't be read."""
+    try:
+        with path.open("rb") as stream:
+            size = stream.seek(0, os.SEEK_END)
+            stream.seek(max(0, size - limit))
+            data = stream.read(limit)
+    except OSError:
+        return b""
+    return data if size <= limit else data.partition(b"\n")[2]
 
 
 def _storable(text: str) -> str:

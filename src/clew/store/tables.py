@@ -1,7 +1,8 @@
 """The tables that are copied to another store: names, columns and order of rows.
 
 Leases, attachments and processes are left out, because they belong to running processes; indexes,
-because each database builds its own. It runs no SQL.
+because each database builds its own; the vectors of the memory, because they are made again where
+they are missing. It runs no SQL.
 """
 
 from __future__ import annotations

@@ -21,7 +21,12 @@ from clew.core.rules import HeldRule, hold
 from clew.store import is_postgres, sqlite_path
 from clew.store.migrations import Report, quiet
 from clew.wiring.models import open_catalogue
-from clew.wiring.stores import find_import_place, open_configured_store, retention_policy
+from clew.wiring.stores import (
+    find_backup_time,
+    find_import_place,
+    open_configured_store,
+    retention_policy,
+)
 from clew.wiring.workspaces import get_default_workspace, list_sealed, open_workspaces
 
 if TYPE_CHECKING:
@@ -30,13 +35,15 @@ if TYPE_CHECKING:
     from clew.agent.tools import MCPServer, Policy, Tools
     from clew.api.handlers.parts import Format
     from clew.api.sessions import Imported, MessageHtml
-    from clew.api.status import ChannelView, ErrandView, StoreView
+    from clew.api.status import ChannelView, ErrandView, FindingView, StoreView
     from clew.core.channels.session_choice import Judge, ReceptionRules
     from clew.core.context.thread import Pruning
     from clew.core.keys import Place
     from clew.core.message import Message
+    from clew.core.models import ModelInfo
     from clew.core.session import Retention, Session
     from clew.files.workspaces import Workspaces
+    from clew.memory.recall import FileRecall
     from clew.ports import Agent, Clock, Context, Memory, Personalities, Store
     from clew.runtime.cron import CronFile
     from clew.runtime.inbound.reception import Reception
@@ -44,6 +51,7 @@ if TYPE_CHECKING:
     from clew.runtime.runtime import Runtime
     from clew.transfer.message_html import MessageRenderer
     from clew.wiring.gateway import Errands
+    from clew.wiring.settings import ConfigSettings
 
 
 class House:
@@ -97,6 +105,8 @@ class House:
             await self.runtime.close()
         if "tools" in built:
             await self.tools.aclose()
+        if "recall" in built:
+            await self.recall.close()
         if "models" in built:
             await self.models.close()
         if "_renderer" in built:
@@ -122,6 +132,23 @@ class House:
         from clew.memory import MarkdownMemory
 
         return MarkdownMemory(self.config.data_dir)
+
+    @cached_property
+    def recall(self) -> FileRecall:
+        """The search of the memory files: by words, in vector mode by meaning too."""
+        from clew.memory.recall import FileRecall
+        from clew.wiring.embeddings import open_embedder
+
+        if self.config.memory.mode == "markdown":
+            return FileRecall(self.memory)
+        embedder = open_embedder(self.config)
+        return FileRecall(self.memory, vectors=self.store, embedder=embedder)
+
+    def check_memory(self) -> None:
+        """Raise an error that says what to install, if the configured memory mode can't work."""
+        from clew.wiring.embeddings import check_embedder
+
+        check_embedder(self.config)
 
     @cached_property
     def tools(self) -> Tools:
@@ -158,6 +185,7 @@ class House:
             self.clock,
             tz=_time_zone(self.config),
             guests=self.config.memory.guests,
+            recall=self.recall if self.config.memory.mode == "vector" else None,
         )
 
     @cached_property
@@ -185,6 +213,7 @@ class House:
 
         if self._agent is not None:
             return self._agent
+        self.check_memory()
         return PydanticAgent(
             catalogue=self.models,
             personalities=self.personalities,
@@ -197,6 +226,17 @@ class House:
             context_messages=self.config.session.context_messages,
             stall_timeout=self.config.models.stall_timeout,
         )
+
+    async def ask_model(self, info: ModelInfo, question: str, soul: str = "") -> str:
+        """Ask a model one question, beside all sessions."""
+        import time
+
+        from clew.agent.answers import ask_once
+
+        model = await self.models.open_model(info)
+        settings = self.models.get_settings(info)
+        answer = await ask_once(model, info, settings, question, clock=time.perf_counter, soul=soul)
+        return answer.text
 
     # --- sessions in time -----------------------------------------------------------------------
 
@@ -266,6 +306,7 @@ class House:
             models=self.models,
             personalities=self.personalities,
             memory=self.memory,
+            recall=self.recall,
             context=self.context,
             place=self.place,
             zone=self.zone,
@@ -310,6 +351,13 @@ class House:
         from clew.runtime.zones import find_zone
 
         return find_zone(self.config.session.timezone)
+
+    @cached_property
+    def settings(self) -> ConfigSettings:
+        """The configuration as a page shows and changes it."""
+        from clew.wiring.settings import ConfigSettings
+
+        return ConfigSettings(self)
 
     @property
     def config_file(self) -> Path:
@@ -387,6 +435,22 @@ class House:
             path=path,
             durability=self.config.store.durability,
         )
+
+    async def examine(self) -> tuple[FindingView, ...]:
+        """What can be seen of the store without reading it; of a server's database, nothing."""
+        from clew.api.status import FindingView
+
+        if is_postgres(self.config.store.url):
+            return ()
+        from clew.store.sqlite.doctor import examine_place
+
+        path = sqlite_path(self.config.store.url)
+        found = await asyncio.to_thread(examine_place, path, self.config.home)
+        return tuple(FindingView(each.name, each.level, each.what, each.advice) for each in found)
+
+    def find_backup_time(self) -> int | None:
+        """When the store was last backed up, as `clew backup` has written it down."""
+        return find_backup_time(self.config)
 
     def is_running(self, session_id: str) -> bool:
         """Whether this process is working on the session."""

@@ -65,6 +65,7 @@ async def open_terminal(
     from clew.runtime.place.attachment import Attachments
 
     async with open_house(config, report=report) as house:
+        house.check_memory()
         house.is_terminal = True
         if holds:
             house.attachments = Attachments(house.store, terminal=terminal)

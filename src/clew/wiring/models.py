@@ -13,7 +13,7 @@ from clew.config import Config, ProviderConfig, reveal, shared_cache_dir
 
 if TYPE_CHECKING:
     from clew.agent.models.catalogue import Catalogue
-    from clew.agent.models.providers import ProviderSetup
+    from clew.agent.models.providers import ModelsSetup, ProviderSetup
     from clew.core.models import ModelInfo
 
 
@@ -23,25 +23,29 @@ def open_catalogue(config: Config) -> Catalogue:
     Nothing is contacted or read yet; keys are read when a model is used.
     """
     from clew.agent.models.catalogue import Catalogue
+
+    return Catalogue(make_models_setup(config))
+
+
+def make_models_setup(config: Config) -> ModelsSetup:
+    """What a catalogue is made from."""
     from clew.agent.models.providers import KEY_VARIABLES, ModelsSetup
 
     names = dict.fromkeys((*KEY_VARIABLES, *config.providers))
-    return Catalogue(
-        ModelsSetup(
-            providers=tuple(_provider_setup(config, name) for name in names),
-            weights_dirs=(config.cache_dir / "models", shared_cache_dir() / "models"),
-            cache_dir=config.cache_dir,
-            model=config.model,
-            model_source=config.sources["model"],
-            thinking=config.thinking,
-            service_tier=config.service_tier,
-            context_window=config.session.context_window,
-            aliases=config.models.aliases,
-        )
+    return ModelsSetup(
+        providers=tuple(get_provider(config, name) for name in names),
+        weights_dirs=(config.cache_dir / "models", shared_cache_dir() / "models"),
+        cache_dir=config.cache_dir,
+        model=config.model,
+        model_source=config.sources["model"],
+        thinking=config.thinking,
+        service_tier=config.service_tier,
+        context_window=config.session.context_window,
+        aliases=config.models.aliases,
     )
 
 
-def _provider_setup(config: Config, name: str) -> ProviderSetup:
+def get_provider(config: Config, name: str) -> ProviderSetup:
     """A provider, from its section or from well-known variables such as OPENAI_API_KEY."""
     from clew.agent.models.providers import KINDS, ProviderSetup
 

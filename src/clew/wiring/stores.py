@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from clew.config import Config
 from clew.core.session import Retention
 from clew.core.text import strip_controls
 from clew.errors import InvalidInput
+from clew.files.durable import put_bytes
 from clew.store import is_postgres, need_postgres, open_store, sqlite_path
 from clew.store.migrations import Report, quiet
 
@@ -20,6 +24,9 @@ if TYPE_CHECKING:
     from clew.store.copy import Copied, Source, Target, Tell
     from clew.store.diagnosis import Advance, Diagnosis, Repaired
     from clew.store.sqlite.backup import Manifest, Progress, Restored
+
+BACKUP_NOTE: Final = "last_backup.json"
+"""A file of the state directory: when the store was last backed up."""
 
 
 async def open_configured_store(
@@ -128,7 +135,20 @@ def back_up_store(
     from clew.store.sqlite.backup import back_up
 
     path = _backup_path(config)
-    return back_up(path, target, now=now, force=force, progress=progress)
+    made = back_up(path, target, now=now, force=force, progress=progress)
+    # A note for `status`; the backup is there without it.
+    with contextlib.suppress(OSError):
+        put_bytes(config.state_dir / BACKUP_NOTE, msgspec.json.encode({"at": now}))
+    return made
+
+
+def find_backup_time(config: Config) -> int | None:
+    """When the store was last backed up with this configuration; None if that is not known."""
+    try:
+        noted = (config.state_dir / BACKUP_NOTE).read_bytes()
+        return msgspec.json.decode(noted, type=dict[str, int]).get("at")
+    except (OSError, msgspec.DecodeError):
+        return None
 
 
 def restore_store(

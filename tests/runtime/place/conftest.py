@@ -24,6 +24,7 @@ from clew.core.channels.session_choice import Judge
 from clew.core.keys import cli_key
 from clew.core.turn import HEARTBEAT_MS, Turn
 from clew.memory import MarkdownMemory
+from clew.memory.recall import FileRecall
 from clew.ports import Store
 from clew.runtime.place.attachment import Attachments
 from clew.runtime.runtime import Runtime
@@ -97,6 +98,7 @@ def make_parts(
         models=models,
         personalities=personalities,
         memory=memory,
+        recall=FileRecall(memory),
         context=ContextParts(
             catalogue=models,
             personalities=personalities,

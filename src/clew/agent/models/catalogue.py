@@ -72,6 +72,15 @@ class Catalogue:
         self._open: dict[str, Opened] = {}
         self._opening: dict[str, asyncio.Lock] = {}
         self._engine: Engine | None = None
+        self._replaced: list[Opened] = []
+
+    def change(self, setup: ModelsSetup) -> None:
+        """Use another configuration from now on. Turns that run keep the models that they have."""
+        self._setup = setup
+        self._providers = {each.name: each for each in setup.providers}
+        kept = {EMBEDDED: self._open[EMBEDDED]} if EMBEDDED in self._open else {}
+        self._replaced += [each for name, each in self._open.items() if name not in kept]
+        self._open = kept
 
     # --- naming -------------------------------------------------------------------------------
 
@@ -279,7 +288,8 @@ class Catalogue:
 
     async def close(self) -> None:
         """Close connections and free the embedded model's memory."""
-        opened, self._open = list(self._open.values()), {}
+        opened, self._open = [*self._open.values(), *self._replaced], {}
+        self._replaced = []
         for each in opened:
             if each.client is not None:
                 await each.client.aclose()

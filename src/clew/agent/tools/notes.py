@@ -159,10 +159,11 @@ class WriteMemory(Arguments, frozen=True):
 async def memory_read(job: Job, given: ReadMemory) -> str:
     """Read a memory file as it is now.
 
-    Both are in the system prompt already, as they were when this turn began.
+    Both are in the system prompt already, as they were when this turn began: whole, or the parts
+    that fit what was asked.
     """
     try:
-        found = await job.memory.read(given.file, job.personality)
+        found = await job.memory.read(given.file, job.personality, person=job.turn.person)
     except ClewError as error:
         raise ToolFailure(str(error)) from None
     return found.text or f"{FILE_NAMES[given.file]} is empty."

@@ -93,6 +93,7 @@ def _desk(parts: Parts, params: RunCommand, session: Session | None, caller: Cal
         at=make_surface(parts, place, key, caller),
         personalities=parts.personalities,
         memory=parts.memory,
+        recall=parts.recall,
         context=_context(parts),
         zone=parts.zone,
         issuer=_issuer(caller),

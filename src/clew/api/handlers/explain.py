@@ -15,6 +15,7 @@ from clew.api.explain import (
     RESUME,
     ROUTE,
     SEND,
+    SESSION,
     TRIGGER,
     ContinueExplained,
     ExplainContinue,
@@ -24,21 +25,24 @@ from clew.api.explain import (
     ExplainResume,
     ExplainRoute,
     ExplainSend,
+    ExplainSession,
     ExplainTrigger,
     KeyExplained,
     RejectedSession,
     ResetExplained,
     ResumeExplained,
     SendExplained,
+    SessionExplained,
 )
-from clew.api.handlers.parts import Caller, Parts, handles, view
+from clew.api.handlers.parts import Caller, Parts, get_visible, handles, view
+from clew.api.sessions import SessionView
 from clew.core.channels.resets import channel_of, choose_policy, decide_reset, reset_type
 from clew.core.channels.routing import Arrival, Route, parse_peer, route
 from clew.core.channels.send_policy import decide_send, describe_conversation
 from clew.core.channels.triggers import Triggered, read_trigger
 from clew.core.keys import Identity, Place
 from clew.core.resume import Breadcrumb, candidate_of
-from clew.errors import InvalidInput
+from clew.errors import InvalidInput, SessionNotFound
 from clew.runtime.place.directories import find_cli_key
 from clew.runtime.place.resume import locate_continue, look_up
 from clew.runtime.zones import get_zone
@@ -170,3 +174,34 @@ async def explain_key(parts: Parts, params: ExplainKey, _caller: Caller) -> KeyE
     found = await find_cli_key(parts.store, _place(params), params.key, follow=False)
     session = None if found.session is None else await view(parts, found.session)
     return KeyExplained(found.key, found.rule, session, found.moved_from)
+
+
+@handles(SESSION)
+async def explain_session(parts: Parts, params: ExplainSession, caller: Caller) -> SessionExplained:
+    """What decided about a session, and what would be decided about its next message."""
+    session = await get_visible(parts, params.id, caller)
+    key, last = session.key, session.last_interaction_at
+    reset = None
+    if last is not None:
+        asked = ExplainReset(key=key, updated_at=_iso(last, parts.rules.zone))
+        reset = await explain_reset(parts, asked, caller)
+    send = ExplainSend(key=key, override=session.send_policy)
+    return SessionExplained(
+        key=key,
+        leading=await parts.store.list_routes(session.id),
+        reset_reason=session.reset_reason,
+        previous=await _find_view(parts, session.previous_id),
+        parent=await _find_view(parts, session.parent_id),
+        reset=reset,
+        send=await explain_send(parts, send, caller),
+    )
+
+
+async def _find_view(parts: Parts, session_id: str | None) -> SessionView | None:
+    """A session that another one refers to; None if it was purged."""
+    if session_id is None:
+        return None
+    try:
+        return await view(parts, await parts.store.get_session(session_id))
+    except SessionNotFound:
+        return None

@@ -34,19 +34,21 @@ if TYPE_CHECKING:
     from datetime import tzinfo
     from pathlib import Path
 
-    from clew.api.status import ChannelView, ErrandView, StoreView
+    from clew.api.config import ConfigChanged, SettingView
+    from clew.api.status import ChannelView, ErrandView, FindingView, StoreView
     from clew.core.channels.session_choice import Judge, ReceptionRules
     from clew.core.keys import Place
+    from clew.core.models import ModelInfo
     from clew.core.rules import HeldRule
     from clew.core.session import Retention
     from clew.files.workspaces import Workspaces
-    from clew.ports import Clock, Context, Memory, Models, Personalities, Store
+    from clew.ports import Clock, Context, Memory, Models, Personalities, Recall, Store
     from clew.runtime.cron import CronFile
     from clew.runtime.inbound.reception import Reception
     from clew.runtime.place.attachment import Attachments
     from clew.runtime.runtime import Runtime
 
-Format: TypeAlias = Literal["md", "html", "jsonl"]
+Format: TypeAlias = Literal["md", "html", "jsonl", "claude-code", "codex"]
 
 
 CHOOSE: Final = "choose the model, thinking or personality"
@@ -69,6 +71,27 @@ class Importer(Protocol):
     async def __call__(
         self, lines: Iterable[bytes], *, as_new: bool, dry_run: bool, cwd: str | None
     ) -> Imported: ...
+
+
+class SettingsFile(Protocol):
+    """The configuration of this process, and the file in which it is changed."""
+
+    def list_settings(self) -> tuple[SettingView, ...]:
+        """All values that are in effect; secrets are hidden."""
+        ...
+
+    def set(self, key: str, value: str | None) -> ConfigChanged:
+        """Change a value, in the file and from now on; None removes it. Waits for the disk."""
+        ...
+
+
+class AskModel(Protocol):
+    """Asks a model one question, beside all sessions; `soul` is the system prompt.
+
+    Raises `ClewError` with an explanation for the person.
+    """
+
+    async def __call__(self, info: ModelInfo, question: str, soul: str = "") -> str: ...
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -133,6 +156,8 @@ class Parts(Protocol):
     @property
     def memory(self) -> Memory: ...
     @property
+    def recall(self) -> Recall: ...
+    @property
     def context(self) -> Context | None: ...
     @property
     def reception(self) -> Reception | None: ...
@@ -163,6 +188,12 @@ class Parts(Protocol):
     @property
     def config_file(self) -> Path | None: ...
     @property
+    def examine(self) -> Callable[[], Awaitable[tuple[FindingView, ...]]] | None: ...
+    @property
+    def settings(self) -> SettingsFile | None: ...
+    @property
+    def ask_model(self) -> AskModel | None: ...
+    @property
     def started_at(self) -> int | None:
         """When the gateway of this process was started; None without one."""
         ...
@@ -191,6 +222,10 @@ class Parts(Protocol):
 
     def list_tool_rules(self) -> tuple[HeldRule, ...]:
         """The rules about tools that hold in every session of this process."""
+        ...
+
+    def find_backup_time(self) -> int | None:
+        """When the store was last backed up, as far as is known."""
         ...
 
     def list_job_problems(self) -> dict[str, str]:

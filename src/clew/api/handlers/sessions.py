@@ -128,6 +128,8 @@ MEDIA_TYPES: Final = {
     "md": "text/markdown; charset=utf-8",
     "html": "text/html; charset=utf-8",
     "jsonl": "application/jsonl",
+    "claude-code": "application/jsonl",
+    "codex": "application/jsonl",
 }
 
 
@@ -513,7 +515,8 @@ async def export_session(parts: Parts, params: ExportSession, caller: Caller) ->
         if monotonic() > pause_at:
             await give_way()
             pause_at = monotonic() + STEP
-    name = f"session-{session.id}.{params.format}"
+    ending = "jsonl" if params.format in ("claude-code", "codex") else params.format
+    name = f"session-{session.id}.{ending}"
     damaged = await parts.store.list_damaged(session.id)
     return Exported(name, MEDIA_TYPES[params.format], "".join(pieces), damaged)
 

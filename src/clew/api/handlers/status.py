@@ -55,6 +55,10 @@ async def get_status(parts: Parts, _params: NoParams, caller: Caller) -> StatusR
         asking=sum(each.is_open(now) for each in await store.list_pairings()),
         config=_describe_config(parts),
         gateway=None if parts.started_at is None else GatewayView(os.getpid(), parts.started_at),
+        inbox=await store.count_inbound(),
+        outbox=await store.count_outbound(),
+        findings=() if parts.examine is None else await parts.examine(),
+        backed_up_at=await asyncio.to_thread(parts.find_backup_time),
     )
 
 

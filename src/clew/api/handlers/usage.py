@@ -23,7 +23,7 @@ async def get_usage(parts: Parts, params: GetUsage, _caller: Caller) -> UsageRep
         zone = parts.zone if params.timezone is None else get_zone(params.timezone)
         # There are as many rows as quarter-hours: in a thread, so that others don't wait for it.
         rows = await asyncio.to_thread(by_days, rows, lambda _at: zone)
-    elif by == "model":
+    elif by in ("model", "person"):
         rows = dearest_first(rows)
     return UsageReport(by, since, rows, len(rows), sum_up(rows, "total"))
 

@@ -20,7 +20,7 @@ from clew.core.session import MAX_TITLE, Session, SessionEdit
 from clew.core.tokens import Scopes, scopes_of
 from clew.core.turn import QueueMode, read_mode
 from clew.errors import InvalidInput, PersonalityNotFound
-from clew.ports import Context, Memory, Models, Personalities, Store
+from clew.ports import Context, Memory, Models, Personalities, Recall, Store
 from clew.runtime.inbound.reception import Ticket
 from clew.runtime.lane.queue import Attempt
 from clew.runtime.metadata import note
@@ -43,6 +43,7 @@ class Desk(msgspec.Struct, kw_only=True):
     at: Surface
     personalities: Personalities
     memory: Memory
+    recall: Recall
     context: Context
     zone: tzinfo
     issuer: Issuer

@@ -145,8 +145,13 @@ def _spent(usage: Usage, *, estimated: bool) -> list[tuple[str, str]]:
     return [("usage", tokens), ("cost", f"{cost.removeprefix('cost ')}, {calls}")]
 
 
-async def memory(desk: Desk, _rest: str) -> Reply:
-    """`/memory`: both files, their sizes, and where they are."""
+async def memory(desk: Desk, rest: str) -> Reply:
+    """`/memory [search WORDS]`: both files with their sizes and places, or what fits the words."""
+    word, _, question = rest.strip().partition(" ")
+    if word == "search":
+        return await _search_memory(desk, question.strip())
+    if word:
+        raise InvalidInput("/memory shows both files; /memory search WORDS searches them.")
     personality = desk.personality
     blocks = []
     for name in MEMORY_NAMES:
@@ -154,6 +159,15 @@ async def memory(desk: Desk, _rest: str) -> Reply:
         head = f"{file.path} ({format_bytes(len(file.text.encode(errors='replace')))})"
         blocks.append(f"{head}\n{file.text.strip() or '(empty)'}")
     return Reply(text="\n\n".join(blocks))
+
+
+async def _search_memory(desk: Desk, question: str) -> Reply:
+    if not question:
+        raise InvalidInput("Say what to search for: /memory search WORDS.")
+    found = await desk.recall.search(question, desk.personality)
+    lines = [f"{each.chunk.place}\n  {' '.join(each.chunk.text.split())}" for each in found.hits]
+    told = [found.notice] if found.notice is not None else []
+    return Reply(text="\n".join([*told, *lines]) or "Nothing in the memory fits.")
 
 
 async def todos(desk: Desk, _rest: str) -> Reply:

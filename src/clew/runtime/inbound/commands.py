@@ -18,7 +18,7 @@ from clew.core.names import recent_name
 from clew.core.rules import HeldRule
 from clew.core.session import OWNER, Session, may_see, word_reader
 from clew.errors import SessionNotFound
-from clew.ports import Context, Memory, Models, Personalities, Store
+from clew.ports import Context, Memory, Models, Personalities, Recall, Store
 from clew.runtime.commands import run_command
 from clew.runtime.commands.desk import Desk, Reply
 from clew.runtime.inbound.decision import read_line
@@ -35,6 +35,7 @@ class ChannelCommands(msgspec.Struct, frozen=True, kw_only=True):
     models: Models
     personalities: Personalities
     memory: Memory
+    recall: Recall
     context: Context
     place: Place
     zone: tzinfo
@@ -69,6 +70,7 @@ class ChannelCommands(msgspec.Struct, frozen=True, kw_only=True):
             at=at,
             personalities=self.personalities,
             memory=self.memory,
+            recall=self.recall,
             context=self.context,
             zone=self.zone,
             # A guest can use commands only in a direct chat, so this is one.

@@ -26,6 +26,7 @@ from clew.store.work.pairings import SharedPairings
 from clew.store.work.sessions import SharedSessions
 from clew.store.work.tokens import SharedTokens
 from clew.store.work.trash import SharedTrash
+from clew.store.work.vectors import SharedVectors
 from clew.version import __version__
 
 
@@ -45,6 +46,7 @@ class PostgresStore(
     SharedTokens,
     SharedPairings,
     SharedImports,
+    SharedVectors,
 ):
     """`ports.Store`. Made by `clew.store.open_store`."""
 

@@ -94,6 +94,15 @@ def examine(
     return Diagnosis(tuple(findings))
 
 
+def examine_place(path: Path, home: Path | None = None) -> tuple[Finding, ...]:
+    """Check what is around the file, without opening it: the same cost for every store."""
+    try:
+        checks = (_check_place(path), _check_permissions(path, home), _check_disk(path))
+        return tuple(each for found in (*checks, _check_log(path)) for each in found)
+    except OSError as error:
+        return (Finding("store", "problem", f"{path} can't be looked at: {error.strerror}."),)
+
+
 def _look_inside(path: Path, *, full: bool, advance: Advance) -> Iterator[Finding]:
     with closing(connect_read_only(path)) as connection:
         latest = schema.shipped_migrations()[-1].number

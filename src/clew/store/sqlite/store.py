@@ -28,6 +28,7 @@ from clew.store.work.pairings import SharedPairings
 from clew.store.work.sessions import SharedSessions
 from clew.store.work.tokens import SharedTokens
 from clew.store.work.trash import SharedTrash
+from clew.store.work.vectors import SharedVectors
 from clew.version import __version__
 
 
@@ -47,6 +48,7 @@ class SqliteStore(
     SharedTokens,
     SharedPairings,
     SharedImports,
+    SharedVectors,
 ):
     """`ports.Store`. Made by `clew.store.open_store`."""
 

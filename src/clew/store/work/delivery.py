@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clew.core.delivery import Inbound, NewInbound, NewOutbound, Outbound, OutboundStatus
+from clew.core.delivery import (
+    Inbound,
+    InboundStatus,
+    NewInbound,
+    NewOutbound,
+    Outbound,
+    OutboundStatus,
+)
 from clew.core.text import to_json
 from clew.errors import RecordNotFound
 from clew.store.rows import (
@@ -168,6 +175,16 @@ UPDATE outbox SET status = 'uncertain', updated_at = $2, claimant = NULL, claime
 WHERE status = 'sending' AND claimant = $1 RETURNING ordinal, {OUTBOX_COLUMNS}
 """
 
+COUNT_OUTBOUND = """
+SELECT status, count(*) FROM outbox
+WHERE status IN ('pending', 'sending', 'uncertain', 'failed', 'withheld')
+GROUP BY status ORDER BY status
+"""
+COUNT_INBOUND = """
+SELECT status, count(*) FROM inbox WHERE status IN ('queued', 'claimed')
+GROUP BY status ORDER BY status
+"""
+
 _LIST_OUTBOUND = f"""
 SELECT {OUTBOX_COLUMNS} FROM outbox WHERE {{which}} ORDER BY ordinal DESC LIMIT $1
 """
@@ -230,6 +247,10 @@ class SharedInbox:
         rows = await self._engine.write(work)
         dropped = {each for (each,) in rows}
         return tuple(given for each, given in stored.items() if each in dropped)
+
+    async def count_inbound(self) -> dict[InboundStatus, int]:
+        """See `ports.Inbox`."""
+        return dict(await self._engine.read(lambda tx: tx.fetch(COUNT_INBOUND)))
 
     async def list_inbound(
         self, session_id: str | None = None, *, key: str | None = None, limit: int = 100
@@ -329,6 +350,10 @@ class SharedOutbox:
         sql, bindings = list_outbound_query(session_id, status, check_limit(limit))
         rows = await self._engine.read(lambda tx: tx.fetch(sql, bindings))
         return tuple(map(outbound_from, rows))
+
+    async def count_outbound(self) -> dict[OutboundStatus, int]:
+        """See `ports.Outbox`."""
+        return dict(await self._engine.read(lambda tx: tx.fetch(COUNT_OUTBOUND)))
 
     async def get_outbound(self, outbound_id: str) -> Outbound:
         """See `ports.Outbox`."""

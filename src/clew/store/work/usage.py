@@ -30,7 +30,7 @@ _SUMS = ", ".join(f"CAST(sum({each}) AS bigint) AS {each}" for each in _NUMBERS)
 
 # As in the migrations; there is no time before 1970 that a division would round up.
 _QUARTER = f"CAST(at - (at % {QUARTER} + {QUARTER}) % {QUARTER} AS text)"
-_NAMES: dict[UsageBy, str] = {
+_NAMES = {
     "day": _QUARTER,
     "model": "model",
     "session": "session_id",
@@ -54,6 +54,12 @@ _ORDER = """unknown > 0, CASE WHEN unknown > 0 THEN 0 ELSE cost END DESC,
   input_tokens + output_tokens DESC, name"""
 _BY_SESSION = _SPENT.format(by="session", name="session_id")
 _RANK = f"SELECT *, count(*) OVER () FROM ({_BY_SESSION}) AS spent ORDER BY {_ORDER} LIMIT $3"
+
+# A session never changes hands: no sums of their own are kept for people.
+_BY_PERSON = f"""
+SELECT coalesce((SELECT person FROM sessions WHERE id = spent.name), '') AS person, {_SUMS}
+FROM ({_BY_SESSION}) AS spent GROUP BY 1
+"""
 
 # Of all time: sessions whose sums are up to date come in the order of an index, the others beside.
 _CHANGED = "SELECT session_id FROM usage_changes"
@@ -94,7 +100,8 @@ async def sum_usage(tx: Transaction, since: int) -> Usage:
 async def list_usage(tx: Transaction, by: UsageBy, since: int) -> tuple[UsageRow, ...]:
     """See `ports.Log`."""
     size = QUARTER if by == "day" else DAY
-    rows = await tx.fetch(_SPENT.format(by=by, name=_NAMES[by]), (since, _whole(since, size)))
+    sql = _BY_PERSON if by == "person" else _SPENT.format(by=by, name=_NAMES[by])
+    rows = await tx.fetch(sql, (since, _whole(since, size)))
     rows.sort(key=lambda row: str(row[0]))
     return tuple(map(_row, rows))
 

@@ -38,6 +38,7 @@ from clew.testing.contract.trash import RetentionContract, TrashContract
 from clew.testing.contract.turns import TurnsContract
 from clew.testing.contract.usage import UsageContract
 from clew.testing.contract.values import LimitsContract, TextContract, TypesContract
+from clew.testing.contract.vectors import VectorsContract
 
 __all__ = [
     "AttachmentsContract",
@@ -65,6 +66,7 @@ __all__ = [
     "TurnsContract",
     "TypesContract",
     "UsageContract",
+    "VectorsContract",
 ]
 
 
@@ -89,6 +91,7 @@ class StoreContract(
     TokensContract,
     PairingsContract,
     ImportsContract,
+    VectorsContract,
     TextContract,
     TypesContract,
     LimitsContract,

@@ -52,6 +52,15 @@ class InboxContract(Contract):
         assert (row.status, row.received_at, row.turn_id) == ("queued", clock(), None)
         assert await store.list_inbound() == (row,)
 
+    async def test_open_messages_are_counted_by_their_status(self, store: Store) -> None:
+        assert await store.count_inbound() == {}
+        for name in "abcd":
+            await store.accept(inbound(name, external_id=name))
+        await store.claim_inbound("me", limit=1)
+        await store.drop_inbound(["d"])
+
+        assert await store.count_inbound() == {"claimed": 1, "queued": 2}
+
     async def test_a_message_is_got_by_its_id_whatever_became_of_it(
         self, store: Store, session: Session, other: Store
     ) -> None:
@@ -397,6 +406,18 @@ class OutboxContract(Contract):
                 None, None, None, None, now, now,
             ),
         )  # fmt: skip
+
+    async def test_what_has_not_arrived_is_counted_by_its_status(
+        self, store: Store, session: Session
+    ) -> None:
+        assert await store.count_outbound() == {}
+        for name in "abcde":
+            await record(store, session.id, send(name, name, "telegram"))
+        await store.settle_outbound("a", "sent")
+        await store.settle_outbound("b", "failed")
+        await store.settle_outbound("c", "uncertain")
+
+        assert await store.count_outbound() == {"failed": 1, "pending": 2, "uncertain": 1}
 
     async def test_a_reply_of_no_turn_needs_no_lease(
         self, store: Store, session: Session, other: Store, clock: FakeClock

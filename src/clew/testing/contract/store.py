@@ -94,6 +94,8 @@ CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "find_compaction": lambda store: store.find_compaction(ID),
     "list_compactions": lambda store: store.list_compactions(ID),
     "put_blob": lambda store: store.put_blob(b"", "text/plain"),
+    "count_outbound": lambda store: store.count_outbound(),
+    "count_inbound": lambda store: store.count_inbound(),
     "get_blob": lambda store: store.get_blob("h"),
     "has_blob": lambda store: store.has_blob(ID, "h"),
     "accept": lambda store: store.accept(NewInbound(id="i", channel="c", key="k")),

@@ -21,7 +21,8 @@ DAY: Final = 96 * QUARTER
 STEPS: Final = 45
 MODELS: Final = ("a/x", "b/y", None)
 PLATFORMS: Final = ("cli", "web", "telegram")
-BY: Final[tuple[UsageBy, ...]] = ("day", "model", "session", "platform")
+PEOPLE: Final = ("owner", "telegram:7")
+BY: Final[tuple[UsageBy, ...]] = ("day", "model", "session", "platform", "person")
 
 
 class _Turn:
@@ -36,6 +37,7 @@ class _Turn:
             "model": model or "",
             "session": session_id,
             "platform": platform,
+            "person": PEOPLE[platform == "telegram"],
         }
 
 
@@ -56,7 +58,9 @@ class History:
         self._clock.advance(self._random.choice((SECOND, QUARTER // 2, DAY // 3)))
         if not self._platforms or self._random.random() < 0.1:
             platform = self._random.choice(PLATFORMS)
-            session = await make(self._store, platform=platform)
+            session = await make(
+                self._store, platform=platform, person=PEOPLE[platform == "telegram"]
+            )
             self._platforms[session.id] = platform
         session_id = self._random.choice(list(self._platforms))
         actions = (

@@ -5,8 +5,8 @@ import { call } from "../api.js";
 import { h, icon } from "../dom.js";
 import { dayOf, shortTime } from "../format.js";
 import { confirm, openDialog } from "./dialog.js";
-import { actionButton, copyable, field } from "./form.js";
-import { notify, notifyProblem } from "./notice.js";
+import { actionButton, copyable, dialogForm, field } from "./form.js";
+import { notify } from "./notice.js";
 import { panel, row, rows } from "./panel.js";
 
 const DAY = 86_400_000;
@@ -111,9 +111,9 @@ function makeToken(refresh) {
     const box = h("input", { type: "checkbox", value: scope, checked: scope === "read" });
     return { box, label: h("label", { class: "check" }, box, h("span", null, words)) };
   });
-  const form = h(
-    "form",
-    { class: "form", id: "make-token", onsubmit: send },
+  const form = dialogForm(
+    "make-token",
+    send,
     field("Name", name, "What will use it"),
     h(
       "fieldset",
@@ -136,25 +136,19 @@ function makeToken(refresh) {
   });
   name.focus();
 
-  /** @param {Event} event */
-  async function send(event) {
-    event.preventDefault();
-    try {
-      const { secret } = await call("tokens.create", {
-        name: name.value,
-        person: person.value,
-        scopes: boxes.filter(({ box }) => box.checked).map(({ box }) => box.value),
-        expires_at: lasts.value ? Date.now() + Number(lasts.value) * DAY : undefined,
-      });
-      dialog.close();
-      openDialog("The token", [
-        h("p", null, "It is shown this once. Copy it now to where it is needed."),
-        copyable(secret),
-      ]);
-      await refresh();
-    } catch (error) {
-      notifyProblem(error);
-    }
+  async function send() {
+    const { secret } = await call("tokens.create", {
+      name: name.value,
+      person: person.value,
+      scopes: boxes.filter(({ box }) => box.checked).map(({ box }) => box.value),
+      expires_at: lasts.value ? Date.now() + Number(lasts.value) * DAY : undefined,
+    });
+    dialog.close();
+    openDialog("The token", [
+      h("p", null, "It is shown this once. Copy it now to where it is needed."),
+      copyable(secret),
+    ]);
+    await refresh();
   }
 }
 

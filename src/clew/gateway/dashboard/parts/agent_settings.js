@@ -4,9 +4,17 @@ import { call } from "../api.js";
 import { h, icon, replace } from "../dom.js";
 import { duration, number } from "../format.js";
 import { openDialog } from "./dialog.js";
-import { actionButton, field } from "./form.js";
-import { notify, notifyProblem } from "./notice.js";
+import { actionButton, dialogForm, field } from "./form.js";
+import { notify } from "./notice.js";
 import { panel, row, rows } from "./panel.js";
+
+/** Providers that need nothing but a key; the last is any server. @type {[id: string, name: string][]} */
+const PROVIDERS = [
+  ["anthropic", "Anthropic"],
+  ["openai", "OpenAI"],
+  ["google", "Google"],
+  ["", "A server that speaks as OpenAI's does (Ollama, vLLM, …)"],
+];
 
 /**
  * The models that can be named. `chosen` is called when another one becomes the default.
@@ -14,7 +22,7 @@ import { panel, row, rows } from "./panel.js";
  * @param {() => unknown} [chosen]
  */
 export function modelsPanel(chosen) {
-  return panel(
+  const made = panel(
     "Models",
     () => call("models.list"),
     ({ models, current }, refresh) => {
@@ -31,7 +39,94 @@ export function modelsPanel(chosen) {
         missingModels(models.filter((/** @type {any} */ each) => !usable.includes(each))),
       ];
     },
+    {
+      actions: h(
+        "button",
+        {
+          type: "button",
+          onclick: () =>
+            addProvider(async () => {
+              await made.refresh();
+              chosen?.();
+            }),
+        },
+        icon("key"),
+        "Add a key or a server",
+      ),
+    },
   );
+  return made;
+}
+
+/**
+ * Ask for a key, or for a server that speaks as OpenAI's does.
+ *
+ * @param {() => unknown} added
+ */
+export function addProvider(added) {
+  const kind = h(
+    "select",
+    { onchange: draw },
+    PROVIDERS.map(([id, name]) => h("option", { value: id }, name)),
+  );
+  const name = h("input", { type: "text", maxlength: "60", value: "ollama", autocomplete: "off" });
+  const address = h("input", {
+    type: "text",
+    maxlength: "500",
+    value: "http://localhost:11434/v1",
+    autocomplete: "off",
+  });
+  const models = h("input", {
+    type: "text",
+    maxlength: "1000",
+    placeholder: "qwen3",
+    autocomplete: "off",
+  });
+  const key = h("input", { type: "password", maxlength: "1000", autocomplete: "off" });
+  const server = h(
+    "div",
+    { class: "form" },
+    h("div", { class: "pair" }, field("Name", name), field("Address", address)),
+    field("Models", models, "Their names there, with spaces between them"),
+  );
+  const form = dialogForm(
+    "add-provider",
+    send,
+    field("From", kind),
+    server,
+    field(
+      "Key",
+      key,
+      "It is kept in a file that only the gateway's user can read, and never shown again.",
+    ),
+  );
+  const dialog = openDialog("Add a key or a server", form, {
+    actions: [
+      h("button", { type: "button", onclick: () => dialog.close() }, "Cancel"),
+      h("button", { class: "primary", form: "add-provider" }, "Add"),
+    ],
+  });
+  draw();
+
+  function draw() {
+    server.hidden = kind.value !== "";
+  }
+
+  async function send() {
+    const id = kind.value || name.value.trim();
+    const set = (/** @type {string} */ what, /** @type {string} */ value) =>
+      call("config.set", { key: `providers.${id}.${what}`, value });
+    // The address before the key: a new address takes the old key away.
+    if (!kind.value) {
+      await set("base_url", address.value.trim());
+      const names = models.value.split(/[\s,]+/).filter(Boolean);
+      if (names.length > 0) await set("models", JSON.stringify(names));
+    }
+    if (key.value) await set("api_key", key.value.trim());
+    dialog.close();
+    notify("Added. Test it before you rely on it.");
+    await added();
+  }
 }
 
 /**
@@ -113,19 +208,14 @@ export function testButton(name, place, done) {
     async () => {
       replace(place, h("span", { class: "faint" }, "Asking it…"));
       try {
-        const { ok, ms, problem, text } = await call("models.test", { name });
+        const { works, ms, words } = await call("models.test", { name });
         replace(
           place,
-          ok
-            ? h(
-                "span",
-                { class: "good" },
-                icon("check"),
-                ` It answers, in ${duration(ms)}${text ? `: ${text}` : "."}`,
-              )
-            : h("span", { class: "bad" }, problem),
+          works
+            ? h("span", { class: "good" }, `It answers, in ${duration(ms)}: ${words}`)
+            : h("span", { class: "bad" }, words),
         );
-        done?.(ok);
+        done?.(works);
       } catch (error) {
         replace(
           place,
@@ -139,7 +229,7 @@ export function testButton(name, place, done) {
 }
 
 export function personalitiesPanel() {
-  return panel(
+  const made = panel(
     "Personalities",
     async () => (await call("personalities.list")).personalities,
     (personalities, refresh) =>
@@ -166,8 +256,47 @@ export function personalitiesPanel() {
         ),
         "There is no personality.",
       ),
-    { lead: "A personality is how the agent speaks, and which model and tools it has." },
+    {
+      lead: "A personality is how the agent speaks, and which model and tools it has.",
+      actions: h(
+        "button",
+        { type: "button", onclick: () => newPersonality(made.refresh) },
+        icon("plus"),
+        "New",
+        h("span", { class: "visually-hidden" }, " personality"),
+      ),
+    },
   );
+  return made;
+}
+
+/** @param {() => Promise<void>} refresh */
+function newPersonality(refresh) {
+  const id = h("input", {
+    type: "text",
+    required: true,
+    maxlength: "64",
+    pattern: "[a-z0-9][a-z0-9_\\-]*",
+    autocomplete: "off",
+  });
+  const dialog = openDialog(
+    "A new personality",
+    h(
+      "form",
+      {
+        class: "form",
+        id: "new-personality",
+        onsubmit: (/** @type {Event} */ event) => {
+          event.preventDefault();
+          dialog.close();
+          openPersonality({ id: id.value, name: id.value }, refresh);
+        },
+      },
+      field("Name", id, "Small letters, digits, - and _"),
+    ),
+    { actions: [h("button", { class: "primary", form: "new-personality" }, "Go on")] },
+  );
+  id.focus();
 }
 
 /** @param {any} personality @param {() => Promise<void>} refresh */
@@ -184,69 +313,99 @@ function openPersonality(personality, refresh) {
     maxlength: "1000",
     value: personality.description ?? "",
   });
+  const model = h("input", { type: "text", maxlength: "200", value: personality.model ?? "" });
+  const own = h("input", {
+    type: "checkbox",
+    checked: personality.memory_scope === "per-personality",
+  });
   const question = h("input", { type: "text", value: "Who are you?", maxlength: "1000" });
   const answer = h("div", { role: "status", class: "small" });
-  const dialog = openDialog(
-    personality.name,
+  const form = dialogForm(
+    "personality",
+    async () => {
+      await call("personalities.update", {
+        id: personality.id,
+        edit: {
+          soul: soul.value,
+          description: description.value || null,
+          model: model.value || null,
+          memory_scope: own.checked ? "per-personality" : "global",
+        },
+      });
+      dialog.close();
+      notify("Saved. The next turn uses it.");
+      await refresh();
+    },
+    field("What it is for", description),
+    field("What the model is told first (SOUL.md)", soul),
+    field("Model", model, "Left empty: the default"),
+    h("label", { class: "check" }, own, "It has a memory of its own"),
+  );
+  const trial = dialogForm(
+    "try-personality",
+    async () => {
+      replace(answer, h("span", { class: "faint" }, "Asking…"));
+      const asked = { id: personality.id, soul: soul.value, question: question.value };
+      const {
+        works,
+        words,
+        model: by,
+      } = await call("personalities.test", asked).catch((error) => {
+        replace(answer);
+        throw error;
+      });
+      replace(answer, h("span", { class: works ? "" : "bad" }, words), works && ` (${by})`);
+    },
     h(
       "div",
-      { class: "form" },
-      field("What it is for", description),
-      field("What the model is told first (SOUL.md)", soul),
-      h(
-        "div",
-        { class: "buttons" },
-        field("Try it", question),
-        actionButton("Ask", async () => {
-          replace(answer, h("span", { class: "faint" }, "Asking…"));
-          const result = await call("personalities.test", {
-            id: personality.id,
-            soul: soul.value,
-            text: question.value,
-          });
-          replace(answer, result.text ?? result.problem);
-        }),
-      ),
-      answer,
+      { class: "ask end" },
+      field("Try it as it stands here", question),
+      h("button", null, "Ask"),
     ),
-    {
-      wide: true,
-      actions: [
-        h("button", { type: "button", onclick: () => dialog.close() }, "Close"),
-        actionButton(
-          "Save",
-          async () => {
-            try {
-              await call("personalities.update", {
-                id: personality.id,
-                soul: soul.value,
-                description: description.value,
-              });
-              dialog.close();
-              notify("Saved. The next turn uses it.");
-              await refresh();
-            } catch (error) {
-              notifyProblem(error);
-            }
-          },
-          { class: "primary" },
-        ),
-      ],
-    },
+    answer,
   );
+  const dialog = openDialog(personality.name, [form, trial], {
+    wide: true,
+    actions: [
+      h("button", { type: "button", onclick: () => dialog.close() }, "Close"),
+      h("button", { class: "primary", form: "personality" }, "Save"),
+    ],
+  });
 }
 
 export function configPanel() {
   return panel(
     "Configuration",
     () => call("config.show"),
-    ({ settings }) =>
-      rows(
-        settings.map((/** @type {any} */ each) =>
-          row(h("code", null, each.key), [h("code", null, String(each.value)), ` ${each.source}`]),
+    ({ file, settings }) => {
+      const isSet = (/** @type {any} */ each) => each.source !== "default";
+      return [
+        h("p", { class: "faint small path" }, file),
+        rows(
+          settings.filter(isSet).map(setting),
+          "Nothing is set: everything has its usual value.",
         ),
-        "Nothing is set: everything has its usual value.",
-      ),
+        h(
+          "details",
+          { class: "more" },
+          h(
+            "summary",
+            null,
+            `${settings.filter((/** @type {any} */ each) => !isSet(each)).length} usual values`,
+          ),
+          rows(settings.filter((/** @type {any} */ each) => !isSet(each)).map(setting), ""),
+        ),
+      ];
+    },
     { lead: "What holds now, and where it comes from. Secrets are not shown." },
   );
+}
+
+/** @param {any} setting */
+function setting({ key, value, source }) {
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  return row(h("code", null, key), [
+    h("code", null, text || "empty"),
+    source !== "default" && ` from ${source}`,
+  ]);
 }

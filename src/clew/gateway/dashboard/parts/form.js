@@ -1,7 +1,7 @@
 // Small pieces of forms: labelled fields, tabs, text to copy, a button that waits for what it does.
 
-import { h, icon } from "../dom.js";
-import { notify, notifyProblem } from "./notice.js";
+import { h, icon, replace } from "../dom.js";
+import { notifyProblem } from "./notice.js";
 
 /**
  * @param {string} label
@@ -63,13 +63,15 @@ export function actionButton(label, run, properties = {}) {
       type: "button",
       ...properties,
       onclick: async () => {
-        button.disabled = true;
+        // Not disabled meanwhile: that would take the focus away from who presses keys.
+        if (button.getAttribute("aria-disabled")) return;
+        button.setAttribute("aria-disabled", "true");
         try {
           await run();
         } catch (error) {
           notifyProblem(error);
         } finally {
-          button.disabled = false;
+          button.removeAttribute("aria-disabled");
         }
       },
     },
@@ -85,6 +87,7 @@ export function actionButton(label, run, properties = {}) {
  * @param {string} [label] of the button
  */
 export function copyable(text, label = "Copy") {
+  const words = h("span", { role: "status" }, label);
   return h(
     "div",
     { class: "copyable" },
@@ -96,16 +99,45 @@ export function copyable(text, label = "Copy") {
         onclick: async () => {
           try {
             await navigator.clipboard.writeText(text);
-            notify("Copied.");
+            replace(words, "Copied");
           } catch {
-            notify("This browser does not copy here: select the text and copy it yourself.", {
-              isError: true,
-            });
+            // On plain http to another host a browser does not copy.
+            replace(words, "Select it and copy");
           }
         },
       },
       icon("copy"),
-      label,
+      words,
     ),
+  );
+}
+
+/**
+ * A form in a dialog: what goes wrong is said in it, since notices are behind a dialog, and what was
+ * typed stays.
+ *
+ * @param {string} id
+ * @param {() => Promise<unknown>} send
+ * @param {...Child} fields
+ */
+export function dialogForm(id, send, ...fields) {
+  const said = h("p", { class: "bad", role: "alert" });
+  return h(
+    "form",
+    {
+      class: "form",
+      id,
+      onsubmit: async (/** @type {Event} */ event) => {
+        event.preventDefault();
+        replace(said);
+        try {
+          await send();
+        } catch (error) {
+          replace(said, error instanceof Error ? error.message : String(error));
+        }
+      },
+    },
+    fields,
+    said,
   );
 }

@@ -197,7 +197,7 @@ export function memoryEditor(which, onSaved) {
     try {
       const { versions } = await call("memory.history", which);
       const newest = versions.find((/** @type {any} */ each) => each.etag === file.etag);
-      return { ...file, by: newest?.by ?? "an editor on the machine" };
+      return { ...file, by: newest ? await writerName(newest.by) : "an editor on the machine" };
     } catch {
       return file;
     }
@@ -324,6 +324,34 @@ export function memoryEditor(which, onSaved) {
   }
 
   return { element, check, save, showLine, open };
+}
+
+/** @type {Promise<Map<string, string>> | null} */
+let tokens = null;
+
+/**
+ * Who wrote a version, in words: the name of a token in place of its id.
+ *
+ * @param {string} by
+ * @returns {Promise<string>}
+ */
+export async function writerName(by) {
+  const id = /^api:([^,]+)/.exec(by)?.[1];
+  if (!id) return by;
+  tokens ??= call("tokens.list").then(
+    (list) =>
+      new Map(
+        list.tokens.map((/** @type {any} */ each) => [
+          each.id,
+          each.kind === "cookie" ? "a browser" : `“${each.name}”`,
+        ]),
+      ),
+    () => new Map(),
+  );
+  const known = await tokens;
+  // A token that was made after this list was read.
+  if (!known.has(id)) tokens = null;
+  return by.replace(`api:${id}`, known.get(id) ?? "a program");
 }
 
 /** @param {unknown} error */

@@ -6,11 +6,12 @@ import { counted, fullTime, shortTime, size } from "../format.js";
 import { addKeys } from "../keyboard.js";
 import { openDialog } from "../parts/dialog.js";
 import { actionButton, segments } from "../parts/form.js";
-import { memoryEditor } from "../parts/memory_file.js";
+import { memoryEditor, writerName } from "../parts/memory_file.js";
 import { notify, notifyProblem } from "../parts/notice.js";
 import { failure, pageHeader } from "../parts/page.js";
 import { panel, row, rows } from "../parts/panel.js";
 import { showTextDiff } from "../parts/text_diff.js";
+import { recallPanel } from "../parts/recall.js";
 import { readAgain } from "../parts/watch.js";
 import { setQuery } from "../router.js";
 
@@ -30,7 +31,10 @@ export function showMemory(root, { query }) {
   let which = {
     store: query.get("store") === "user" ? "user" : "memory",
     personality: query.get("personality") ?? undefined,
+    person: query.get("person") ?? undefined,
   };
+  /** Others who have talked here: each has a USER.md. @type {string[]} */
+  let people = [];
   /** @type {import("../parts/memory_file.js").Editor | null} */
   let editor = null;
   /** Personalities with files of their own. @type {any[]} */
@@ -60,7 +64,10 @@ export function showMemory(root, { query }) {
         "div",
         { class: "with-side" },
         place,
-        h("aside", { "aria-label": "History" }, history.element),
+        h("aside", { class: "column", "aria-label": "History and search" }, [
+          history.element,
+          recallPanel(() => ({ personality: which.personality, person: which.person })),
+        ]),
       ),
     ),
   );
@@ -77,7 +84,11 @@ export function showMemory(root, { query }) {
 
   async function start() {
     try {
-      const { personalities } = await call("personalities.list");
+      const [{ personalities }, facets] = await Promise.all([
+        call("personalities.list"),
+        call("sessions.facets"),
+      ]);
+      people = facets.people.filter((/** @type {string} */ each) => each !== "owner");
       scopes = personalities.filter(
         (/** @type {any} */ each) => each.memory_scope === "per-personality",
       );
@@ -109,13 +120,37 @@ export function showMemory(root, { query }) {
             h("option", { value: id, selected: id === (which.personality ?? "") }, name),
           ),
         ),
+      which.store === "user" &&
+        (people.length > 0 || which.person) &&
+        h(
+          "select",
+          {
+            "aria-label": "About whom",
+            onchange: (/** @type {any} */ event) =>
+              choose({ ...which, person: event.target.value || undefined }),
+          },
+          ["", ...new Set([...people, which.person ?? ""])]
+            .filter((each, index) => each || index === 0)
+            .map((each) =>
+              h(
+                "option",
+                { value: each, selected: each === (which.person ?? "") },
+                each || "About you",
+              ),
+            ),
+        ),
     );
   }
 
   /** @param {Which} wanted */
   async function choose(wanted) {
-    which = wanted;
-    setQuery({ store: which.store, personality: which.personality ?? null });
+    // MEMORY.md is the same for every person.
+    which = wanted.store === "user" ? wanted : { ...wanted, person: undefined };
+    setQuery({
+      store: which.store,
+      personality: which.personality ?? null,
+      person: which.person ?? null,
+    });
     drawChoice();
     await openFile();
   }
@@ -132,8 +167,15 @@ export function showMemory(root, { query }) {
     await history.refresh();
   }
 
-  function readHistory() {
-    return call("memory.history", which);
+  async function readHistory() {
+    const { versions } = await call("memory.history", which);
+    const names = await Promise.all(versions.map((/** @type {any} */ each) => writerName(each.by)));
+    return {
+      versions: versions.map((/** @type {any} */ each, /** @type {number} */ index) => ({
+        ...each,
+        by: names[index],
+      })),
+    };
   }
 
   /** @param {any} data */
@@ -145,7 +187,11 @@ export function showMemory(root, { query }) {
           `${each.by} · ${size(each.size)}${each.number === 1 ? " · newest" : ""}`,
           h(
             "button",
-            { type: "button", "data-key": `v${each.number}`, onclick: () => compare(each) },
+            {
+              type: "button",
+              "data-key": `v${each.number}`,
+              onclick: () => compare(each, each.number < versions.length),
+            },
             "Compare",
             h("span", { class: "visually-hidden" }, ` version of ${fullTime(each.at)}`),
           ),
@@ -155,17 +201,17 @@ export function showMemory(root, { query }) {
     );
   }
 
-  /** @param {any} version */
-  async function compare(version) {
+  /** @param {any} version @param {boolean} hasOlder */
+  async function compare(version, hasOlder) {
     try {
       const of = which;
       const [{ content }, now] = await Promise.all([
         call("memory.version", { ...of, number: version.number }),
         call("memory.get", of),
       ]);
-      const before =
-        (await call("memory.version", { ...of, number: version.number + 1 }).catch(() => null))
-          ?.content ?? "";
+      const before = hasOlder
+        ? (await call("memory.version", { ...of, number: version.number + 1 })).content
+        : "";
       const body = h("div", null);
       const show = (/** @type {string} */ with_) =>
         replace(
@@ -278,7 +324,11 @@ export function showMemory(root, { query }) {
           type: "button",
           class: "link",
           onclick: async () => {
-            if (file.store !== which.store || file.personality !== which.personality)
+            if (
+              file.store !== which.store ||
+              file.personality !== which.personality ||
+              which.person
+            )
               await choose(file);
             editor?.showLine(line);
           },

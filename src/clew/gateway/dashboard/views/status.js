@@ -6,8 +6,8 @@ import { counted, dayOf, duration, fullTime, number, shortTime, size } from "../
 import { addKeys } from "../keyboard.js";
 import { openDialog } from "../parts/dialog.js";
 import { whyButton } from "../parts/explain.js";
-import { actionButton, field } from "../parts/form.js";
-import { notify, notifyProblem } from "../parts/notice.js";
+import { actionButton, dialogForm, field } from "../parts/form.js";
+import { notify } from "../parts/notice.js";
 import { pageHeader } from "../parts/page.js";
 import { facts, panel, row, rows } from "../parts/panel.js";
 import { readAgain } from "../parts/watch.js";
@@ -344,9 +344,9 @@ function addJob(added) {
   );
   const to = h("input", { type: "text", placeholder: "telegram:123456" });
   const memory = h("input", { type: "checkbox" });
-  const form = h(
-    "form",
-    { class: "form", id: "add-job", onsubmit: send },
+  const form = dialogForm(
+    "add-job",
+    send,
     h(
       "div",
       { class: "pair" },
@@ -370,25 +370,19 @@ function addJob(added) {
   });
   name.focus();
 
-  /** @param {Event} event */
-  async function send(event) {
-    event.preventDefault();
-    try {
-      const job = await call("cron.add", {
-        name: name.value,
-        schedule: schedule.value,
-        text: text.value,
-        session: session.value,
-        deliver_to: to.value.trim() || undefined,
-        timezone: Intl.DateTimeFormat().resolvedOptions().timeZone,
-        memory: memory.checked,
-      });
-      dialog.close();
-      notify(`${job.name} is added. It runs next ${whenWords(job.due_at)}.`);
-      await added();
-    } catch (error) {
-      notifyProblem(error);
-    }
+  async function send() {
+    const job = await call("cron.add", {
+      name: name.value,
+      schedule: schedule.value,
+      text: text.value,
+      session: session.value,
+      deliver_to: to.value.trim() || undefined,
+      timezone: Intl.DateTimeFormat().resolvedOptions().timeZone,
+      memory: memory.checked,
+    });
+    dialog.close();
+    notify(`${job.name} is added. It runs next ${whenWords(job.due_at)}.`);
+    await added();
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { call } from "../api.js";
 import { h, icon, replace } from "../dom.js";
-import { missingModels, testButton } from "../parts/agent_settings.js";
+import { addProvider, missingModels, testButton } from "../parts/agent_settings.js";
 import { actionButton, copyable } from "../parts/form.js";
 import { notify } from "../parts/notice.js";
 import { failure, pageHeader } from "../parts/page.js";
@@ -86,9 +86,14 @@ export function showWelcome(root) {
       ),
       missingModels(models.filter((/** @type {any} */ each) => each.problem)),
       h(
-        "p",
-        { class: "faint small spaced" },
-        "Keys are read where the gateway runs: from its environment, or from its configuration. They are never typed into this page.",
+        "div",
+        { class: "buttons spaced" },
+        h(
+          "button",
+          { type: "button", onclick: () => addProvider(read) },
+          icon("key"),
+          "Add a key or a server",
+        ),
       ),
     );
     replace(testing, current.problem ? null : testButton(current.name, result), current.name);
