@@ -551,7 +551,7 @@ function openSession(root, detail, hash) {
     about.element.hidden = !about.element.hidden;
     localStorage.setItem(ABOUT, about.element.hidden ? "hidden" : "shown");
     head.setAbout(!about.element.hidden);
-    if (!about.element.hidden) about.load(session, lineage);
+    if (!about.element.hidden) about.load(session);
   }
 
   function history() {
