@@ -36,6 +36,7 @@ from benchmarks import (
     searching,
     startup,
     talking,
+    transcript,
     update,
     writers,
 )
@@ -57,6 +58,7 @@ TOPICS: dict[str, Callable[[Setting], Awaitable[list[Finding]]]] = {
     "talking": talking.talking,
     "picking": picker.picking,
     "screen": screen.screen,
+    "transcript": transcript.transcripts,
     "postgres": postgres.postgres,
     "load": load.load,
     "dear": dear_calls.dear_calls,

@@ -76,18 +76,18 @@ export function makeAbout(id) {
       lineage?.previous &&
         fact("Before it", h("a", { href: `/s/${lineage.previous.id}` }, lineage.previous.name)),
     );
-    if (!element.hidden) load(session, lineage);
+    if (!element.hidden) load(session);
   }
 
-  /** @param {any} session @param {any} lineage */
-  async function load(session, lineage) {
+  /** @param {any} session */
+  async function load(session) {
     replace(
       why,
       h(
         "details",
         {
           ontoggle: (/** @type {any} */ event) =>
-            event.target.open && explain(event.target.lastElementChild, session, lineage),
+            event.target.open && explain(event.target.lastElementChild, session),
         },
         h("summary", null, "Why this session?"),
         h("div", null, "…"),
@@ -177,45 +177,32 @@ function fact(name, value) {
  *
  * @param {HTMLElement} place
  * @param {any} session
- * @param {any} lineage
  */
-async function explain(place, session, lineage) {
-  const last = session.last_interaction_at ?? session.updated_at;
-  const channel = session.channel ?? undefined;
-  const [reset, sending] = await Promise.all([
-    call("explain.reset", {
-      key: session.key,
-      updated_at: new Date(last).toISOString(),
-      channel,
-    }).catch(() => null),
-    call("explain.send", {
-      key: session.key,
-      channel,
-      override: session.send_policy ?? undefined,
-    }).catch(() => null),
-  ]);
+async function explain(place, session) {
+  const told = await call("explain.session", { id: session.id }).catch((error) => error);
+  if (told instanceof Error) return replace(place, h("p", { class: "faint" }, told.message));
+  const { key, leading, reset, send } = told;
   const origin = Object.entries(session.origin ?? {});
-  const leads = lineage?.keys?.includes(session.key);
+  const others = leading.filter((/** @type {string} */ each) => each !== key);
   replace(
     place,
     h(
       "dl",
       { class: "about-facts" },
       fact("Key", [
-        h("code", null, session.key),
+        h("code", null, key),
         h(
           "div",
           { class: "faint" },
-          leads
+          leading.includes(key)
             ? "New messages under this key come here."
             : "New messages under this key go elsewhere.",
         ),
       ]),
-      (lineage?.keys ?? [])
-        .filter((/** @type {string} */ key) => key !== session.key)
-        .map((/** @type {string} */ key) => fact("Also", h("code", null, key))),
+      others.map((/** @type {string} */ each) => fact("Also", h("code", null, each))),
       origin.length > 0 &&
         fact("Came from", origin.map(([name, value]) => `${name}: ${value}`).join(", ")),
+      told.reset_reason && fact("Began by", told.reset_reason),
       reset &&
         fact(
           "Reset",
@@ -223,12 +210,10 @@ async function explain(place, session, lineage) {
             ? `It goes on with the next message${until(reset.boundary ?? reset.idle_until)}.`
             : `The next message begins a new session (${reset.reason}).`,
         ),
-      session.reset_reason && fact("Began by", session.reset_reason),
-      sending &&
-        fact(
-          "Replies",
-          `${sending.decision === "allow" ? "are delivered" : "are not delivered"} (${sending.rule})`,
-        ),
+      fact(
+        "Replies",
+        `${send.decision === "allow" ? "are delivered" : "are not delivered"} (${send.rule})`,
+      ),
     ),
   );
 }

@@ -52,9 +52,9 @@ export function approvalCard(approval) {
 
   /** @param {string} decision @param {string} [scope] @param {string} [reason] */
   async function decide(decision, scope, reason) {
+    const rule = scope === "always" ? request.rule : undefined;
     for (const each of actions.querySelectorAll("button, input")) each.disabled = true;
     try {
-      const rule = scope === "always" ? String(request.rule) : undefined;
       await call("approvals.decide", { id: approval.id, decision, scope, reason, rule });
       card.remove();
     } catch (error) {

@@ -20,6 +20,8 @@ export function makeLiveTurn(transcript, agent) {
   /** @type {Text | null} */
   let thought = null;
   let isBroken = false;
+  /** The list of questions may be older than the answer. @type {Set<string>} */
+  const decided = new Set();
   /** @type {ReturnType<typeof setInterval> | undefined} */
   let countdown;
 
@@ -92,7 +94,7 @@ export function makeLiveTurn(transcript, agent) {
 
   /** @param {any} approval */
   function ask(approval) {
-    if (find(approval.id)) return;
+    if (find(approval.id) || decided.has(approval.id)) return;
     questions.append(approvalCard(approval));
     transcript.blocks.get(approval.tool_call_id)?.setState("waiting");
   }
@@ -227,6 +229,7 @@ export function makeLiveTurn(transcript, agent) {
           ask(event.approval);
           break;
         case "approval_decided":
+          decided.add(event.approval.id);
           find(event.approval.id)?.remove();
           break;
         default:

@@ -92,7 +92,10 @@ export function toolBlock(call, state) {
   return {
     element,
     id: call.id,
-    setState,
+    setState(now) {
+      // News of a question may come after its end.
+      if (result === null) setState(now);
+    },
     setResult(message, html) {
       result = message;
       resultHtml = html;

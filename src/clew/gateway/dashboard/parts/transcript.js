@@ -16,6 +16,16 @@ const GUESS = 110;
 const REST = 60;
 
 /**
+ * A page of messages: the newest, or those of a range.
+ *
+ * @param {string} id
+ * @param {Record<string, any>} [range]
+ */
+export function readPage(id, range = {}) {
+  return call("sessions.messages", { id, limit: PAGE, render: "html", ...range });
+}
+
+/**
  * @param {any} session
  * @param {string} me
  * @param {{onError: (error: unknown) => void, onAway: (isAway: boolean) => void, onSeen: () => void}} told
@@ -79,17 +89,21 @@ export function makeTranscript(session, me, { onError, onAway, onSeen }) {
   // --- reading ----------------------------------------------------------------------------------
 
   /**
-   * Show the messages around a number, or the newest.
+   * Show the messages around a number, or the newest, which may have been read already.
    *
    * @param {number | null} seq
+   * @param {any} [newest]
    */
-  async function open(seq) {
+  async function open(seq, newest) {
     const turn = (generation += 1);
     isLoading = true;
+    if (seq !== null) seq = Math.max(1, Math.min(seq, head));
     try {
-      const page = await read(
-        seq === null ? {} : { after: Math.max(0, seq - PAGE / 2 - 1), before: seq + PAGE / 2 },
-      );
+      const page =
+        newest ??
+        (await read(
+          seq === null ? {} : { after: Math.max(0, seq - PAGE / 2 - 1), before: seq + PAGE / 2 },
+        ));
       if (turn !== generation) return;
       clear();
       head = Math.max(head, page.head);
@@ -112,7 +126,7 @@ export function makeTranscript(session, me, { onError, onAway, onSeen }) {
 
   /** @param {Record<string, any>} range */
   function read(range) {
-    return call("sessions.messages", { id, limit: PAGE, render: "html", ...range });
+    return readPage(id, range);
   }
 
   async function older() {
@@ -384,7 +398,7 @@ export function makeTranscript(session, me, { onError, onAway, onSeen }) {
 
   /** Go to a message, and show which one it is. @param {number} seq @returns {Promise<HTMLElement | null>} */
   async function jump(seq) {
-    if (!articles.has(seq)) await open(seq);
+    if (!articles.has(seq) && (seq < first || seq > last)) await open(seq);
     const element = nearest(seq);
     if (!element) return null;
     if (element instanceof HTMLDetailsElement) element.open = true;

@@ -24,7 +24,7 @@ import { empty, failure, setTitle } from "../parts/page.js";
 import { addCommands } from "../parts/palette.js";
 import { makeHead } from "../parts/sessionhead.js";
 import { makeSettings } from "../parts/settings.js";
-import { makeTranscript } from "../parts/transcript.js";
+import { makeTranscript, readPage } from "../parts/transcript.js";
 import { go } from "../router.js";
 import { may, state, watchState } from "../state.js";
 
@@ -47,10 +47,14 @@ export function showSession(root, place) {
   root.append(h("p", { class: "empty", role: "status" }, "Reading…"));
   const start = async () => {
     try {
-      const detail = await call("sessions.get", { id: place.id, messages: 0 });
+      // Both at once: the newest messages are what is seen first, unless the address names one.
+      const [detail, page] = await Promise.all([
+        call("sessions.get", { id: place.id, messages: 0 }),
+        seqOf(place.hash) ? undefined : readPage(place.id),
+      ]);
       if (isLeft) return;
       root.replaceChildren();
-      leave = openSession(root, detail, place.hash);
+      leave = openSession(root, detail, seqOf(place.hash), page);
     } catch (error) {
       if (!isLeft) root.replaceChildren(refuse(place.id, error, start));
     }
@@ -60,6 +64,11 @@ export function showSession(root, place) {
     isLeft = true;
     leave?.();
   };
+}
+
+/** The number of the message that an address names. @param {string} hash */
+function seqOf(hash) {
+  return Number(/^m(\d{1,15})$/.exec(hash)?.[1]) || null;
 }
 
 /** @param {string} id @param {unknown} error @param {() => void} again */
@@ -77,10 +86,11 @@ function refuse(id, error, again) {
 /**
  * @param {HTMLElement} root
  * @param {any} detail
- * @param {string} hash
+ * @param {number | null} seq the message to go to
+ * @param {any} [newest] the newest messages, if they were read already
  * @returns {() => void}
  */
-function openSession(root, detail, hash) {
+function openSession(root, detail, seq, newest) {
   let { session } = detail;
   const id = session.id;
   let lineage = /** @type {any} */ ({ forks: [], compactions: [] });
@@ -155,10 +165,9 @@ function openSession(root, detail, hash) {
   // --- reading ----------------------------------------------------------------------------------
 
   async function start() {
-    const seq = /^m(\d+)$/.exec(hash)?.[1];
     try {
-      await transcript.open(seq ? Number(seq) : null);
-      if (seq) await transcript.jump(Number(seq));
+      await transcript.open(seq, newest);
+      if (seq) await transcript.jump(seq);
     } catch (error) {
       root.replaceChildren(
         failure(error, () => go(location.pathname + location.hash, { replace: true })),
@@ -551,7 +560,7 @@ function openSession(root, detail, hash) {
     about.element.hidden = !about.element.hidden;
     localStorage.setItem(ABOUT, about.element.hidden ? "hidden" : "shown");
     head.setAbout(!about.element.hidden);
-    if (!about.element.hidden) about.load(session, lineage);
+    if (!about.element.hidden) about.load(session);
   }
 
   function history() {
