@@ -8,8 +8,9 @@ CODE := $(wildcard src tests benchmarks scripts)
 # The browser's part, and the tools that check it.
 DASHBOARD := src/clew/gateway/dashboard
 NODE := $(VENV)/node/node_modules/.bin
-# Programs that tests drive: a real terminal, another SQLite than ours, a PostgreSQL server, a browser.
-PROGRAMS := tmux sqlite3 postgresql chromium
+# Programs that tests drive: a real terminal, another SQLite than ours, a PostgreSQL server, a browser, what
+# reads a unit of a service.
+PROGRAMS := tmux sqlite3 postgresql chromium systemd
 # Processes that run tests side by side: more than two cores, as many tests wait for other processes.
 JOBS ?= 3
 # Rounds of `make kill`.

@@ -26,6 +26,7 @@ from benchmarks import (
     appending,
     dear_calls,
     disk,
+    importing,
     load,
     picker,
     postgres,
@@ -58,6 +59,7 @@ TOPICS: dict[str, Callable[[Setting], Awaitable[list[Finding]]]] = {
     "postgres": postgres.postgres,
     "load": load.load,
     "dear": dear_calls.dear_calls,
+    "import": importing.importing,
 }
 
 

@@ -53,9 +53,21 @@ def read_questions() -> list[Question]:
     return [Question(*line.split("\t")) for line in lines]
 
 
-async def measure(embedder: Embedder | None = None) -> tuple[list[Way], int, float]:
-    """The three ways, how many questions each kind has, and milliseconds for a question."""
-    facts, questions = (CORPUS / "facts.md").read_text(encoding="utf-8"), read_questions()
+def read_facts(sections: int | None = None) -> str:
+    """The facts of the corpus, or of its first sections."""
+    text = (CORPUS / "facts.md").read_text(encoding="utf-8")
+    return text if sections is None else "\n# ".join(text.split("\n# ")[:sections])
+
+
+async def measure(
+    embedder: Embedder | None = None, sections: int | None = None
+) -> tuple[list[Way], int, float]:
+    """The ways, how many questions there were, and milliseconds for one.
+
+    With `sections`, only these and what is asked about them.
+    """
+    facts = read_facts(sections)
+    questions = [each for each in read_questions() if each.fact in facts]
     if embedder is None:
         weights = fetch_weights(shared_cache_dir() / "models", weights=EMBEDDINGS)
         embedder = LocalEmbedder([weights.parent])

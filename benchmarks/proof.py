@@ -106,6 +106,10 @@ PARTS = {
         "the bars hold at a million messages",
         (PYTHON, "-m", "benchmarks", *MILLION),
     ),
+    "import": Part(
+        "2,000 sessions of another agent: a third of the rate",
+        (PYTHON, "-m", "benchmarks", "import"),
+    ),
     "screen": Part(
         "an answer of 5,000 tokens leaves the keys alone",
         (PYTHON, "-m", "benchmarks", "screen"),

@@ -38,6 +38,7 @@ need() {
 # off the PATH.
 has() {
     case "$1" in
+    systemd) command -v systemd-analyze ;;
     postgresql) command -v postgres || ls /usr/lib/postgresql/*/bin/postgres ;;
     *) command -v "$1" ;;
     esac >/dev/null 2>&1

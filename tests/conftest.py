@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import os
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,6 +20,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Before any test is read."""
     sizes.set_full(config.getoption("--full"))
+    # No test finds the histories of the person who runs it.
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "PI_CODING_AGENT_DIR"):
+        os.environ[name] = str(Path(__file__).parent / "nothing here")
     settings.register_profile(
         "patient",
         max_examples=sizes.pick(40, 100),

@@ -14,6 +14,7 @@
     ├── Unauthorized              no token, or one that is wrong, revoked or expired
     ├── TooManyRequests           asked too often; later it works again
     ├── GatewayUnavailable        no gateway answers at that address
+    ├── Draining                  the gateway is about to end: it takes no new messages
     ├── AmbiguousId               several sessions fit what was typed
     ├── Conflict                  the object is not in the state that the caller expected
     │   ├── StaleRevision         the session was edited meanwhile
@@ -156,6 +157,18 @@ class GatewayUnavailable(ClewError):
     """No gateway answers at the address."""
 
     code = "gateway_unavailable"
+
+
+class Draining(ClewError):
+    """The gateway is about to end and takes no new messages."""
+
+    code = "draining"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This gateway is about to end and takes no new messages. Nothing was stored: send it "
+            "again in a moment, when its successor runs."
+        )
 
 
 class Candidate(msgspec.Struct, frozen=True):

@@ -87,12 +87,14 @@ class Sessions(Protocol):
         ...
 
     async def create_session(
-        self, new: NewSession, *, route: str | UnsetType | None = UNSET
+        self, new: NewSession, *, route: str | UnsetType | None = UNSET, yields: bool = False
     ) -> Session:
         """Make a session, with zero usage; `new.key`, or `route` if given, leads to it from now on.
 
-        With `route=None` no key does. The session that the route led to before is not changed.
-        `Conflict` if the id exists, `SessionNotFound` if the parent does not.
+        With `route=None` no key does; nor with `yields`, if it leads to a session already: of two
+        that are made at the same time, the route leads to one. The session that the route led to
+        before is not changed. `Conflict` if the id exists, `SessionNotFound` if the parent does
+        not.
         """
         ...
 
@@ -246,6 +248,10 @@ class Sessions(Protocol):
         parent's gets neither its `last_route` nor its `send_policy`. `InvalidInput` for an `at`
         below 0 or beyond the head.
         """
+        ...
+
+    async def list_forks(self, session_id: str, *, limit: int = 100) -> tuple[Session, ...]:
+        """The forks of a session that are not in the trash, in the order of their knots."""
         ...
 
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,17 @@ from clew.agent.system_prompt import (
     list_instructions,
 )
 from clew.core.changes import WriteScratch, WriteTodos
+from clew.core.live_events import Notice
 from clew.core.models import ModelInfo, Personality
 from clew.core.notes import Todo
 from clew.core.session import NewSession, Session
 from clew.core.tokens import Scopes, scopes_of
+from clew.errors import ModelUnavailable
 from clew.memory import MarkdownMemory
+from clew.memory.recall import FileRecall
 from clew.ports import Store
 from clew.store import open_store
+from tests.agent.conftest import begin_turn
 
 MODEL = ModelInfo(name="test/model", provider="test")
 DEFAULT = Personality(id="default", name="Default", soul="You are the test.")
@@ -237,3 +241,58 @@ def test_a_tail_fits_whatever_the_text() -> None:
     assert keep_tail("abc", 3) == "abc"
     assert len(keep_tail("x" * 1_000, 100)) == 100
     assert keep_tail("a\n" * 100 + "end", 60).endswith("\nend")
+
+
+# --- vector mode --------------------------------------------------------------------------------
+
+
+class NoModel:
+    """An embedder that never works."""
+
+    model = "none"
+
+    async def embed(self, texts: Sequence[str]) -> list[bytes]:
+        raise ModelUnavailable("It is switched off.")
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+async def test_in_vector_mode_the_prompt_gets_what_fits_the_message(
+    desk: Desk,
+) -> None:
+    turn = await begin_turn(desk.store, "Where is the key?")
+    facts = "".join(f"- fact {number} about {'x' * 60}\n" for number in range(500))
+    await desk.memory.write("memory", f"# Home\n- the spare key hangs outside\n{facts}", by="test")
+    recall = FileRecall(desk.memory, vectors=desk.store, embedder=NoModel())
+    prompt = SystemPrompt(desk.memory, desk.store, lambda: NOON, recall=recall)
+    built = await prompt.build_prompt(turn, DEFAULT, MODEL)
+    assert "[MEMORY.md › Home]\nthe spare key hangs outside" in built
+    assert "fact 12 " not in built
+    parts = await prompt.list_parts(
+        turn.session, "owner", scopes_of("owner"), DEFAULT, MODEL, question="key"
+    )
+    (part,) = [each for each in parts if each.name == "memory"]
+    assert len(part.text) <= 2_000
+    assert "The files say more: memory_read" in part.text
+    (notice,) = [each for each in turn.signals if isinstance(each, Notice)]
+    assert notice.text == "The memory was searched by words only: It is switched off."
+
+
+async def test_in_vector_mode_a_guest_gets_nothing_of_the_owner_and_nothing_at_all_if_so_set(
+    desk: Desk,
+) -> None:
+    await desk.memory.write("user", "the owner's key", by="test")
+    await desk.memory.write("user", "the guest's key", by="test", person="telegram:7")
+    recall = FileRecall(desk.memory)
+    vector = FileRecall(desk.memory, vectors=desk.store, embedder=NoModel())
+    session = await desk.begin(person="telegram:7", platform="telegram")
+    for guests, given in (("read", True), ("none", False)):
+        prompt = SystemPrompt(desk.memory, desk.store, lambda: NOON, guests=guests, recall=vector)  # type: ignore[arg-type]
+        parts = await prompt.list_parts(
+            session, "telegram:7", scopes_of("telegram:7"), DEFAULT, MODEL, question="key"
+        )
+        text = "".join(each.text for each in parts)
+        assert ("the guest's key" in text) is given
+        assert "the owner's key" not in text
+    assert (await recall.search("key", person="telegram:7")).hits

@@ -12,6 +12,7 @@ import pytest
 
 from clew.memory import MarkdownMemory
 from tests.cli.conftest import Home
+from tests.weights import have_embeddings
 
 
 def editor(script: str, tmp_path: Path) -> dict[str, str]:
@@ -260,3 +261,81 @@ def test_writing_as_a_personality_makes_no_new_one(home: Home, tmp_path: Path) -
     (file,) = home.json("memory", "show", "--store", "memory", "--personality", "gardener")["files"]
     assert file["text"] == "beans\n"
     assert not (home.path / "MEMORY.md").exists()
+
+
+# --- search and people ------------------------------------------------------------------------
+
+
+def test_search_finds_by_words_without_a_store_and_says_why(home: Home) -> None:
+    write(home, "# Home\n- the spare key is with Mrs. Halvorsen\n- ticket 48213\n")
+    shown = home.clew("memory", "search", "who", "has", "the", "key").stdout
+    assert shown == ("  MEMORY.md › Home  words 1\n  the spare key is with Mrs. Halvorsen\n")
+    assert not list(home.path.glob("*.db"))
+    found = home.json("memory", "search", "-k", "1", "48213")
+    assert [each["text"] for each in found["hits"]] == ["ticket 48213"]
+    assert found["mode"] == "markdown"
+    assert home.clew("memory", "search", "elephant").stdout == "Nothing in the memory fits.\n"
+
+
+def test_vector_mode_without_its_weights_says_what_to_run(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    home.clew("config", "set", "memory.mode", "vector")
+    for command in (["ask", "hello"], ["chat", "--plain"], ["serve", "--port", "0"]):
+        result = home.clew(*command)
+        assert result.exit_code != 0, command
+        assert "clew model pull embeddings" in result.output
+        assert "memory.mode markdown" in result.output
+    doctor = home.clew("doctor")
+    assert "The model of the vector memory is not on this machine" in doctor.output
+    write(home, "- the spare key\n")
+    searched = home.clew("memory", "search", "key")
+    assert "The memory was searched by words only" in searched.output
+    assert "the spare key" in searched.output
+
+
+def test_vector_mode_finds_by_meaning_with_the_real_model(home: Home) -> None:
+    have_embeddings()
+    home.clew("config", "set", "memory.mode", "vector")
+    write(home, "# Home\n- Mrs. Halvorsen keeps our spare key\n- the boiler loses pressure\n")
+    found = home.json("memory", "search", "who can let me in when I am locked out")
+    assert (found["mode"], found["model"]) == ("vector", "all-minilm-l6-v2")
+    assert found["hits"][0]["text"] == "Mrs. Halvorsen keeps our spare key"
+    assert found["hits"][0]["vector_rank"] == 1
+    assert found["hits"][0]["text"] in found["prompt"]
+    assert "* MEMORY.md › Home" in home.clew("memory", "search", "locked out").stdout
+    pulled = home.json("model", "pull", "embeddings")
+    assert pulled["fetched"] is False
+
+
+def test_a_person_has_a_file_of_their_own(home: Home, tmp_path: Path) -> None:
+    person = ("--store", "user", "--person", "telegram:7")
+    env = editor("file.write_text('likes chess\\n')", tmp_path)
+    assert home.clew("memory", "edit", *person, env=env).exit_code == 0
+    path = Path(home.clew("memory", "path", *person).stdout.strip())
+    assert path.read_text() == "likes chess\n"
+    assert path.is_relative_to(home.path / "people")
+    assert "likes chess" in home.clew("memory", "show", *person).stdout
+    assert "likes chess" not in home.clew("memory", "show").stdout
+    assert len(home.json("memory", "log", *person)["versions"]) == 1
+    assert "likes chess" in home.clew("memory", "search", "chess", *person[2:]).stdout
+
+
+def test_in_vector_mode_a_write_takes_effect_on_the_next_turn(home: Home) -> None:
+    have_embeddings()
+    call = {
+        "name": "memory_write",
+        "arguments": {"action": "add", "text": "- her vessel: Havsfrun"},
+    }
+    home.script(
+        {"tool_calls": [call]},
+        {"echo": "instructions"},
+        {"echo": "instructions"},
+        more='[memory]\nmode = "vector"\n',
+    )
+    talk = home.chat("Remember my boat's name", "What is my ship called?")
+    assert talk.exit_code == 0, talk.output
+    first, _, second = talk.stdout.partition("What is my ship called?")
+    assert "Havsfrun" in memory_of(home)
+    assert talk.stdout.count("[MEMORY.md]\nher vessel: Havsfrun") == 1, (first, second)

@@ -124,6 +124,8 @@ async def test_a_key_goes_into_a_file_that_only_its_owner_reads(house: House) ->
     key = house.config.providers["other"].api_key
     assert key is not None
     assert configuration.reveal(key) == "file:/etc/passwd"
+    await client.config.set("providers.other.base_url", "https://new.example/v1")
+    assert not file.exists(), "a key that is cleared is gone"
 
 
 @pytest.mark.parametrize(

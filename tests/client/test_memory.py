@@ -97,6 +97,44 @@ async def test_a_version_is_not_put_over_a_change_that_the_caller_has_not_seen(
     assert (await client.memory.get()).content == "two\n"
 
 
+async def test_a_person_has_a_user_file_of_their_own(client: Client) -> None:
+    await client.memory.write("user", content="the owner\n")
+    written = await client.memory.write("user", content="a guest\n", person="telegram:7")
+    assert (written.person, written.content) == ("telegram:7", "a guest\n")
+    assert (await client.memory.get("user", person="telegram:7")).content == "a guest\n"
+    assert (await client.memory.get("user")).content == "the owner\n"
+    assert (await client.memory.get("user", person="../../x")).content == ""
+    await client.memory.write("user", content="changed\n", person="telegram:7")
+    assert len((await client.memory.history("user", person="telegram:7")).versions) == 2
+    assert (await client.memory.version(2, "user", person="telegram:7")).content == "a guest\n"
+    restored = await client.memory.restore(2, "user", person="telegram:7")
+    assert (restored.file.content, restored.file.person) == ("a guest\n", "telegram:7")
+    with pytest.raises(InvalidInput):
+        await client.memory.get("user", person="x" * 301)
+
+
+async def test_the_memory_is_searched_and_its_chunks_are_listed(client: Client) -> None:
+    await client.memory.write(content="# Home\n- the spare key\n- the boiler\n")
+    await client.memory.write("user", content="likes keys\n", person="telegram:7")
+    found = await client.memory.search("where is the key?", k=5)
+    assert (found.mode, found.prompt, found.model, found.notice) == ("markdown", None, None, None)
+    (hit,) = found.hits
+    assert (hit.place, hit.text, hit.file) == ("MEMORY.md › Home", "the spare key", "memory")
+    assert (hit.keyword_rank, hit.vector_rank, hit.given) == (1, None, False)
+    assert (found.prompt_chunks, found.prompt_characters) == (8, 2000)
+    theirs = await client.memory.search("keys", person="telegram:7")
+    assert {each.text for each in theirs.hits} == {"likes keys", "the spare key"}
+    listed = await client.memory.chunks(person="telegram:7")
+    assert [(each.place, each.text, each.embedded) for each in listed.chunks] == [
+        ("USER.md", "likes keys", False),
+        ("MEMORY.md › Home", "the spare key", False),
+        ("MEMORY.md › Home", "the boiler", False),
+    ]
+    for wrong in ({"k": 0}, {"k": 101}, {"q": "x" * 4_001}):
+        with pytest.raises(InvalidInput):
+            await client.call("memory.search", {"q": "key"} | wrong)
+
+
 async def test_an_unknown_personality_is_refused(client: Client) -> None:
     with pytest.raises(PersonalityNotFound):
         await client.memory.get(personality="nobody")

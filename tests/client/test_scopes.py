@@ -205,6 +205,16 @@ async def test_who_may_not_approve_answers_in_no_way(
     assert asking.answers == [("yes", "once")]
 
 
+async def test_always_over_the_api_repeats_the_rule_that_it_writes(
+    place: Place, client: Client
+) -> None:
+    asking, session, approval = await ask(place, client, "agent:main:main")
+    decided = await client.approvals.decide(approval, "yes", scope="always", rule="shell:ls")
+    assert decided.scope == "always"
+    await soon(place.runtime.join(session))
+    assert asking.answers == [("yes", "always")]
+
+
 async def test_who_may_approve_answers_but_makes_no_rule_for_always(
     place: Place, client: Client
 ) -> None:
@@ -218,6 +228,12 @@ async def test_who_may_approve_answers_but_makes_no_rule_for_always(
     assert "scope admin" in reply.text
     terminal = await place.client(scope=("write", "approve"))
     await terminal.chat.send("/approve always", key=key)
+    assert asking.answers == []
+
+    with pytest.raises(InvalidInput, match="`rule`: `shell:ls`"):
+        await client.approvals.decide(approval, "yes", scope="always")
+    with pytest.raises(InvalidInput, match="`rule`: `shell:ls`"):
+        await client.approvals.decide(approval, "yes", scope="always", rule="shell")
     assert asking.answers == []
 
     reply = await run(approver, "/approve session", session)

@@ -25,9 +25,12 @@ from clew.api.transport import Live
 from clew.client import client as client_module
 from clew.client import sessions
 from clew.client.client import Client
+from clew.core.changes import AddCompaction, AddMessage
+from clew.core.message import Draft
 from clew.core.models import PersonalityEdit
 from clew.core.session import SessionChange, SessionMarks
 from clew.errors import InvalidInput
+from clew.runtime.lane.lease import hold
 from clew.store import open_store
 from tests.client.conftest import Place
 
@@ -233,6 +236,44 @@ async def test_states_todos_and_what_may_be_meant(place: Place, client: Client) 
     assert list(states) == [session.id]
     assert await client.sessions.todos(session.id) == ()
     assert [each.id for each in await client.sessions.find("Threads")] == [session.id]
+
+
+async def test_a_lineage_names_what_a_session_comes_from_and_leads_to(
+    place: Place, client: Client
+) -> None:
+    before = await place.session(title="Before")
+    session = await place.session("cli:b", title="Threads", previous_id=before.id)
+    async with hold(place.store, session.id, "test") as lease:
+        said = [AddMessage(Draft(role="user", content=each)) for each in ("one", "two", "three")]
+        summary = AddCompaction(compaction_id="c1", keep_from=3, summary="*one* and two")
+        await place.store.record(session.id, lease.epoch, *said, summary)
+    fork = await client.sessions.fork(session.id, at=2)
+
+    lineage = await client.sessions.lineage(session.id, render="html")
+    assert lineage.previous is not None
+    assert lineage.previous.name == "Before"
+    assert [(each.id, each.name, each.at) for each in lineage.forks] == [
+        (fork.id, "Threads (fork)", 2)
+    ]
+    (made,) = lineage.compactions
+    assert (made.keep_from, made.summary) == (3, "*one* and two")
+    assert "<em>one</em>" in (made.html or "")
+    parent = (await client.sessions.lineage(fork.id)).parent
+    assert parent is not None
+    assert (parent.id, parent.at) == (session.id, 2)
+    # A guest's own sessions may come from the owner's: those stay unnamed.
+    theirs = await place.session("cli:g", person="guest", previous_id=before.id)
+    seen = await (await place.client("guest")).sessions.lineage(theirs.id)
+    assert seen.previous is None
+
+
+async def test_commands_are_listed_for_who_asks(place: Place, client: Client) -> None:
+    mine = {each.name: each for each in await client.commands.list()}
+    assert mine["model"].usage == "[NAME]"
+    assert "exit" not in mine  # for a terminal
+    theirs = {each.name for each in await (await place.client("guest")).commands.list()}
+    assert "stop" in theirs
+    assert "model" not in theirs
 
 
 async def test_names_of_some_sessions_come_in_their_order_archived_ones_too(

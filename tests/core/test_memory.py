@@ -1,4 +1,4 @@
-"""Edits of a memory text, and what has to go when it is too long."""
+"""Edits of a memory text, what has to go when it is too long, and whose file it is."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ from clew.core.memory import (
     ReplaceText,
     add_line,
     apply_edit,
+    find_directory,
+    name_directory,
     remove_text,
     replace_text,
     split_overflow,
 )
+from clew.core.models import Personality
+from clew.core.session import OWNER
 from clew.errors import InvalidInput
 
 words = st.text(alphabet="ab é\n", max_size=30)
@@ -104,3 +108,47 @@ def test_overflow_and_rest_are_the_text_and_the_rest_fits(parts: list[str], limi
     if moved:
         last_moved = moved[:-1].rpartition("\n")[2] + "\n"
         assert len((last_moved + kept).encode()) > limit
+
+
+# --- whose file it is ---------------------------------------------------------------------------
+
+COACH = Personality(id="coach", name="Coach", memory_scope="per-personality")
+
+
+def test_the_personality_comes_before_the_person_and_only_user_md_is_personal() -> None:
+    assert find_directory("user") == find_directory("memory") == ()
+    assert find_directory("user", person=OWNER) == ()
+    assert find_directory("memory", person="telegram:7") == ()
+    theirs = name_directory("telegram:7")
+    assert find_directory("user", person="telegram:7") == ("people", theirs)
+    assert find_directory("memory", COACH, "telegram:7") == ("personalities", "coach")
+    assert find_directory("user", COACH, "telegram:7") == (
+        "personalities", "coach", "people", theirs,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "person",
+    ["../../x", "..", "/etc", "a/b", "a\\b", "CON", "x" * 300, "\0", "owner ", "é:ü", "🫖"],
+)
+def test_no_id_of_a_person_is_a_path(person: str) -> None:
+    name = name_directory(person)
+    assert set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
+    assert 16 <= len(name) <= 60
+
+
+@given(st.text(min_size=1, max_size=300), st.text(min_size=1, max_size=300))
+def test_two_people_never_share_a_directory_even_where_case_does_not_count(
+    one: str, two: str
+) -> None:
+    if one.strip() and two.strip() and one != two:
+        assert name_directory(one).casefold() != name_directory(two).casefold()
+    for each in (one.upper(), one.lower()):
+        if each != one and each.strip() and one.strip() and len(each) <= 300:
+            assert name_directory(each) != name_directory(one)
+
+
+@pytest.mark.parametrize("person", ["", "  ", "x" * 301])
+def test_an_id_that_is_none_is_refused(person: str) -> None:
+    with pytest.raises(InvalidInput, match="A person's name has 1 to 300 characters"):
+        name_directory(person)

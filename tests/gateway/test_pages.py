@@ -90,6 +90,29 @@ def test_joined_modules_do_what_they_do_apart(tmp_path: Path) -> None:
     assert "nobody imports this" not in script
 
 
+def test_comments_are_for_those_who_read_the_files(tmp_path: Path) -> None:
+    text = """// Said of the module, with a ` in it.
+
+/**
+ * Said of a function.
+ *
+ * @param {any} value
+ */
+function show(value) {
+  // Said inside.
+  return /** @type {any} */ (value) ?? "//kept /* kept */"; // kept
+}
+/** @type {string[]} */
+const all = [show(null), show(/\\/\\*\\* /.source), show(`one
+  two`)];
+console.log(JSON.stringify(all));
+"""
+    script = join_modules({"main.js": text}, "main.js")
+    assert "Said" not in script
+    assert "@" not in script
+    assert json.loads(run(script, tmp_path)) == ["//kept /* kept */", r"\/\*\* ", "one\n  two"]
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

@@ -472,3 +472,42 @@ async def test_an_edit_by_hand_after_a_crash_loses_neither(
     await memory.write("memory", "three\n", by="agent")
     by = [each.by for each in await memory.list_versions("memory")]
     assert by == ["agent", "hand", "agent", "owner"]
+
+
+# --- people -----------------------------------------------------------------------------------
+
+
+async def test_a_person_has_a_user_file_of_their_own_with_its_own_history(
+    memory: MarkdownMemory, home: Path
+) -> None:
+    await memory.write("user", "Ada\n", by="owner")
+    for text in ("Bo\n", "Bo likes chess\n"):
+        await memory.write("user", text, by="owner", person="telegram:7")
+    assert (await memory.read("user")).text == "Ada\n"
+    theirs = await memory.read("user", person="telegram:7")
+    assert theirs.text == "Bo likes chess\n"
+    assert Path(theirs.path).is_relative_to(home / "people")
+    assert len(await memory.list_versions("user", person="telegram:7")) == 2
+    assert await memory.get_version("user", 2, person="telegram:7") == "Bo\n"
+    assert len(await memory.list_versions("user")) == 1
+    edited = await memory.edit("user", AddLine("and tea"), by="owner", person="telegram:7")
+    assert edited.text == "Bo likes chess\nand tea\n"
+
+
+@pytest.mark.parametrize("person", ["../../x", "..", "/tmp/x", "a\\..\\b", "x" * 300, "\0"])
+async def test_no_person_leads_out_of_the_data_directory(
+    memory: MarkdownMemory, home: Path, person: str
+) -> None:
+    written = await memory.write("user", "x\n", by="owner", person=person)
+    assert Path(written.path).parent.parent == home / "people"
+    assert [each.name for each in home.parent.iterdir()] == ["home"]
+
+
+async def test_people_whose_names_differ_in_case_only_have_two_files(
+    memory: MarkdownMemory,
+) -> None:
+    names = ["person:Ann", "person:ann", "person ann"]
+    for each in names:
+        await memory.write("user", f"{each}\n", by="owner", person=each)
+    paths = {(await memory.read("user", person=each)).path.lower() for each in names}
+    assert len(paths) == 3

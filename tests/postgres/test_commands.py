@@ -9,12 +9,14 @@ import sys
 from pathlib import Path
 
 import msgspec
+import psycopg
 import pytest
 from click.testing import Result
 
 from clew.store import open_store
 from tests.cli.conftest import Home
 from tests.postgres.server import Server
+from tests.weights import have_embeddings
 
 
 class PostgresHome(Home):
@@ -218,3 +220,18 @@ asyncio.run(main())
         )
         assert len(rows) == 1
         assert "hunter2" not in str(rows + sessions)
+
+
+def test_vector_memory_keeps_its_vectors_there(home: PostgresHome, url: str) -> None:
+    have_embeddings()
+    home.path.mkdir(parents=True, exist_ok=True)
+    (home.path / "MEMORY.md").write_text("# Home\n- Mrs. Halvorsen keeps our spare key\n- tea\n")
+    done(home.clew("config", "set", "memory.mode", "vector"))
+    for _ in range(2):
+        found = home.json("memory", "search", "who can let me in when I am locked out")
+        assert found["hits"][0]["text"] == "Mrs. Halvorsen keeps our spare key"
+        assert (found["hits"][0]["vector_rank"], found["notice"]) == (1, None)
+    with psycopg.connect(url) as connection:
+        rows = connection.execute("SELECT source, model, length(vector) FROM memory_vectors")
+        kept = rows.fetchall()
+    assert kept == [(str(home.path / "MEMORY.md"), "all-minilm-l6-v2", 384 * 4)] * 2

@@ -301,8 +301,8 @@ async def test_what_is_written_is_followed(store: Store, home: Path, sample: Sam
             raise Enough
         sample.write(home, talks.pop(0))
 
+    later = int(time.time() * 1000) + 10**9
     with pytest.raises(Enough):
-        later = int(time.time() * 1000) + 10**9
         await follow(
             store,
             [reader_of(sample)],

@@ -19,12 +19,16 @@ class ListApprovals(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class DecideApproval(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The owner's decision about a tool call. The model is told the `reason` of a no."""
+    """The owner's decision about a tool call. The model is told the `reason` of a no.
+
+    `always` writes a rule to the configuration: `rule` repeats the one in the approval's request.
+    """
 
     id: RowId
     decision: Decision
     scope: ApprovalScope = "once"
     reason: Annotated[str, Meta(max_length=MAX_REASON)] | None = None
+    rule: str | None = None
 
 
 class ApprovalList(msgspec.Struct, frozen=True):

@@ -33,10 +33,11 @@ MAX_ATTACHMENT: Final = 20_000_000
 
 # --- talking ----------------------------------------------------------------------------------
 class Upload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A file that comes with a message; `data` is base64 in JSON."""
+    """A file that comes with a message; `data` is base64 in JSON. `name` is for people."""
 
     media_type: MediaType
     data: Annotated[bytes, Meta(min_length=1, max_length=MAX_ATTACHMENT)]
+    name: Annotated[str, Meta(min_length=1, max_length=255)] | None = None
 
 
 class SendChat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -45,7 +46,8 @@ class SendChat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     With an `idempotency_key`, sending it twice has the effect of sending it once. `stream` responds
     with events until the message is answered. `attended`: the owner is there to approve tool calls;
     otherwise calls that need approval are denied at once. `platform`: "cli" for a message that the
-    owner typed in a terminal. `model` is used if the session's own is no longer configured.
+    owner typed in a terminal, "web" in a browser. `model` is that of a new session; in an older one
+    it is used if the session's own is no longer configured.
     """
 
     text: Annotated[str, Meta(max_length=MAX_TEXT)]

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from clew.api.fields import Key, SessionId, Word
-from clew.api.operation import Params, row
+from clew.api.operation import NoParams, Params, row
 from clew.api.seats import TerminalPlace, Wanted
 from clew.api.sessions import SessionView
 
@@ -52,6 +52,22 @@ class CommandReply(msgspec.Struct, frozen=True, kw_only=True):
     wanted: Wanted | None = None
 
 
+class ListedCommand(msgspec.Struct, frozen=True):
+    """A command that the caller can run: `/NAME USAGE`."""
+
+    name: str
+    usage: str
+    help: str
+    aliases: tuple[str, ...] = ()
+    needs_session: bool = False
+
+
+class CommandList(msgspec.Struct, frozen=True):
+    """The commands that the caller can run."""
+
+    commands: tuple[ListedCommand, ...]
+
+
 # --- the rows of the table ---------------------------------------------------------------------
 
 RUN: Final = row(
@@ -59,4 +75,9 @@ RUN: Final = row(
     "Run a slash command, as in a chat.",
     who="guest", also="what the command needs; `model` and `wanted` are the owner's",
 )  # fmt: skip
-ROWS: Final = (RUN,)
+LIST: Final = row(
+    "commands.list", "GET", "commands", "read", NoParams, CommandList,
+    "List the slash commands that the caller can run.",
+    who="guest",
+)  # fmt: skip
+ROWS: Final = (RUN, LIST)

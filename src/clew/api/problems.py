@@ -23,6 +23,7 @@ _STATUSES: Final[tuple[tuple[type[ClewError], int], ...]] = (
     (errors.StaleRevision, 412),
     (errors.StaleMemory, 412),
     (errors.StoreBusy, 503),
+    (errors.Draining, 503),
     (errors.StoreFull, 507),
     (errors.InvalidInput, 400),
     (errors.NotATranscript, 400),

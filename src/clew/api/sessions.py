@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -26,7 +26,7 @@ from clew.api.problems import Problem
 from clew.core.keys import Purpose
 from clew.core.message import Message, Role
 from clew.core.models import Thinking
-from clew.core.notes import Compacted, Todo
+from clew.core.notes import Compacted, Compaction, Todo
 from clew.core.rules import HeldRule
 from clew.core.search.hits import SearchPage, Snippet
 from clew.core.session import (
@@ -205,14 +205,18 @@ class CompactSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     instructions: Annotated[str, Meta(max_length=4_000)] | None = None
 
 
+ExportFormat: TypeAlias = Literal["md", "html", "jsonl", "claude-code", "codex"]
+
+
 class ExportSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`masked`: whether secrets are masked; left out: in all formats but `jsonl`.
 
     `thinking`: include what the model thought, in `md` and `html`; `jsonl` always has it.
+    `claude-code` and `codex` are files of those agents, never masked.
     """
 
     id: SessionId
-    format: Literal["md", "html", "jsonl"] = "md"
+    format: ExportFormat = "md"
     masked: bool | None = None
     thinking: bool = False
 
@@ -236,6 +240,13 @@ class PreviewSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     id: SessionId
     limit: Annotated[int, Meta(ge=1, le=50)] = 10
     characters: Annotated[int, Meta(ge=10, le=2_000)] = 200
+
+
+class GetLineage(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """With `render`, the summaries of compactions are HTML too."""
+
+    id: SessionId
+    render: Literal["html"] | None = None
 
 
 # --- sessions ---------------------------------------------------------------------------------
@@ -329,6 +340,36 @@ class MessagePage(msgspec.Struct, frozen=True):
     unfinished: tuple[Turn, ...] = ()
     html: tuple[MessageHtml, ...] | None = None
     undone: tuple[int, ...] = ()
+
+
+class Relative(msgspec.Struct, frozen=True):
+    """Another session of a lineage; `at` is the last message that a fork and its parent share."""
+
+    id: str
+    name: str
+    at: int | None = None
+
+
+class CompactionView(Compaction, frozen=True, omit_defaults=True):
+    """A compaction; `html`, if asked for, is its summary as `MessageHtml` has it."""
+
+    html: str | None = None
+
+
+class Lineage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where a session comes from and goes on, and the summaries of its earlier part.
+
+    `parent`: the session that it is a fork of; `forks`: those of it. `previous`: the one before a
+    reset. `now`: the one that its key leads to, if that is another. `keys`: those that lead to it.
+    Sessions that the caller may not see are left out. `compactions`: those in effect, oldest first.
+    """
+
+    parent: Relative | None = None
+    forks: tuple[Relative, ...] = ()
+    previous: Relative | None = None
+    now: Relative | None = None
+    keys: tuple[str, ...] = ()
+    compactions: tuple[CompactionView, ...] = ()
 
 
 class PreviewLine(msgspec.Struct, frozen=True):
@@ -608,6 +649,11 @@ TODOS: Final = row(
     "Get a session's todo list.",
     who="guest",
 )  # fmt: skip
+LINEAGE: Final = row(
+    "sessions.lineage", "GET", "sessions/{id}/lineage", "read", GetLineage, Lineage,
+    "Get the sessions that a session comes from and leads to, and its compactions.",
+    who="guest",
+)  # fmt: skip
 RULES: Final = row(
     "sessions.rules", "GET", "sessions/{id}/rules", "read", OneSession, RuleList,
     "List the rules about tools that hold in a session, with where they come from.",
@@ -658,6 +704,7 @@ ROWS: Final = (
     SEARCH,
     STATES,
     TODOS,
+    LINEAGE,
     RULES,
     FIND,
     MARK,

@@ -12,6 +12,7 @@ from clew.api import (
     config,
     cron,
     explain,
+    gateway,
     memory,
     models,
     outbox,
@@ -48,6 +49,7 @@ OPERATIONS: Final[tuple[Operation[Any, Any], ...]] = (
     *usage.ROWS,
     *stats.ROWS,
     *status.ROWS,
+    *gateway.ROWS,
     *config.ROWS,
     *explain.ROWS,
 )

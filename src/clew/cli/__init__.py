@@ -86,6 +86,8 @@ COMMANDS: Final = {
             "clew.cli.gateway:serve_command", "Run a gateway: the API, channels and jobs."
         ),
         "desktop": Entry("clew.cli.desktop:desktop_command", "The dashboard in its own window."),
+        "service": Entry("clew.cli.service:service_group", "The gateway as a service of yours."),
+        "logs": Entry("clew.cli.logs:logs_command", "What the gateway has logged."),
         "token": Entry("clew.cli.access:token_group", "Tokens of the gateway."),
         "pair": Entry("clew.cli.access:pair_group", "Who may talk to the agent on channels."),
         "gateway": Entry(

@@ -357,16 +357,17 @@ async def _connect_here(
             transcripts=LocalTranscripts(opened),
             wanted=Wanted(personality=app.config.personality),
             keeps_files=True,
-            tidy=partial(_tidy, opened),
+            tidy=partial(_tidy, app, opened),
             load=opened.load,
             warm=opened.warm,
             have_model=partial(_fetch_model, app, opened),
         )
 
 
-async def _tidy(terminal: LocalTerminal) -> tuple[str, ...]:
-    """Apply retention, once at start-up. Returns lines that say what was done."""
+async def _tidy(app: App, terminal: LocalTerminal) -> tuple[str, ...]:
+    """Apply retention, once at start-up. Returns lines that say what was done, or can be done."""
     from clew.cli.trash import describe_pruned
+    from clew.wiring.histories import find_untold
 
     tidied, lines = await terminal.tidy(), []
     if tidied.retained.ids:
@@ -374,7 +375,8 @@ async def _tidy(terminal: LocalTerminal) -> tuple[str, ...]:
     if tidied.purged:
         removed = counted(len(tidied.purged), "session")
         lines.append(f"Removed {removed} from the trash for good (session.trash_days).")
-    return tuple(lines)
+    untold = await asyncio.to_thread(find_untold, app.config)
+    return tuple(lines if untold is None else [*lines, untold])
 
 
 async def _fetch_model(app: App, terminal: LocalTerminal, *, tell: bool = True) -> bool:

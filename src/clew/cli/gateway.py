@@ -18,6 +18,7 @@ import msgspec
 
 from clew.cli.app import App, client_command, gateway_options, json_option, local_command, pass_app
 from clew.cli.app import Gateway as Address
+from clew.core.names import counted
 
 if TYPE_CHECKING:
     from clew.config import Config
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from clew.wiring import Gateway
 
 NAMELESS = "No host name is allowed yet: add --allow-host NAME for the one that others use."
+LOOK_S = 0.2
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -141,7 +143,12 @@ async def serve(
                 tell(facts, Running(near, os.getpid(), setup.instance, store, app.now))
                 if address.is_public and not hosts:
                     app.note(NAMELESS)
-                await _wait_for_first(attend(gateway, public), stop.wait())
+                runtime = gateway.house.runtime
+                await _wait_for_first(attend(gateway, public), stop.wait(), runtime.draining.wait())
+                if runtime.draining.is_set() and not stop.is_set():
+                    app.note("Draining: running turns are finished first. Ctrl+C ends them now.")
+                    await gateway.errands.stop_listening()
+                    await wind_down(runtime, None, stop)
                 app.note("Stopping: running turns may finish. Ctrl+C again ends them now.")
                 await gateway.errands.stop_listening()
                 end = time.monotonic() + GRACE
@@ -266,6 +273,43 @@ async def _call(gateway: Address, method: str, params: dict[str, Any]) -> Any:
 
     async with Client(gateway.url, gateway.token) as client:
         return await client.call(method, params)
+
+
+@gateway_group.command("drain")
+@click.option("--no-wait", is_flag=True, help="Return at once.")
+@client_command
+def gateway_drain(app: App, no_wait: bool) -> None:
+    """End the gateway without cutting off a turn.
+
+    It takes no new messages and stops listening to its channels; turns that run are finished, and
+    messages that wait stay in the inbox for the next gateway. Then it ends.
+
+    \b
+    Examples:
+      clew gateway drain && pipx upgrade clew && clew service start
+      clew gateway drain --no-wait
+    """
+    gateway = app.gateway or find_gateway(app)
+    running = app.wait(_drain(app, gateway, waits=not no_wait))
+    app.answer(
+        {"running": running, "ended": not no_wait},
+        "The gateway has ended." if not no_wait else "The gateway ends when its turns are done.",
+    )
+
+
+async def _drain(app: App, gateway: Address, *, waits: bool) -> tuple[str, ...]:
+    from clew.client.client import Client
+    from clew.errors import GatewayUnavailable
+
+    async with Client(gateway.url, gateway.token) as client:
+        running = (await client.drain()).running
+        if running and waits:
+            app.note(f"Waiting for {counted(len(running), 'turn')} to end.")
+        with contextlib.suppress(GatewayUnavailable):
+            while waits:
+                await client.status()
+                await asyncio.sleep(LOOK_S)
+    return running
 
 
 @gateway_group.command("link")

@@ -154,9 +154,9 @@ def _import(app: App, file: str | None, wanted: Wanted) -> None:
             tell=app.note,
         )
     if not chosen:
-        where = file if file is not None else "on this machine"
+        where = f"in {file}" if file is not None else "on this machine"
         whose = wanted.agent or "other agents"
-        raise InvalidInput(f"There are no sessions of {whose} in {where}. Nothing was imported.")
+        raise InvalidInput(f"There are no sessions of {whose} {where}. Nothing was imported.")
     results: list[Brought] = []
     stopped = False
     total = sum(each.size for _, sources in chosen for each in sources)

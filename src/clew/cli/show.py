@@ -129,7 +129,7 @@ def render(app: App, transcript: Transcript) -> Iterator[str]:
 
 
 def _place(session: Session) -> Iterator[str]:
-    for part in (session.platform, session.model, home_relative(session.cwd)):
+    for part in (session.platform, session.shown_model, home_relative(session.shown_directory)):
         if part:
             yield strip_controls(part, keep_newlines=False)
 

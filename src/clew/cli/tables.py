@@ -165,7 +165,7 @@ def session_table(
             session.platform if several else "",
             session.status or "",
             ("★ " if session.pinned else "") + session.listed_name,
-            home_relative(session.cwd) if (app.width or 0) >= WIDE else "",
+            home_relative(session.shown_directory) if (app.width or 0) >= WIDE else "",
         )
         for session in sessions
     ]

@@ -18,12 +18,14 @@ from clew.cli.app import App, client_command
 from clew.cli.options import session_argument
 from clew.core.names import counted, format_bytes
 from clew.core.rules import word_revoked
+from clew.core.text import strip_controls
 from clew.errors import ClewError, InvalidInput, NotFound
 
 if TYPE_CHECKING:
     from clew.api.sessions import Exported, Imported, SessionView
     from clew.client.client import Client
     from clew.transfer import Format
+    from clew.transfer.agent_files import AgentFormat
 
 INCOMPLETE = 1
 
@@ -46,6 +48,12 @@ INCOMPLETE = 1
     help="Mask what looks like a secret (by default in md and html).",
 )
 @click.option("--thinking", is_flag=True, help="Include the model's thinking (md and html).")
+@click.option(
+    "--to",
+    "agent",
+    type=click.Choice(["claude-code", "codex"]),
+    help="Write it for another agent, where that looks for it: to be resumed there.",
+)
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @client_command
 def export_command(
@@ -56,6 +64,7 @@ def export_command(
     kind: Format | None,
     masked: bool | None,
     thinking: bool,
+    agent: AgentFormat | None,
     force: bool,
 ) -> None:
     """Write a session to a file: to read, to share, or to import on another machine.
@@ -65,8 +74,15 @@ def export_command(
       clew export 550e                      session-<id>.md in this directory
       clew export 550e -o talk.html
       clew export 550e --format jsonl -o - | ssh elsewhere clew import -
+      clew export 550e --to claude-code
     """
     from clew.transfer import guess_format, write_file
+
+    if agent is not None:
+        if kind is not None or masked or thinking:
+            raise click.UsageError("--to decides the format: leave out --format and the like.")
+        _export_to(app, typed, agent, output=output, force=force)
+        return
 
     folder = _folder(output)
     chosen = kind or guess_format("" if folder is not None or output == "-" else output or "")
@@ -93,6 +109,38 @@ def export_command(
             f"file: {numbers}. A backup may have them whole; `clew doctor --full` checks all."
         )
         raise click.exceptions.Exit(INCOMPLETE)
+
+
+def _export_to(
+    app: App, typed: str, agent: AgentFormat, *, output: str | None, force: bool
+) -> None:
+    """Write a session in the format of another agent, and say how to resume it there."""
+    from clew.transfer import write_file
+    from clew.transfer.agent_files import directory_of, file_in, place_in
+    from clew.wiring.histories import agent_root
+
+    async def read(client: Client) -> tuple[SessionView, Exported]:
+        session = await client.sessions.resolve(typed, purpose="read")
+        return session, await client.sessions.export(session.id, format=agent)
+
+    with app.progress("Exporting"):
+        session, exported = app.call(read)
+    directory = directory_of(session) or str(Path.cwd())
+    content = place_in(exported.content, directory)
+    if output == "-":
+        sys.stdout.buffer.write(content.encode())
+        return
+    path = file_in(agent, agent_root(agent), session, directory)
+    if output is not None:
+        folder = _folder(output)
+        path = Path(output) if folder is None else folder / path.name
+    else:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    write_file(path, content, force=force)
+    resume = f"{'claude --resume' if agent == 'claude-code' else 'codex resume'} {session.id}"
+    value = {"session": session.id, "file": str(path), "format": agent, "directory": directory}
+    shown = strip_controls(directory, keep_newlines=False)
+    app.answer(value, f"The session is now in {path}.\nIn {shown}, `{resume}` goes on with it.")
 
 
 def _folder(output: str | None) -> Path | None:

@@ -24,6 +24,7 @@ from clew.errors import InvalidInput
 if TYPE_CHECKING:
     from clew.api.chat import SendChat
     from clew.api.frames import StreamFrame
+    from clew.api.gateway import DrainStarted
     from clew.api.status import EventList, StatusReport
     from clew.api.transport import Live, Transport
     from clew.api.usage import UsageReport
@@ -242,6 +243,12 @@ class Client:
         from clew.api.status import EVENTS, ListEvents  # noqa: PLC0415  # only if used
 
         return await self.do(EVENTS, ListEvents(after=after, limit=limit))
+
+    async def drain(self) -> DrainStarted:
+        """End the gateway after its running turns; it takes no new messages from now on."""
+        from clew.api.gateway import DRAIN  # noqa: PLC0415  # only if used
+
+        return await self.do(DRAIN, NoParams())
 
     def _stream(self, params: SendChat) -> AsyncGenerator[StreamFrame]:
         from clew.api.chat import SEND  # noqa: PLC0415  # only if used

@@ -23,7 +23,7 @@ from clew.api import (
 from clew.api.approvals import DecideApproval, ListApprovals
 from clew.api.blobs import BlobFile, GetBlob
 from clew.api.chat import Accepted
-from clew.api.commands import CommandReply, RunCommand
+from clew.api.commands import CommandReply, ListedCommand, RunCommand
 from clew.api.config import ConfigChanged, ConfigShown, SetConfig
 from clew.api.cron import AddJob, OneJob
 from clew.api.memory import (
@@ -93,6 +93,10 @@ class Blobs(Noun):
 
 class Commands(Noun):
     """Slash commands."""
+
+    async def list(self) -> tuple[ListedCommand, ...]:
+        """The commands that the caller can run."""
+        return (await self._do(commands.LIST, NoParams())).commands
 
     async def run(
         self,
@@ -294,9 +298,15 @@ class Approvals(Noun):
         *,
         scope: ApprovalScope = "once",
         reason: str | None = None,
+        rule: str | None = None,
     ) -> Approval:
-        """Decide about a call; the first decision stays. `reason` is for the model, of a no."""
-        params = DecideApproval(id=approval, decision=decision, scope=scope, reason=reason)
+        """Decide about a call; the first decision stays. `reason` is for the model, of a no.
+
+        `rule`: for `always`, the rule in the request, which is then written.
+        """
+        params = DecideApproval(
+            id=approval, decision=decision, scope=scope, reason=reason, rule=rule
+        )
         return await self._do(approvals.DECIDE, params)
 
 

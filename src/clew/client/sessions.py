@@ -16,14 +16,17 @@ from clew.api.sessions import (
     Changed,
     CompactSession,
     Exported,
+    ExportFormat,
     ExportSession,
     FindSessions,
     ForkSession,
     FoundMessages,
+    GetLineage,
     GetMessages,
     GetSession,
     Imported,
     ImportSession,
+    Lineage,
     Linked,
     LinkKey,
     ListedSession,
@@ -361,7 +364,7 @@ class Sessions(Noun):
         self,
         session: str,
         *,
-        format: Literal["md", "html", "jsonl"] = "md",  # noqa: A002  # as the parameter is called
+        format: ExportFormat = "md",  # noqa: A002  # as the parameter is called
         masked: bool | None = None,
         thinking: bool = False,
     ) -> Exported:
@@ -395,6 +398,10 @@ class Sessions(Noun):
     async def todos(self, session: str) -> tuple[Todo, ...]:
         """The session's todo list."""
         return (await self._do(sessions.TODOS, OneSession(id=session))).todos
+
+    async def lineage(self, session: str, *, render: Literal["html"] | None = None) -> Lineage:
+        """The sessions that a session comes from and leads to, and its compactions."""
+        return await self._do(sessions.LINEAGE, GetLineage(id=session, render=render))
 
     async def rules(self, session: str) -> tuple[HeldRule, ...]:
         """The rules about tools that hold in the session, with where they come from."""

@@ -35,6 +35,7 @@ class GatewayEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     """Something that happened. `number` goes up by one with each event of a process.
 
     `count`: how often in a row the same happened; `at` is the last time. `ms`: how long it took.
+    The tokens are those of a turn.
     """
 
     number: int
@@ -46,4 +47,6 @@ class GatewayEvent(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     turn: str | None = None
     channel: str | None = None
     ms: int | None = None
+    input_tokens: int = 0
+    output_tokens: int = 0
     count: int = 1

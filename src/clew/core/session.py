@@ -146,6 +146,18 @@ class Session(msgspec.Struct, frozen=True, omit_defaults=True):
         return recent_name(self.title, self.short_summary, self.preview, self.id)
 
     @property
+    def shown_directory(self) -> str | None:
+        """The directory that people see: where it works, or where an imported one once did."""
+        imported = self.origin.get("directory")
+        return self.cwd or (imported if isinstance(imported, str) else None)
+
+    @property
+    def shown_model(self) -> str | None:
+        """The model that people see: the chosen one, or that of an imported session."""
+        imported = self.origin.get("model")
+        return self.model or (imported if isinstance(imported, str) else None)
+
+    @property
     def listed_name(self) -> str:
         """The name in a list: a fork without a title begins like its parent."""
         unmarked = self.parent_id is not None and self.title is None

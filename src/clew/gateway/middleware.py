@@ -59,7 +59,7 @@ def security_headers(path: str) -> dict[str, str]:
 
 def is_api(path: str) -> bool:
     """Whether the path is of the API, and no page."""
-    return path.startswith(API) or path == "/health"
+    return path.startswith(API) or path in ("/health", "/metrics")
 
 
 class HostGuard:

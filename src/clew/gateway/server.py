@@ -395,9 +395,11 @@ async def serving(
 
 
 async def wind_down(
-    runtime: Runtime, grace: float = GRACE, hurry: asyncio.Event | None = None
+    runtime: Runtime, grace: float | None = GRACE, hurry: asyncio.Event | None = None
 ) -> None:
-    """Let running turns finish, for a while. Waiting messages stay in the inbox.
+    """Let running turns finish, for so many seconds, or however long that takes (None).
+
+    Waiting messages stay in the inbox.
 
     Closing the runtime afterwards aborts the rest, and records that.
     """

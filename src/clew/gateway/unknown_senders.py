@@ -169,6 +169,10 @@ class UnknownSenders:
         """How many unknown connections are open."""
         return len(self._unknown)
 
+    def count_open(self) -> int:
+        """How many connections there are in all."""
+        return len(self._open)
+
     # --- connections ----------------------------------------------------------------------------
 
     def enter(self, address: str, close: Callable[[], None]) -> OpenConnection | None:

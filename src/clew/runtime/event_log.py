@@ -72,7 +72,14 @@ class EventLog:
         known = _TURNS.get(turn.status)
         if known is not None:
             took = None if turn.ended_at is None else max(0, turn.ended_at - turn.started_at)
-            self.report(*known, session=turn.session_id, turn=turn.id, ms=took)
+            self.report(
+                *known,
+                session=turn.session_id,
+                turn=turn.id,
+                ms=took,
+                input_tokens=turn.usage.input_tokens,
+                output_tokens=turn.usage.output_tokens,
+            )
 
     def list_events(self, *, after: int = 0, limit: int = KEPT) -> tuple[GatewayEvent, ...]:
         """The newest events behind a number, newest first."""

@@ -6,6 +6,7 @@ them. `runtime.place` decides which session belongs to a directory.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -86,6 +87,7 @@ class Runtime:
         self.bus = Bus()
         self.events = EventLog(clock)
         self.replies = Replies(store, clock, sending or SendRules())
+        self.draining = asyncio.Event()
         self.takeover: Takeover | None = None
         """Continues the work of dead processes; only a gateway has one."""
         ledger = UsageLedger(store)
@@ -218,12 +220,17 @@ class Runtime:
             raise
 
     async def _adopt_left(self, inbound: Inbound) -> bool | None:
-        if self.takeover is None or self._lanes.is_closing:
+        if self.takeover is None or self._lanes.is_closing or self._lanes.is_draining:
             return None
         return await self.takeover.adopt(inbound)
 
     async def _find_cut_off(self, turn: Turn) -> Attempt | None:
         return None if self.takeover is None else await self.takeover.find_attempt(turn)
+
+    def drain(self) -> None:
+        """Accept nothing new from now on. `draining` is set; its owner waits for what runs."""
+        self._lanes.is_draining = True
+        self.draining.set()
 
     # --- out ----------------------------------------------------------------------------------
 

@@ -305,9 +305,13 @@ class Seat:
         scope: ApprovalScope = "once",
         reason: str | None = None,
     ) -> Approval | None:
-        """Answer a question of a tool; what was answered before, if somebody was quicker."""
+        """Answer a question of a tool; what was answered before, if somebody was quicker.
+
+        With `always`, the surface has shown the rule and asked once more.
+        """
+        rule = approval.request.get("rule") if scope == "always" else None
         decided = await self.client.approvals.decide(
-            approval.id, decision, scope=scope, reason=reason
+            approval.id, decision, scope=scope, reason=reason, rule=rule
         )
         # A gateway adds to the name with which token it was said.
         by = (decided.decided_by or "").partition(":")[0]

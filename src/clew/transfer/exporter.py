@@ -21,10 +21,11 @@ from clew.core.redaction import redact
 from clew.core.session import Session
 from clew.errors import ClewError, Conflict, InvalidInput
 from clew.ports import Store
+from clew.transfer.agent_files import write_agent_file
 from clew.transfer.jsonl import write_jsonl
 from clew.transfer.thread import Block, Clean, blocks, header, pages, speaker, title_of
 
-Format: TypeAlias = Literal["md", "html", "jsonl"]
+Format: TypeAlias = Literal["md", "html", "jsonl", "claude-code", "codex"]
 
 _ENDINGS: dict[str, Format] = {
     ".md": "md",
@@ -107,8 +108,10 @@ def export_session(
     """The session as a file of that format, piece by piece.
 
     By default secrets are masked in Markdown and HTML, and not in JSON lines; `masked` decides
-    otherwise. Undone turns are only in JSON lines.
+    otherwise. Undone turns are only in JSON lines. A file for another agent is never masked.
     """
+    if kind == "claude-code" or kind == "codex":  # noqa: PLR1714  # so that types are narrowed
+        return write_agent_file(store, session, kind)
     if kind == "jsonl":
         return write_jsonl(store, session, masked=bool(masked))
     write = write_html if kind == "html" else write_markdown

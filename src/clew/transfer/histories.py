@@ -27,6 +27,7 @@ from typing import Literal
 import msgspec
 
 from clew.core.imports import ImportNote
+from clew.core.keys import is_id
 from clew.core.session import SessionFacts
 from clew.core.text import strip_controls, to_json
 from clew.errors import ClewError, Conflict, Diverged, SessionNotFound
@@ -40,6 +41,12 @@ State = Literal["new", "changed", "unchanged", "away"]
 """What an import would do with a source. `away`: its session was thrown away here."""
 
 Outcome = Literal["created", "extended", "unchanged", "forked", "away", "empty", "failed"]
+
+UNREADABLE = (
+    ClewError, OSError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError,
+    RecursionError,
+)  # fmt: skip
+"""What reading a file of anybody's may end with: the others are imported all the same."""
 
 LIVE = "live"
 """The stamp of a source whose end is still being written: it is read again next time."""
@@ -225,7 +232,7 @@ async def import_sources(
         )
         try:
             yield await work.bring(branches=branches, advance=advance)
-        except (ClewError, OSError, ValueError, RecursionError) as error:
+        except UNREADABLE as error:
             said = str(error) or type(error).__name__
             yield Brought(
                 agent=source.agent,
@@ -271,6 +278,8 @@ class _Bringing:
         if note is not None and note.stamp == source.stamp and not branches:
             advance(source.size)
             return self._result("unchanged", session_id)
+        if note is None and await self._is_own(source.id):
+            session_id = source.id  # what clew wrote for that agent, and what was added there
         self._root = session_id
         reading = Reading(settled=self._settled, advance=advance)
         result = await self._bring_one(reading)
@@ -311,6 +320,8 @@ class _Bringing:
                     dry_run=self._dry_run,
                 )
             except Diverged as error:
+                if target == self._source.id and await self._has_all(target, reading):
+                    return self._result("unchanged", target, reading)
                 fork = _fork_id(error)
                 if self._dry_run and not await self._exists(fork):
                     extra = _count_from(self._reader.read(self._source, _again(reading)), error.seq)
@@ -337,6 +348,16 @@ class _Bringing:
             done = self._result(outcome, target, reading, imported.messages)
             return msgspec.structs.replace(done, title=title)
 
+    async def _is_own(self, native_id: str) -> bool:
+        """Whether a source is a session of clew's, exported for its agent."""
+        return is_id(native_id) and await self._exists(native_id)
+
+    async def _has_all(self, session_id: str, reading: Reading) -> bool:
+        """Whether a session has at least as many messages as what was exported of it."""
+        lines = self._reader.read(self._source, _again(reading))
+        said = sum(isinstance(line, MessageLine) for line in lines)
+        return said <= (await self._store.get_session(session_id)).message_count
+
     async def _rename(self, session_id: str, title: str) -> None:
         """Take over a name that the other agent has given since; never over a person's own."""
         session = await self._store.get_session(session_id)
@@ -361,7 +382,9 @@ class _Bringing:
         session = await self._store.get_session(self._root)
         stamp = LIVE if reading.held_back else self._source.stamp
         head = session.head
-        if session.last_interaction_at is not None:  # somebody talked: imports move no such clock
+        if self._root == self._source.id:
+            head = 0  # it is clew's own
+        elif session.last_interaction_at is not None:  # somebody talked: imports move no such clock
             head = 0 if note is None else note.head
         await self._store.note_import(self._note(self._root, self._source.id, stamp, head))
         for key in reading.keys if self._routes else ():

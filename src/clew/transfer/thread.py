@@ -56,8 +56,8 @@ def header(session: Session, clean: Clean) -> list[tuple[str, str]]:
         ("Session", session.id),
         ("Started", _time(session.created_at)),
         ("Updated", _time(session.updated_at)),
-        ("Model", session.model and _line(clean(session.model))),
-        ("Directory", session.cwd and _line(clean(session.cwd))),
+        ("Model", session.shown_model and _line(clean(session.shown_model))),
+        ("Directory", session.shown_directory and _line(clean(session.shown_directory))),
         ("Messages", f"{session.message_count:,}"),
         ("Usage", _spent(session.usage)),
     ]

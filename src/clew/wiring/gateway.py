@@ -7,7 +7,7 @@ errands is restarted on its own if it fails; the failure is reported, and `statu
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
@@ -72,6 +72,8 @@ async def open_gateway(
     from clew.channels.webhook import WebhookChannel
     from clew.gateway.app import build_app
     from clew.gateway.auth import Gate
+    from clew.gateway.log_file import LogFile
+    from clew.gateway.metrics import Metrics, make_metrics_endpoint
     from clew.gateway.unknown_senders import find_limits, raise_descriptor_limit
     from clew.gateway.webhook_endpoint import make_webhook_endpoint
 
@@ -88,7 +90,11 @@ async def open_gateway(
             webhooks = make_webhook_endpoint(
                 hooks, house.reception.receive, clock=clock, behind_proxy=setup.behind_proxy
             )
-            app = build_app(calls, gate, endpoints=(webhooks,))
+            metrics = Metrics()
+            events.listen(metrics.count)
+            events.listen(LogFile(config.state_dir).write)
+            counts = make_metrics_endpoint(house, gate, metrics)
+            app = build_app(calls, gate, endpoints=(webhooks, counts))
             events.report("started", f"The gateway started, clew {__version__}.")
             yield Gateway(house, calls, gate, app, errands, workspace)
             events.report("stopping", "The gateway stops.")
@@ -163,6 +169,18 @@ class Errands(NamedTuple):
         await asyncio.wait(self.listening)
 
 
+def _follow(house: House, keep: Callable[..., Keeper]) -> tuple[Keeper, ...]:
+    """The errand that imports what other agents write, if it is asked for."""
+    from clew.wiring.histories import check_followed, follow_histories
+
+    agents = house.config.imports.follow
+    if not agents:
+        return ()
+    check_followed(agents)
+    run = partial(follow_histories, house.runtime.store, agents, clock=house.runtime.clock)
+    return (keep("histories", run, trouble="Other agents' histories are not followed"),)
+
+
 @asynccontextmanager
 async def run_errands(
     house: House,
@@ -220,6 +238,7 @@ async def run_errands(
             ),
             trouble="Old sessions are not put away",
         ),
+        *_follow(house, keep),
     )
     await take_up(runtime)
     delivering, *listening = (asyncio.create_task(each.run(), name=each.now.name) for each in kept)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from clew.clock import host_clock
 from clew.config import Config, agent_variables
-from clew.errors import InvalidInput
+from clew.core.names import counted
+from clew.errors import InvalidConfig, InvalidInput
 from clew.store.migrations import Report, quiet
 from clew.wiring.stores import open_configured_store
 
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     from clew.transfer.readers.reader import Home, Reader, Source
 
     Chosen = tuple[Reader, list[Source]]
+
+QUICK = ("claude-code", "codex", "pi")
+"""Agents whose sessions are counted by looking at directories alone."""
 
 WATCH_S = 3.0
 FOLLOW_S = 15.0
@@ -37,12 +42,58 @@ def find_home() -> Home:
     return Home(Path.home(), agent_variables())
 
 
+def agent_root(agent: str) -> Path:
+    """The directory of an agent whose files are written."""
+    home = find_home()
+    if agent == "claude-code":
+        return home.place("CLAUDE_CONFIG_DIR", ".claude")
+    return home.place("CODEX_HOME", ".codex")
+
+
 def guess_agent(path: Path) -> str | None:
     """The agent whose history a path is; None if it is none, or clew's own transcript."""
     from clew.transfer.readers.catalogue import guess_reader, list_readers
 
     reader = guess_reader(path, list_readers())
     return None if reader is None else reader.name
+
+
+def check_followed(agents: Sequence[str]) -> None:
+    """Raise `InvalidConfig` for an agent that can't be followed."""
+    from clew.transfer.readers.catalogue import list_readers
+
+    known = [each.name for each in list_readers()]
+    for each in agents:
+        if each not in known:
+            raise InvalidConfig(
+                f'import.follow names "{each}", whose histories clew can\'t read. It knows '
+                f"{', '.join(known)}."
+            )
+
+
+def find_untold(config: Config) -> str | None:
+    """A line about histories on this machine, for a person who has not been told; told once."""
+    mark = config.state_dir / "histories-told"
+    if mark.exists():
+        return None
+    with suppress(OSError):
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        mark.touch()
+        return _word_histories()
+    return None  # where nothing can be noted, a person would be told again and again
+
+
+def _word_histories() -> str | None:
+    from clew.transfer.readers.catalogue import list_readers
+
+    home = find_home()
+    for reader in list_readers():
+        if reader.name in QUICK:
+            count = sum(each.parent is None for each in reader.find(home))
+            if count:
+                found = counted(count, "session")
+                return f"{reader.label} has {found} here: `clew import --scan`"
+    return None
 
 
 async def scan_histories(

@@ -62,6 +62,8 @@ class ConfigSettings:
             value = None if value is None else self._put_key(provider, value)
         if value is None:
             unset_value(config.file, key)
+            if provider is not None and name == "api_key":
+                self._drop_key(provider)
             found: Any = None
         else:
             found = set_value(config.file, key, value).value
@@ -93,20 +95,30 @@ class ConfigSettings:
         if config.providers.get(provider, ProviderConfig()).api_key is None:
             return ()
         unset_value(config.file, key)
+        self._drop_key(provider)
         self._use(_changed(config, key, provider, "api_key", None))
         return (key,)
+
+    def _drop_key(self, provider: str) -> None:
+        """Remove the file of a key, if it is one that was made here."""
+        key = self._house.config.providers.get(provider, ProviderConfig()).api_key
+        file = self._find_key_file(provider)
+        if key is not None and key.text == f"file:{file}":
+            file.unlink(missing_ok=True)
+
+    def _find_key_file(self, provider: str) -> Path:
+        return self._house.config.file.parent.absolute() / "keys" / f"{provider}.key"
 
     def _put_key(self, provider: str, secret: str) -> str:
         """Write a key to its file; returns how the config file names it."""
         secret = secret.strip()
         if not (secret.isascii() and secret.isprintable() and 0 < len(secret) <= LONGEST_KEY):
             raise InvalidInput("That is no key: it has to be one line of ordinary characters.")
-        directory = self._house.config.file.parent / "keys"
-        make_directory(directory)
-        file = directory / f"{provider}.key"
+        file = self._find_key_file(provider)
+        make_directory(file.parent)
         _make_private(file)
         put_bytes(file, f"{secret}\n".encode())
-        return f"file:{file.absolute()}"
+        return f"file:{file}"
 
     def _use(self, config: Config) -> None:
         house = self._house

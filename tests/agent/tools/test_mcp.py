@@ -14,7 +14,12 @@ from clew.agent.tools import MCPServer
 from clew.core.live_events import Notice
 from clew.core.models import Personality
 from tests.agent.tools.conftest import SECRETS, Bench
-from tests.agent.tools.test_shell import wait_for_file, wait_until, wait_until_gone
+from tests.agent.tools.test_shell import (
+    list_in,
+    wait_for_file,
+    wait_until,
+    wait_until_gone,
+)
 from tests.patience import PATIENCE
 
 pytest.importorskip("mcp", reason="pip install 'clew[mcp]'")
@@ -156,6 +161,44 @@ async def test_a_server_that_died_is_started_again(bench: Bench) -> None:
         assert second.content == "3"
     finally:
         await bench.tools.aclose()
+
+
+STUBBORN = """
+import runpy, signal, subprocess, sys
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+subprocess.Popen(["setsid", "sleep", "600"], stdin=subprocess.DEVNULL)
+try:
+    runpy.run_path(sys.argv.pop(1), run_name="__main__")
+finally:
+    signal.pause()  # whatever ends its input
+"""
+
+KILLED = """
+import asyncio, sys
+from clew.agent.tools.mcp import MCPConnection, MCPServer
+
+async def main():
+    server = MCPServer(name="demo", command=tuple(sys.argv[1:]), env={"PID_FILE": "pid"})
+    connection = MCPConnection(server, {})
+    assert await connection.list_specs(), connection.problem
+    print("ready", flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_server_ends_with_what_it_started_when_clew_is_killed(tmp_path: Path) -> None:
+    command = (sys.executable, "-c", STUBBORN, str(SERVER))
+    clew = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", KILLED, *command, cwd=tmp_path, stdout=asyncio.subprocess.PIPE
+    )
+    assert clew.stdout is not None
+    assert await asyncio.wait_for(clew.stdout.readline(), PATIENCE) == b"ready\n"
+    assert len(list_in(tmp_path)) >= 3
+    clew.kill()
+    await clew.wait()
+    await wait_until(lambda: not list_in(tmp_path))
 
 
 def is_open(port: int) -> bool:

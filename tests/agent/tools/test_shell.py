@@ -257,7 +257,7 @@ from clew.agent.tools.processes import run_process
 
 async def main():
     here = Path(sys.argv[1])
-    command = ("/bin/sh", "-c", "echo $$ > pid; sleep 600")
+    command = ("/bin/sh", "-c", "echo $$ > pid; setsid sleep 600 & sleep 600")
     print("ready", flush=True)
     await run_process(command, cwd=here, environment={}, seconds=600)
 

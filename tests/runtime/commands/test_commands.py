@@ -438,6 +438,14 @@ async def test_memory_shows_both_files_and_where_they_are(run: Run, tmp_path: Pa
     assert "(empty)" in reply.text
 
 
+async def test_memory_search_shows_what_fits_and_where_it_is(run: Run, tmp_path: Path) -> None:
+    await MarkdownMemory(tmp_path / "home").write("memory", "# Taste\n- likes tea", by="test")
+    assert (await run("/memory search who likes what?")).text == "MEMORY.md › Taste\n  likes tea"
+    assert (await run("/memory search elephants")).text == "Nothing in the memory fits."
+    for wrong in ("/memory search", "/memory find tea"):
+        assert (await run(wrong)).is_error
+
+
 Recording = Callable[..., Awaitable[None]]
 
 

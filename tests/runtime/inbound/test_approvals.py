@@ -242,10 +242,8 @@ async def test_the_same_question_is_put_again_when_the_turn_is_tried_again(
         ("Y!", ("yes", "once"), "Allowed, once."),
         ("@bot no.", ("no", "once"), "Not allowed."),
         ("session", ("yes", "session"), "Allowed for this session: shell:make."),
-        ("Always", ("yes", "always"), "Allowed, always: shell:make."),
         ("/approve", ("yes", "once"), "Allowed, once."),
         ("/approve session", ("yes", "session"), "Allowed for this session: shell:make."),
-        ("@bot /approve always", ("yes", "always"), "Allowed, always: shell:make."),
         ("/deny", ("no", "once"), "Not allowed."),
     ],
 )
@@ -263,6 +261,43 @@ async def test_the_owners_word_is_the_answer_and_no_turn(
     assert sorted((await room.hears(3))[1:]) == sorted([reply, held[0]])
     assert len(actor.turns) == 1
     assert await room.front.store.list_inbound() == ()
+
+
+@pytest.mark.parametrize("text", ["Always", "@bot /approve always"])
+async def test_always_shows_the_rule_and_is_asked_once_more(
+    room: Room, actor: Actor, text: str
+) -> None:
+    actor.scenes.append(asking := Asking())
+    receipt = await room.ask()
+    await room.hear(text, mention="bot")
+    again = (await room.hears(2))[-1]
+    assert again.startswith("Always? Then this rule is written to tools.allow")
+    assert "shell:make" in again
+    assert asking.answers == []
+    assert len(await room.waiting()) == 1
+
+    await room.hear(text, mention="bot")
+    assert await room.rest(receipt) == ["user: do it", "assistant: yes"]
+    assert [each.scope for each in asking.answers] == ["always"]
+    assert "Allowed, always: shell:make." in await room.hears(4)
+
+
+@pytest.mark.parametrize(("text", "held"), [("yes", ("yes", "once")), ("no", ("no", "once"))])
+async def test_after_always_another_answer_writes_no_rule(
+    room: Room, actor: Actor, text: str, held: tuple[str, str]
+) -> None:
+    actor.scenes += [asking := Asking(), second := Asking()]
+    receipt = await room.ask()
+    await room.hear("always")
+    await room.hear(text)
+    await room.rest(receipt)
+    assert [(each.decision, each.scope) for each in asking.answers] == [held]
+
+    receipt = await room.ask()
+    await room.hear("always")
+    assert second.answers == [], "each question is asked twice for itself"
+    await room.hear("no")
+    await room.rest(receipt)
 
 
 async def test_what_no_rule_can_allow_is_allowed_once(room: Room, actor: Actor) -> None:

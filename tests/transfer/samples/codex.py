@@ -59,8 +59,14 @@ class Writer:
 
 def write_codex(home: Path, talk: Talk) -> Path:
     writer = Writer(talk)
-    meta = {"id": talk.native, "timestamp": iso(talk.at(0)), "cwd": "/home/me/notes",
-            "originator": "codex_cli_rs", "cli_version": "0.46.0", "instructions": None}  # fmt: skip
+    meta = {
+        "id": talk.native,
+        "timestamp": iso(talk.at(0)),
+        "cwd": "/home/me/notes",
+        "originator": "codex_cli_rs",
+        "cli_version": "0.46.0",
+        "instructions": None,
+    }
     writer.line("session_meta", meta)
     context = "<environment_context>\n  <cwd>/home/me/notes</cwd>\n</environment_context>"
     writer.item(type="message", role="user", content=[{"type": "input_text", "text": context}])

@@ -165,12 +165,20 @@ def opencode_rows(talk: Talk) -> list[tuple[str, dict[str, Any], list[dict[str, 
         at = talk.at(step)
         native = f"msg_{step:04}"
         if kind == "user":
-            parts = [{"type": "text", "text": each.question},
-                     {"type": "text", "text": "Called the Read tool", "synthetic": True}]  # fmt: skip
+            parts = [
+                {"type": "text", "text": each.question},
+                {"type": "text", "text": "Called the Read tool", "synthetic": True},
+            ]
             rows.append((native, {"role": "user", "time": {"created": at}}, parts))
             continue
-        info = {"role": "assistant", "time": {"created": at, "completed": at + 500}, "cost": 0.01,
-                "modelID": "claude-sonnet-4-5", "providerID": "anthropic", "tokens": tokens}  # fmt: skip
+        info = {
+            "role": "assistant",
+            "time": {"created": at, "completed": at + 500},
+            "cost": 0.01,
+            "modelID": "claude-sonnet-4-5",
+            "providerID": "anthropic",
+            "tokens": tokens,
+        }
         if kind == "call":
             state = {"status": "completed", "input": {"command": each.command}, "title": "",
                      "output": each.result, "metadata": {},

@@ -13,8 +13,14 @@ import zstandard
 
 from tests.transfer.samples.talk import BEGIN, Exchange, Sample, Talk, dump, iso, write_lines
 
-USAGE = {"input": 10, "output": 7, "cacheRead": 100, "cacheWrite": 5, "totalTokens": 122,
-         "cost": {"input": 0.1, "output": 0.1, "cacheRead": 0, "cacheWrite": 0, "total": 0.2}}  # fmt: skip
+USAGE = {
+    "input": 10,
+    "output": 7,
+    "cacheRead": 100,
+    "cacheWrite": 5,
+    "totalTokens": 122,
+    "cost": {"input": 0.1, "output": 0.1, "cacheRead": 0, "cacheWrite": 0, "total": 0.2},
+}
 
 
 class Writer:

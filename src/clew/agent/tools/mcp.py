@@ -9,14 +9,16 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shutil
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from clew.agent.tool_interface import ToolOutcome, ToolSpec
-from clew.agent.tools.processes import clean_environment
+from clew.agent.tools.processes import Lifeline, clean_environment
 from clew.agent.tools.tool import Job, ToolFailure
 from clew.core.text import strip_controls
 
@@ -152,8 +154,14 @@ class _Link:
         self.owner = asyncio.create_task(self._own(server, environment), name=f"mcp {server.name}")
 
     async def _own(self, server: MCPServer, environment: dict[str, str]) -> None:
+        with ExitStack() as ended:
+            await self._keep_open(server, environment, ended)
+
+    async def _keep_open(
+        self, server: MCPServer, environment: dict[str, str], ended: ExitStack
+    ) -> None:
         try:
-            toolset = _make_toolset(server, environment)
+            toolset = _make_toolset(server, environment, ended)
             async with asyncio.timeout(server.timeout):
                 await toolset.__aenter__()
         except BaseException as error:  # raised for the callers that wait
@@ -173,7 +181,10 @@ class _Link:
             await toolset.__aexit__(None, None, None)
 
 
-def _make_toolset(server: MCPServer, environment: dict[str, str]) -> MCPToolset[Any]:
+def _make_toolset(
+    server: MCPServer, environment: dict[str, str], ended: ExitStack
+) -> MCPToolset[Any]:
+    """The client of a server. `ended` is closed when it is not used any more."""
     try:
         # Imported late: it takes a second, and only a server needs it.
         from fastmcp.client.transports import StdioTransport  # noqa: PLC0415
@@ -190,9 +201,17 @@ def _make_toolset(server: MCPServer, environment: dict[str, str]) -> MCPToolset[
         )  # fmt: skip
     if not server.command:
         raise ToolFailure(f"The MCP server {server.name} has neither a command nor a URL.")
+    if shutil.which(server.command[0], path=environment.get("PATH")) is None:
+        raise ToolFailure(
+            f"The MCP server {server.name} could not be started: there is no program "
+            f"{server.command[0]}."
+        )
+    lifeline = Lifeline()
+    ended.callback(lifeline.close)
+    program, *arguments = lifeline.tie(server.command)
     transport = StdioTransport(
-        server.command[0],
-        list(server.command[1:]),
+        program,
+        arguments,
         env=environment,
         keep_alive=False,
         log_file=Path(os.devnull),

@@ -2,14 +2,18 @@
 
 It has a process group of its own, no input, and an environment of known names. What it prints is
 read as it comes and only the beginning and the end are kept. If clew itself is killed, a watcher
-ends the group. POSIX only.
+ends the group, and on Linux also what has left it (`setsid`) with its environment. `Lifeline` does
+the same for a process that another library starts. POSIX only.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import secrets
+import shutil
 import signal
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -27,6 +31,10 @@ _HARMLESS = frozenset({
 })  # fmt: skip
 _FIXED = {"PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0"}
 """Settings for programs that would wait for a key or a password."""
+
+
+MARK = "CLEW_RUN"
+"""The variable by which a watcher knows what a command has started."""
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -85,11 +93,15 @@ async def run_process(
     return Ended(code, output.spool.text, output.spool.size)
 
 
+_END_MARKED = (
+    f'for each in $(grep -lsz "^{MARK}=$run\\$" /proc/[0-9]*/environ); do '
+    'each=${each#/proc/}; kill -KILL "${each%/environ}"; done'
+)
 # Its input is a pipe that clew alone can write to: the number of the group, and then nothing. When
 # that ends, clew is gone. A parent-death signal would not reach what a command has started.
 _WATCHER = (
-    "read -r group || exit; read -r _ && exit\n"
-    'kill -TERM "-$group"; sleep 0.1; kill -KILL "-$group"'
+    "read -r group run || exit; read -r _ && exit\n"
+    'kill -TERM "-$group"; sleep 0.1; kill -KILL "-$group"\n' + _END_MARKED
 )
 _BEGIN = 'read -r _ && exec "$@" </dev/null'
 """Begins when the watcher knows the group; ends if clew is gone before."""
@@ -126,15 +138,16 @@ async def _start_watched(
         closing.push(failing := ExitStack())
         failing.callback(os.close, line)
         watcher = await _start(("/bin/sh", "-c", _WATCHER), cwd, environment, told)
+        run = secrets.token_hex(8)
         try:
             begun = ("/bin/sh", "-c", _BEGIN, "sh", *words)
-            process = await _start(begun, cwd, environment, held, output)
+            process = await _start(begun, cwd, {**environment, MARK: run}, held, output)
         except BaseException:
             await _end(watcher)
             raise
         failing.pop_all()
         with suppress(BrokenPipeError):  # one of them was killed already
-            os.write(line, b"%d\n" % process.pid)
+            os.write(line, f"{process.pid} {run}\n".encode())
             os.write(go, b"\n")
         return _Watched(process, watcher, line)
 
@@ -159,6 +172,34 @@ async def _start(
         with suppress(OSError):
             await _end(await starting)
         raise
+
+
+# The named pipe is not needed once it is open. The watcher is in the group of the command, without
+# its mark, and must not hold its input and output open.
+_GUARD = f"""exec 3<"$1"; rm -f "$1"; rmdir "${{1%/*}}"; run=$2; shift 2
+( read -r _ <&3; trap "" TERM; kill -TERM "-$$"; sleep 0.1
+  {_END_MARKED}
+  kill -KILL "-$$" ) </dev/null >/dev/null 2>&1 &
+exec env "{MARK}=$run" "$@" 3<&-"""
+
+
+class Lifeline:
+    """Ends a process that another library starts in a session of its own, if clew is killed."""
+
+    def __init__(self) -> None:
+        self._path = Path(tempfile.mkdtemp(prefix="clew-")) / "lifeline"
+        os.mkfifo(self._path, 0o600)
+        self._line = os.open(self._path, os.O_RDWR | os.O_NONBLOCK)
+
+    def tie(self, words: Sequence[str]) -> list[str]:
+        """The command that runs these words, and ends when this ends."""
+        run = secrets.token_hex(8)
+        return ["/bin/sh", "-c", _GUARD, "sh", str(self._path), run, *words]
+
+    def close(self) -> None:
+        """End what is left of the command."""
+        os.close(self._line)
+        shutil.rmtree(self._path.parent, ignore_errors=True)
 
 
 class _Output(asyncio.Protocol):

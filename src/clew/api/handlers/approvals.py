@@ -6,6 +6,7 @@ from clew.api.approvals import DECIDE, LIST, ApprovalList, DecideApproval, ListA
 from clew.api.handlers.parts import Caller, Parts, _may_see, get_visible, handles
 from clew.core.tokens import check_answer
 from clew.core.turn import Approval
+from clew.errors import InvalidInput
 
 
 @handles(LIST)
@@ -22,7 +23,20 @@ async def list_approvals(parts: Parts, params: ListApprovals, caller: Caller) ->
 async def decide_approval(parts: Parts, params: DecideApproval, caller: Caller) -> Approval:
     """Approve or deny a tool call; only the owner may."""
     check_answer(caller.scopes, params.scope)
+    if params.scope == "always":
+        await _check_rule(parts, params)
     by = f"{caller.person}:{caller.token_id}" if caller.token_id else caller.person
     return await parts.runtime.decide(
         params.id, params.decision, by=by, scope=params.scope, reason=params.reason
     )
+
+
+async def _check_rule(parts: Parts, params: DecideApproval) -> None:
+    """Check that the caller knows which rule is written."""
+    for each in await parts.store.list_approvals():
+        rule = each.request.get("rule")
+        if each.id == params.id and rule and params.rule != rule:
+            raise InvalidInput(
+                "`always` writes a rule to tools.allow, which then holds in every session. To "
+                f"write it, repeat this with `rule`: `{rule}`. Nothing was decided."
+            )

@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -41,6 +41,7 @@ from clew.runtime.inbound.reception import Ticket, ticket_of
 from clew.runtime.watch import list_answers
 
 PLATFORM: Final = "sdk"
+WEB: Final = "web"
 TERMINAL: Final = "cli"
 
 LOOK: Final = 1.0
@@ -131,7 +132,7 @@ def _as_typed_here(message: Incoming, params: SendChat) -> Incoming:
 
 
 def _list_files(params: SendChat) -> tuple[Attached, ...]:
-    return tuple(Attached(each.media_type, each.data) for each in params.attachments)
+    return tuple(Attached(each.media_type, each.data, each.name) for each in params.attachments)
 
 
 # --- where to ---------------------------------------------------------------------------------
@@ -144,12 +145,13 @@ async def _open_session(parts: Parts, params: SendChat, caller: Caller) -> Sessi
     if params.idempotency_key is not None:
         named = f"{caller.person}\0{params.idempotency_key}".encode("utf-8", "surrogatepass")
         name = hashlib.sha256(named).hexdigest()[:32]
-    model = parts.models.get_model()
+    model = parts.models.get_model(params.model)
+    platform: Literal["web", "sdk"] = WEB if params.platform == WEB else PLATFORM
     new = NewSession(
-        key=f"{PLATFORM}:{name}",
+        key=f"{platform}:{name}",
         person=caller.person,
-        platform=PLATFORM,
-        kind="sdk",
+        platform=platform,
+        kind=platform,
         model=model.name,
         provider=model.provider,
     )

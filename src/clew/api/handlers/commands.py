@@ -10,13 +10,14 @@ import asyncio
 import os
 from collections.abc import Sequence
 
-from clew.api.commands import RUN, CommandReply, RunCommand
+from clew.api.commands import LIST, RUN, CommandList, CommandReply, ListedCommand, RunCommand
 from clew.api.handlers.parts import CHOOSE, Caller, Parts, get_visible, handles, view
 from clew.api.handlers.seats import check_key_of, edit_of, make_surface, read_place, wanted_of
+from clew.api.operation import NoParams
 from clew.api.seats import Wanted
 from clew.api.sessions import SessionView
 from clew.core.channels.people import Role
-from clew.core.commands import Issuer, find_command, may_command, parse
+from clew.core.commands import Issuer, find_command, list_commands, may_command, parse
 from clew.core.session import Session
 from clew.core.turn import Turn
 from clew.errors import Forbidden, InvalidInput
@@ -52,6 +53,17 @@ async def run_order(parts: Parts, params: RunCommand, caller: Caller) -> Command
         begins=ticket is not None,
         answers=None if ticket is None or ticket.inbound is None else ticket.inbound.id,
         wanted=wanted_of(desk.wanted) if now is None else None,
+    )
+
+
+@handles(LIST)
+async def list_orders(_parts: Parts, _params: NoParams, caller: Caller) -> CommandList:
+    """The rows of the table of commands that this caller can use here."""
+    return CommandList(
+        tuple(
+            ListedCommand(each.name, each.usage, each.help, each.aliases, each.needs_session)
+            for each in list_commands(_issuer(caller))
+        )
     )
 
 

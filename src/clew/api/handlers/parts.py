@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from clew.runtime.place.attachment import Attachments
     from clew.runtime.runtime import Runtime
 
-Format: TypeAlias = Literal["md", "html", "jsonl"]
+Format: TypeAlias = Literal["md", "html", "jsonl", "claude-code", "codex"]
 
 
 CHOOSE: Final = "choose the model, thinking or personality"

@@ -40,6 +40,7 @@ from clew.api.sessions import (
     FORK,
     GET,
     IMPORT,
+    LINEAGE,
     LINK,
     LIST,
     MARK,
@@ -57,6 +58,7 @@ from clew.api.sessions import (
     UNDO,
     UPDATE,
     Changed,
+    CompactionView,
     CompactSession,
     Exported,
     ExportSession,
@@ -65,11 +67,13 @@ from clew.api.sessions import (
     ForkSession,
     Found,
     FoundMessages,
+    GetLineage,
     GetMessages,
     GetSession,
     Hit,
     Imported,
     ImportSession,
+    Lineage,
     Linked,
     LinkKey,
     ListedSession,
@@ -84,6 +88,7 @@ from clew.api.sessions import (
     PreviewSession,
     Pruned,
     PruneSessions,
+    Relative,
     ResolveSession,
     RuleList,
     SearchMessages,
@@ -99,8 +104,8 @@ from clew.api.sessions import (
     UpdateSession,
 )
 from clew.core.keys import Identity, Place, check_key, complete_key
-from clew.core.message import Message
-from clew.core.notes import Compacted
+from clew.core.message import Draft, Message, number
+from clew.core.notes import Compacted, Compaction
 from clew.core.rules import list_held
 from clew.core.search.hits import SearchFilter, SearchHit
 from clew.core.session import (
@@ -123,6 +128,8 @@ MEDIA_TYPES: Final = {
     "md": "text/markdown; charset=utf-8",
     "html": "text/html; charset=utf-8",
     "jsonl": "application/jsonl",
+    "claude-code": "application/jsonl",
+    "codex": "application/jsonl",
 }
 
 
@@ -508,7 +515,8 @@ async def export_session(parts: Parts, params: ExportSession, caller: Caller) ->
         if monotonic() > pause_at:
             await give_way()
             pause_at = monotonic() + STEP
-    name = f"session-{session.id}.{params.format}"
+    ending = "jsonl" if params.format in ("claude-code", "codex") else params.format
+    name = f"session-{session.id}.{ending}"
     damaged = await parts.store.list_damaged(session.id)
     return Exported(name, MEDIA_TYPES[params.format], "".join(pieces), damaged)
 
@@ -661,6 +669,54 @@ async def get_todos(parts: Parts, params: OneSession, caller: Caller) -> TodoLis
     """The session's todo list."""
     session = await get_visible(parts, params.id, caller)
     return TodoList(await parts.store.get_todos(session.id))
+
+
+@handles(LINEAGE)
+async def get_lineage(parts: Parts, params: GetLineage, caller: Caller) -> Lineage:
+    """The sessions around this one, as far as the caller may see them, and its compactions."""
+    session = await get_visible(parts, params.id, caller)
+    store = parts.store
+    parent = await _find_relative(parts, session.parent_id, caller)
+    if parent is not None:
+        parent = msgspec.structs.replace(parent, at=session.forked_at_seq)
+    led = await store.find_route(session.key)
+    now = None if led is None or led.id == session.id else led.id
+    made = [each for each in await store.list_compactions(session.id) if each.undone_at is None]
+    return Lineage(
+        parent=parent,
+        forks=tuple(
+            Relative(each.id, each.listed_name, each.forked_at_seq)
+            for each in await store.list_forks(session.id)
+            if may_see(caller.person, each.person)
+        ),
+        previous=await _find_relative(parts, session.previous_id, caller),
+        now=await _find_relative(parts, now, caller),
+        keys=await store.list_routes(session.id) if caller.is_owner else (),
+        compactions=await _render_summaries(parts, made, params.render),
+    )
+
+
+async def _find_relative(parts: Parts, session_id: str | None, caller: Caller) -> Relative | None:
+    found = None if session_id is None else await _find_visible(parts, session_id, caller)
+    return None if found is None else Relative(found.id, found.listed_name)
+
+
+async def _render_summaries(
+    parts: Parts, made: Sequence[Compaction], form: Literal["html"] | None
+) -> tuple[CompactionView, ...]:
+    """Compactions as they are shown: a summary is what a model wrote, like a message of its."""
+    drawn = await _render(parts, [_as_message(each) for each in made], form)
+    htmls = [None] * len(made) if drawn is None else [each.html for each in drawn]
+    return tuple(
+        CompactionView(**msgspec.structs.asdict(each), html=html)
+        for each, html in zip(made, htmls, strict=True)
+    )
+
+
+def _as_message(made: Compaction) -> Message:
+    said = Draft(role="assistant", content=made.summary, at=made.created_at)
+    seq = made.made_at_seq
+    return number(said, row_id=0, session_id=made.session_id, seq=seq, turn_id=None, at=seq)
 
 
 @handles(RULES)

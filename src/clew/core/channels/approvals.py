@@ -99,6 +99,15 @@ def find_rule(request: Mapping[str, Any]) -> str | None:
     return cut(_one_line(str(rule)), RULE) if rule else None
 
 
+def ask_again(request: Mapping[str, Any]) -> str:
+    """The second question after "always": the whole rule, and what it means."""
+    rule = strip_controls(str(request.get("rule"))).strip()
+    return (
+        "Always? Then this rule is written to tools.allow in the configuration, and holds in every "
+        f"session:\n\n{rule}\n\nSay always once more to write it; else yes, session or no."
+    )
+
+
 def _one_line(text: str) -> str:
     return " ".join(strip_controls(text).split())
 

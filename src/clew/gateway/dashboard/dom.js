@@ -125,6 +125,8 @@ const ICONS = {
   left: "M15 5l-7 7 7 7",
   right: "M9 5l7 7-7 7",
   down: "M5 9l7 7 7-7",
+  up: "M12 20V5M6 11l6-6 6 6",
+  filter: "M4 6h16M7 12h10M10 18h4",
   check: "M5 12l5 5L20 7",
   file: "M6 3h8l5 5v13H6zM14 3v5h5",
   tool: "M14 6a4 4 0 0 0 5 5l-9 9-4-4 9-9a4 4 0 0 0-1-1zM5 19l1 1",

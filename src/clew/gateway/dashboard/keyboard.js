@@ -61,8 +61,9 @@ document.addEventListener("keydown", (event) => {
   const spelled = spell(event);
   const typing = isTyping(event.target);
   const plain = !/^(Ctrl|Alt)\+/.test(spelled) && spelled !== "Escape";
-  const inDialog = document.querySelector("dialog[open]") !== null;
-  if (plain && (typing || inDialog)) return;
+  // Dialogs and menus have keys of their own, and close themselves with Escape.
+  const isCovered = document.querySelector("dialog[open], [role=menu]") !== null;
+  if ((plain && typing) || (isCovered && (plain || spelled === "Escape"))) return;
   const sequence = performance.now() - beforeAt < SEQUENCE ? `${before} ${spelled}` : "";
   for (const wanted of [sequence, spelled].filter(Boolean)) {
     for (const each of shortcuts.filter((shortcut) => shortcut.keys === wanted)) {

@@ -1,6 +1,9 @@
 // Addresses and pages. A page is a function that fills an element and returns what undoes it. The
 // address says everything that has to survive a reload: page, session, message, filters.
 
+/** Told to the document before another page is shown. */
+export const LEAVING = "clew:leaving";
+
 /** @type {Map<string, View>} */
 let views = new Map();
 /** @type {HTMLElement} */
@@ -31,23 +34,43 @@ export function startRouter(element, pages) {
  * @param {{replace?: boolean}} [options]
  */
 export function go(address, { replace = false } = {}) {
+  document.dispatchEvent(new Event(LEAVING));
   history[replace ? "replaceState" : "pushState"](null, "", address);
   show();
 }
 
 /**
- * Change the query of the address without showing the page anew.
+ * Change the query of the address without showing the page anew. With `push` the back button shows
+ * the page as it was before.
  *
  * @param {Record<string, string | null>} values null takes one out
+ * @param {{push?: boolean}} [options]
  */
-export function setQuery(values) {
+export function setQuery(values, { push = false } = {}) {
   const query = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(values)) {
     if (value === null || value === "") query.delete(name);
     else query.set(name, value);
   }
   const text = query.size > 0 ? `?${query}` : "";
-  history.replaceState(history.state, "", location.pathname + text + location.hash);
+  const address = location.pathname + text + location.hash;
+  if (push) history.pushState(null, "", address);
+  else history.replaceState(history.state, "", address);
+}
+
+/** What a page keeps with this entry of the history, such as where it was scrolled to. @returns {any} */
+export function keptPlace() {
+  return history.state;
+}
+
+/**
+ * Keep something with this entry, for a reload or the back button. A page does so now and then, and
+ * at the event `LEAVING` of the document.
+ *
+ * @param {any} value
+ */
+export function keepPlace(value) {
+  history.replaceState(value, "");
 }
 
 /** Where we are. @returns {Place} */

@@ -12,6 +12,7 @@ import { listen } from "./live.js";
  * @property {string[]} scopes
  * @property {Map<string, any>} approvals those that wait, by id
  * @property {Set<string>} running ids of sessions in which a turn runs
+ * @property {any[]} newest sessions, as they were when we connected
  */
 
 /** @type {State} */
@@ -22,6 +23,7 @@ export const state = {
   scopes: [],
   approvals: new Map(),
   running: new Set(),
+  newest: [],
 };
 
 /** @type {Set<(state: State) => void>} */
@@ -63,7 +65,7 @@ listen((frame) => {
   if (frame.type === "connection") state.connection = frame.state;
   else if (frame.type === "state") {
     const { version, person, scopes, sessions = [], approvals = [] } = frame;
-    Object.assign(state, { version, person, scopes });
+    Object.assign(state, { version, person, scopes, newest: sessions });
     state.approvals = new Map(approvals.map((/** @type {any} */ each) => [each.id, each]));
     state.running = new Set(
       sessions

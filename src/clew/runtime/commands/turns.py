@@ -13,6 +13,7 @@ from clew.core.channels.approvals import (
     NOTHING,
     SCOPES,
     Answer,
+    ask_again,
     find_rule,
     read_refusal,
     read_wish,
@@ -261,6 +262,8 @@ async def _answer(desk: Desk, answer: Answer, question: str | None) -> str:
     if chosen is None:
         return LATE
     scope = "once" if find_rule(chosen.request) is None else answer.scope
+    if scope == "always" and not desk.runtime.questions.insists(chosen.id):
+        return ask_again(chosen.request)
     by = desk.person if desk.reply_to is None else f"{desk.person}:{desk.reply_to.channel}"
     decided = await desk.runtime.decide(
         chosen.id, answer.decision, by=by, scope=scope, reason=answer.reason

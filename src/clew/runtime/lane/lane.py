@@ -19,7 +19,7 @@ from clew.core.channels.replies import NO_MEMORY
 from clew.core.delivery import Inbound
 from clew.core.live_events import NotAnswered, Notice, TurnJoined
 from clew.core.turn import Lease, Turn
-from clew.errors import ClewError, Conflict, LeaseHeld, RecordNotFound, StaleLease
+from clew.errors import ClewError, Conflict, Draining, LeaseHeld, RecordNotFound, StaleLease
 from clew.ports import Store
 from clew.runtime.cancellation import heed_cancel, unbroken, whole
 from clew.runtime.inbound.inbox import MANY, STORE_TROUBLE, Inbox, is_own
@@ -351,6 +351,8 @@ class Lanes:
 
     def __init__(self, inbox: Inbox, make: Callable[[str, Abandon], Lane]) -> None:
         self.is_closing = False
+        self.is_draining = False
+        """Nothing new is accepted, and what runs is finished."""
         self._inbox = inbox
         self._make = make
         self._lanes: dict[str, Lane] = {}
@@ -376,7 +378,9 @@ class Lanes:
         return frozenset(each for lane in self._lanes.values() for each in lane.list_held())
 
     def refuse_if_closing(self) -> None:
-        """Raise `Conflict` while closing."""
+        """Raise `Conflict` while closing, and `Draining` before that."""
+        if self.is_draining:
+            raise Draining
         if self.is_closing:
             raise Conflict("clew is closing: nothing new begins here. Start it again.")
 

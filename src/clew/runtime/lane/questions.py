@@ -11,6 +11,8 @@ from clew.ports import Clock, Store
 
 LOOK = 0.5
 """Seconds between two checks for an answer from another process."""
+MANY = 100
+"""Questions to be asked twice that are remembered; some may never be answered."""
 
 
 async def list_waiting(asking: Questions, session_id: str) -> tuple[Approval, ...]:
@@ -30,6 +32,8 @@ class Questions:
         self.store = store
         self._clock = clock
         self._answered: dict[str, asyncio.Event] = {}
+        self._wished: set[str] = set()
+        """Questions that were answered with "always" once, which has to be said twice."""
 
     @contextmanager
     def expecting(self, approval_id: str) -> Iterator[None]:
@@ -44,6 +48,15 @@ class Questions:
         """Whether a turn of this process waits for that answer."""
         return approval_id in self._answered and not self._answered[approval_id].is_set()
 
+    def insists(self, approval_id: str) -> bool:
+        """Whether "always" was said before about this question; from now on it was."""
+        if approval_id in self._wished:
+            return True
+        if len(self._wished) >= MANY:
+            self._wished.clear()
+        self._wished.add(approval_id)
+        return False
+
     async def decide(
         self,
         approval_id: str,
@@ -57,6 +70,7 @@ class Questions:
         decided = await self.store.decide_approval(
             approval_id, decision, by=by, scope=scope, reason=reason
         )
+        self._wished.discard(approval_id)
         if approval_id in self._answered:
             self._answered[approval_id].set()
         return decided

@@ -167,8 +167,7 @@ async def _create(
         **facts,
     )
     try:
-        is_taken = yields and await store.find_route(at.key) is not None
-        session = await store.create_session(new, route=None if is_taken else at.key)
+        session = await store.create_session(new, route=at.key, yields=yields)
     except Conflict:
         if new.id is None:
             raise

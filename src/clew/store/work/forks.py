@@ -5,10 +5,13 @@ from __future__ import annotations
 from clew.core.keys import new_id as make_id
 from clew.core.session import MAX_TITLE, Session
 from clew.errors import Conflict, InvalidInput
-from clew.store.rows import text
+from clew.store.rows import SESSION_COLUMNS, check_limit, session_from, text
 from clew.store.work.sessions import check_id, get, lock, title_columns
 from clew.store.work.thread import count_hidden, read_line
 from clew.store.work.transaction import Dialect, Engine, Transaction
+
+MOST = 1_000
+"""How many forks are listed at most."""
 
 _FORK = """
 INSERT INTO sessions (
@@ -44,6 +47,11 @@ INSERT INTO compactions (id, session_id, keep_from, made_at_seq, summary, short_
   ORDER BY made_at_seq DESC, ordinal DESC LIMIT 1
 """
 
+_FORKS = f"""
+SELECT {SESSION_COLUMNS} FROM sessions WHERE parent_id = $1 AND deleted_at IS NULL
+ORDER BY forked_at_seq, created_at, id LIMIT $2
+"""
+
 _SAID = """
 SELECT content FROM messages
 WHERE session_id = $1 AND seq > $2 AND seq <= $3 AND role = 'user' ORDER BY seq
@@ -51,7 +59,7 @@ WHERE session_id = $1 AND seq > $2 AND seq <= $3 AND role = 'user' ORDER BY seq
 
 
 class SharedForks:
-    """`ports.Sessions.fork_session`."""
+    """`ports.Sessions.fork_session` and `list_forks`."""
 
     _engine: Engine
 
@@ -76,6 +84,12 @@ class SharedForks:
             return await self._fork(tx, parent, knot, check_id(new_id), person)
 
         return await self._engine.write(work, about=session_id)
+
+    async def list_forks(self, session_id: str, *, limit: int = 100) -> tuple[Session, ...]:
+        """See `ports.Sessions`."""
+        limit = min(check_limit(limit), MOST)
+        rows = await self._engine.read(lambda tx: tx.fetch(_FORKS, (session_id, limit)))
+        return tuple(map(session_from, rows))
 
     async def _fork(
         self, tx: Transaction, parent: Session, knot: int, fork_id: str, person: str | None

@@ -10,7 +10,7 @@ from clew.core.keys import is_id, new_id
 from clew.core.session import MAX_TITLE, NewSession, Session, SessionEdit, SessionFacts
 from clew.core.text import fold, to_json
 from clew.errors import Conflict, InvalidInput, SessionNotFound, StaleRevision
-from clew.store.rows import SESSION_COLUMNS, check_types, optional, plain, session_from, text
+from clew.store.rows import SESSION_COLUMNS, Row, check_types, optional, plain, session_from, text
 from clew.store.work.transaction import Engine, Transaction
 
 _GET = f"SELECT {SESSION_COLUMNS} FROM sessions WHERE id = $1 AND purged_at IS NULL"
@@ -91,9 +91,7 @@ class SharedSessions:
             return found, False
 
         async def work(tx: Transaction) -> tuple[Session, bool]:
-            # If two open a new key at the same time, the second finds the session of the first.
-            await tx.serialize(f"route {text(new.key)}")
-            row = await tx.one(_ROUTED, (text(new.key),))
+            row = await _find_taken(tx, new.key)
             if row is not None:
                 return session_from(row), False
             return await _insert(tx, new, new.key), True
@@ -101,11 +99,16 @@ class SharedSessions:
         return await self._engine.write(work)
 
     async def create_session(
-        self, new: NewSession, *, route: str | UnsetType | None = UNSET
+        self, new: NewSession, *, route: str | UnsetType | None = UNSET, yields: bool = False
     ) -> Session:
         """See `ports.Sessions`."""
         key = new.key if route is UNSET else route
-        return await self._engine.write(lambda tx: _insert(tx, new, key))
+
+        async def work(tx: Transaction) -> Session:
+            is_taken = yields and key is not None and await _find_taken(tx, key) is not None
+            return await _insert(tx, new, None if is_taken else key)
+
+        return await self._engine.write(work)
 
     async def get_session(self, session_id: str) -> Session:
         """See `ports.Sessions`."""
@@ -177,6 +180,12 @@ class SharedSessions:
         """See `ports.Sessions`."""
         rows = await self._engine.read(lambda tx: tx.fetch(_LIST_ROUTES, (text(session_id),)))
         return tuple(plain(key) or "" for (key,) in rows)
+
+
+async def _find_taken(tx: Transaction, key: str) -> Row | None:
+    """The session of a route. Of two that look at the same time, the second waits for the first."""
+    await tx.serialize(f"route {text(key)}")
+    return await tx.one(_ROUTED, (text(key),))
 
 
 async def _insert(tx: Transaction, new: NewSession, route: str | None) -> Session:

@@ -56,6 +56,21 @@ class ForksContract(Contract):
         assert await store.list_routes(fork.id) == ()
         assert fork.id in await listed(store)
 
+    async def test_the_forks_of_a_session_come_in_the_order_of_their_knots(
+        self, store: Store
+    ) -> None:
+        parent = await make(store, "cli:a")
+        await say(store, parent.id, "one", "two", "three")
+        knots = (3, 1, 2)
+        made = {at: (await store.fork_session(parent.id, at=at)).id for at in knots}
+        await store.fork_session(made[1])
+        await store.delete_sessions([made[2]])
+
+        listed = await store.list_forks(parent.id)
+        assert [each.id for each in listed] == [made[1], made[3]]
+        assert [each.id for each in await store.list_forks(parent.id, limit=1)] == [made[1]]
+        assert await store.list_forks(made[3]) == ()
+
     async def test_a_fork_without_a_knot_is_taken_at_the_head(self, store: Store) -> None:
         parent = await make(store)
         await say(store, parent.id, "one", "two")

@@ -285,6 +285,24 @@ class SessionsContract(Contract):
         assert await store.find_endings(session.id[-12:]) == (away,)
         assert await store.find_keys("cli:a") == (away,)
 
+    async def test_of_two_that_begin_in_the_same_instant_a_key_leads_to_one(
+        self, store: Store, other: Store
+    ) -> None:
+        for number in range(10):
+            key = f"cli:place-{number}"
+            made = await asyncio.gather(
+                *(
+                    each.create_session(NewSession(key=key), route=key, yields=True)
+                    for each in (store, other, store)
+                )
+            )
+            routes = [await store.list_routes(each.id) for each in made]
+            assert sorted(routes) == [(), (), (key,)]
+            late = await store.create_session(NewSession(key=key), route=key, yields=True)
+            assert await store.list_routes(late.id) == ()
+            await store.create_session(NewSession(key=key), route=key)
+            assert [await store.list_routes(each.id) for each in made] == [()] * 3
+
     async def test_the_names_of_sessions_are_those_that_people_see(self, store: Store) -> None:
         begun, titled, trashed, purged = [await make(store) for _ in range(4)]
         await say(store, begun.id, "How it began \ud800")

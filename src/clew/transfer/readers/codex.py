@@ -60,14 +60,39 @@ _INJECTED: Final = re.compile(
     re.DOTALL,
 )
 
-_NOT_SAID: Final = frozenset(
-    {"agent_message", "user_message", "agent_reasoning", "agent_reasoning_raw_content",
-     "task_started", "task_complete", "turn_started", "turn_complete", "exec_command_begin",
-     "exec_command_output_delta", "patch_apply_begin", "patch_apply_end", "mcp_tool_call_begin",
-     "mcp_tool_call_end", "web_search_begin", "web_search_end", "turn_diff", "item_completed",
-     "agent_reasoning_section_break", "context_compacted", "thread_name_updated",
-     "entered_review_mode", "exited_review_mode", "view_image_tool_call", "turn_aborted"}
-)  # fmt: skip
+_SILENT: Final = ("world_state", "token_usage_record", "ghost_snapshot")
+"""Kinds of lines that the program writes for itself."""
+
+_EXIT: Final = re.compile(r"^Process exited with code (\d{1,3})$", re.MULTILINE)
+
+_NOT_SAID: Final = (
+    "agent_message",
+    "user_message",
+    "agent_reasoning",
+    "agent_reasoning_raw_content",
+    "task_started",
+    "task_complete",
+    "turn_started",
+    "turn_complete",
+    "exec_command_begin",
+    "exec_command_output_delta",
+    "patch_apply_begin",
+    "patch_apply_end",
+    "mcp_tool_call_begin",
+    "mcp_tool_call_end",
+    "web_search_begin",
+    "web_search_end",
+    "turn_diff",
+    "item_completed",
+    "agent_reasoning_section_break",
+    "context_compacted",
+    "thread_name_updated",
+    "entered_review_mode",
+    "exited_review_mode",
+    "view_image_tool_call",
+    "turn_aborted",
+    "thread_settings_applied",
+)
 
 
 class Codex:
@@ -242,7 +267,7 @@ class _Session:
                 self.cwd = self.cwd or clean_line(payload.get("cwd"), 1_000)
             case "compacted":
                 self._add(Summed(id=str(self._number), text=text_of(payload.get("message")), at=at))
-            case _:
+            case _ if kind not in _SILENT:
                 self._reading.lost[f"{clean_line(kind, 40) or 'unnamed'} lines"] += 1
 
     def _take_bare(self, line: dict[str, Any]) -> None:
@@ -383,7 +408,8 @@ def _output(output: object) -> tuple[str, bool]:
     text = text_of(output)
     inner = parse_object(text) if text.startswith('{"output"') else None
     if inner is None:
-        return text, False
+        ended = _EXIT.search(text.partition("\nOutput:\n")[0])
+        return text, ended is not None and int(ended[1]) != 0
     code = dict_of(inner.get("metadata")).get("exit_code")
     return text_of(inner.get("output")), isinstance(code, int) and code != 0
 
@@ -393,4 +419,5 @@ def _usage(used: dict[str, Any]) -> Usage | None:
         read=used.get("input_tokens"),
         written=used.get("output_tokens"),
         cached=used.get("cached_input_tokens"),
+        created=used.get("cache_write_input_tokens"),
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -34,7 +35,7 @@ class Database:
 
     def __init__(self, path: Path, root: Path) -> None:
         self._path = path
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._removal: weakref.finalize[..., Database] | None = None
         real = check_own(path, root)
         if _needs_writing(real):
             real = self._copy(real)
@@ -58,8 +59,9 @@ class Database:
 
     def _copy(self, real: Path) -> Path:
         """Copy the database: opening it in its place would write beside it."""
-        self._folder = tempfile.TemporaryDirectory(prefix="clew-import-")
-        copy = Path(self._folder.name) / "copy.db"
+        folder = tempfile.mkdtemp(prefix="clew-import-")
+        self._removal = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        copy = Path(folder) / "copy.db"
         shutil.copyfile(real, copy)
         with suppress(FileNotFoundError):
             shutil.copyfile(f"{real}-wal", f"{copy}-wal")
@@ -102,8 +104,8 @@ class Database:
         """Close it, and remove the copy."""
         if hasattr(self, "_connection"):
             self._connection.close()
-        if self._folder is not None:
-            self._folder.cleanup()
+        if self._removal is not None:
+            self._removal()
 
 
 def _needs_writing(path: Path) -> bool:
@@ -150,7 +152,7 @@ class SqliteHistory:
             return
         database = self._get(path, root)
         if database.has(*self.tables):
-            yield from self.sessions(database, file, root)
+            yield from (each for each in self.sessions(database, file, root) if each.id)
 
     def open(self, path: Path) -> Iterator[Source]:
         """See `Reader`."""

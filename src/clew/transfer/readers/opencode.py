@@ -43,7 +43,7 @@ _COUNTS: Final = """
 SELECT session_id, count(*), max(time_updated), max(id) FROM part GROUP BY session_id
 """
 _SPEAKING: Final = "SELECT session_id, count(*), max(id) FROM message GROUP BY session_id"
-_UNSAID: Final = frozenset({"step-start", "step-finish", "snapshot", "patch", "agent", "retry"})
+_UNSAID: Final = ("step-start", "step-finish", "snapshot", "patch", "agent", "retry")
 ENDED: Final = ("completed", "error")
 
 

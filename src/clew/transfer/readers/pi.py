@@ -57,9 +57,7 @@ _MESSAGE_ID: Final = re.compile(r"\n?\[message_id: [^\[\]\n]{1,100}\]\s*$")
 SILENT: Final = "NO_REPLY"
 """An answer that was never sent."""
 
-_UNSAID: Final = frozenset(
-    {"thinking_level_change", "model_change", "label", "session_info", "session"}
-)
+_UNSAID: Final = ("thinking_level_change", "model_change", "label", "session_info", "session")
 
 
 class Pi:

@@ -1,0 +1,25 @@
+"""The gateway as a process: ending it without losing a turn."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from clew.api.operation import NoParams, row
+
+
+class DrainStarted(msgspec.Struct, frozen=True):
+    """The gateway takes no new messages. `running`: sessions whose turns it finishes first."""
+
+    running: tuple[str, ...]
+
+
+# --- the rows of the table ---------------------------------------------------------------------
+
+DRAIN: Final = row(
+    "gateway.drain", "POST", "drain", "admin", NoParams, DrainStarted,
+    "Take no new messages, finish the running turns, and end. Waiting messages stay in the inbox.",
+    status=202,
+)  # fmt: skip
+ROWS: Final = (DRAIN,)
