@@ -125,8 +125,8 @@ async def test_no_page_has_a_violation_of_wcag(
     page = await look(visit, viewport)
     wrong: list[str] = []
     pages = {
-        "/": "Sessions",
-        f"/s/{session.id}": "",
+        "/": "Tea for two",
+        f"/s/{session.id}": "pour",
         "/s/new": "",
         "/memory": "Who you are",
         "/usage": "By day",
