@@ -147,7 +147,7 @@ async def test_no_page_has_a_violation_of_wcag(
     await page.keyboard.press("Control+k")
     await expect(page.get_by_role("combobox")).to_be_visible()
     wrong += await check(page, "the palette")
-    assert wrong == []
+    assert wrong == [], "\n".join(wrong)
 
 
 async def test_three_texts_and_signing_in_have_no_violation_either(
@@ -167,7 +167,7 @@ async def test_three_texts_and_signing_in_have_no_violation_either(
     await stranger.goto("/")
     await expect(stranger.get_by_text("This browser is not signed in.")).to_be_visible()
     wrong += await check(stranger, "signing in")
-    assert wrong == []
+    assert wrong == [], "\n".join(wrong)
 
 
 async def test_what_is_wrong_is_found(visit: Visitors) -> None:
