@@ -21,7 +21,7 @@ from benchmarks.processes.receiver import Place
 from benchmarks.processes.talker import Ledger, Post, World
 from clew.config import load
 from clew.core.channels.incoming import Incoming, Sender
-from clew.core.channels.replies import Parcel, ReplyTo
+from clew.core.channels.replies import Parcel, Piece, ReplyTo
 from clew.core.channels.routing import Arrival, Peer
 from clew.core.delivery import Outbound
 from clew.core.session import Session, SessionEdit, SessionFilter
@@ -60,9 +60,13 @@ class FileChannel:
     async def run(self, receive: Receive) -> None:
         """See `ports.Channel`."""
 
-    def split(self, text: str) -> Sequence[str]:
+    def render(self, text: str) -> str:
         """See `ports.Channel`."""
-        return [text]
+        return text
+
+    def split(self, text: str) -> Sequence[Piece]:
+        """See `ports.Channel`."""
+        return [Piece(text, text)]
 
     def may_repeat(self, outbound: Outbound) -> bool:  # noqa: ARG002  # the port's signature
         """See `ports.Channel`."""

@@ -32,6 +32,7 @@ from clew.core.settings import (
     FAMILY_KEYS,
     KEYS,
     SECTIONS,
+    ChannelConfig,
     ContextConfig,
     GatewayConfig,
     GeneralConfig,
@@ -66,6 +67,7 @@ __all__ = [
     "SessionConfig",
     "Setting",
     "can_draw",
+    "check",
     "has_light_background",
     "load",
     "locate",
@@ -144,6 +146,7 @@ class Config(GeneralConfig, frozen=True, kw_only=True):
     providers: dict[str, ProviderConfig]
     mcp: dict[str, McpConfig]
     webhooks: dict[str, WebhookConfig]
+    channels: dict[str, ChannelConfig]
     credentials: dict[str, Secret]
     session_key: str | None
     gateway_url: str | None
@@ -231,6 +234,7 @@ def _assemble(places: Places, settings: dict[str, Setting], environ: Mapping[str
         providers={name: ProviderConfig(**each) for name, each in given["providers"].items()},
         mcp={name: McpConfig(**each) for name, each in given["mcp"].items()},
         webhooks={name: WebhookConfig(**each) for name, each in given["webhooks"].items()},
+        channels={name: ChannelConfig(**each) for name, each in given["channels"].items()},
         credentials={name: Secret(f"env:{name}") for name in CREDENTIALS if environ.get(name)},
         session_key=environ.get("CLEW_SESSION_KEY") or None,
         gateway_url=find_gateway_url(environ),
@@ -394,6 +398,10 @@ def _list_secrets(config: Config) -> Iterator[str]:
     secrets += [each.api_key for each in config.providers.values()]
     for hook in config.webhooks.values():
         secrets += [hook.secret, hook.callback_secret]
+    for channel in config.channels.values():
+        fields = (getattr(channel, name) for name in channel.__struct_fields__)
+        secrets += [each for each in fields if isinstance(each, Secret)]
+        secrets += channel.options.values()
     for server in config.mcp.values():
         secrets += server.env.values()
     for each in secrets:

@@ -222,6 +222,8 @@ def check(setting: Setting, *, spelled: bool = False) -> Setting:
         ) from error
     if setting.key in ("tools.allow", "tools.deny"):
         _check_rules(setting, value)
+    if setting.key == "owners":
+        _check_owners(setting, value)
     return setting._replace(value=value)
 
 
@@ -253,6 +255,16 @@ def _check_rules(setting: Setting, rules: tuple[str, ...]) -> None:
             parse_rule(rule)
         except InvalidInput as error:
             raise InvalidConfig(f"{setting.key}: {error} ({setting.source})") from error
+
+
+def _check_owners(setting: Setting, owners: tuple[str, ...]) -> None:
+    for each in owners:
+        channel, colon, who = each.strip().partition(":")
+        if not (colon and channel.strip() and who.strip()):
+            raise InvalidConfig(
+                f'owners must say on which channel: "telegram:{each.strip(" :") or 123}", not '
+                f'"{each}" ({setting.source}).'
+            )
 
 
 def _check_use(setting: Setting) -> None:

@@ -35,7 +35,9 @@
     ├── HookFailed                a hook that could not be run
     ├── NotDelivered              a reply that certainly was not delivered
     │   ├── ReplyRefused          the channel will never accept it
+    │   │   └── FormatRefused     it can't be read as the platform's markup
     │   └── ReplyDelayed          it can be tried again later
+    ├── ChannelRefused            a platform that does not accept the account's token
     ├── NotATranscript            a file that is not a clew transcript
     └── StoreUnusable
         ├── StoreTooNew           made by a newer clew
@@ -55,7 +57,7 @@ The message says what happened and what to do next. `code` is stable and meant f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -378,14 +380,36 @@ class ReplyRefused(NotDelivered):
     code = "reply_refused"
 
 
+class FormatRefused(ReplyRefused):
+    """The platform can't read the markup of this reply; as plain text it may accept it."""
+
+    code = "format_refused"
+
+
 class ReplyDelayed(NotDelivered):
-    """Not now. `after` are the seconds that the channel asks to wait, None if it did not say."""
+    """Not now. `after` are the seconds that the channel asks to wait, None if it did not say.
+
+    `stops` is what has to wait: this reply only, every reply to its chat, or all of the account.
+    """
 
     code = "reply_delayed"
 
-    def __init__(self, why: str, *, after: float | None = None) -> None:
+    def __init__(
+        self,
+        why: str,
+        *,
+        after: float | None = None,
+        stops: Literal["reply", "chat", "account"] = "reply",
+    ) -> None:
         super().__init__(why)
         self.after = after
+        self.stops = stops
+
+
+class ChannelRefused(ClewError):
+    """The platform does not accept this account: its token is wrong or was revoked."""
+
+    code = "channel_refused"
 
 
 class NotATranscript(ClewError):

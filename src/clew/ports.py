@@ -12,8 +12,8 @@ callers check what a person may do with an id (`core.session.may_see`).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from msgspec import UNSET, UnsetType
 
@@ -23,12 +23,14 @@ from clew.core.turn import LEASE_MS
 if TYPE_CHECKING:
     # Needed only for annotations: a process that lists sessions loads few of these modules.
     from clew.core.changes import Change, Recorded
-    from clew.core.channels.incoming import Incoming, Receipt
+    from clew.core.channels.incoming import Event, Receipt
+    from clew.core.channels.kinds import ChannelCheck
     from clew.core.channels.people import Decided, NewPairing, Pairing
-    from clew.core.channels.replies import Parcel
+    from clew.core.channels.replies import Choice, Parcel, Piece
     from clew.core.chunks import Chunk, Recollection
     from clew.core.context.size import ContextPart
     from clew.core.delivery import (
+        ContextLine,
         Inbound,
         InboundStatus,
         NewInbound,
@@ -590,6 +592,27 @@ class Inbox(Protocol):
         """Put messages that a dead claimant had claimed, and no turn has, back in the queue."""
         ...
 
+    async def find_inbound(self, channel: str, account: str, external_id: str) -> Inbound | None:
+        """The message with this identity, whatever its status; None if there is none."""
+        ...
+
+    async def revise_inbound(self, inbound_id: str, payload: dict[str, object]) -> Inbound | None:
+        """Replace what a message says, if it is queued or claimed; otherwise None."""
+        ...
+
+    async def add_line(self, line: ContextLine) -> None:
+        """Keep a line that the next message under its key takes along (`NewInbound.takes`).
+
+        A second delivery does nothing, unless it is an edit: then its text replaces the first. Of
+        each key the newest 50 are kept, for a day. They are purged with their session, and never
+        searched.
+        """
+        ...
+
+    async def list_lines(self, key: str) -> tuple[ContextLine, ...]:
+        """The lines of the last 24 hours that no message has taken yet, oldest first."""
+        ...
+
     async def drop_inbound(self, ids: Sequence[str]) -> tuple[str, ...]:
         """Drop queued messages and return them. The rows stay, as `dropped`."""
         ...
@@ -631,9 +654,16 @@ class Outbox(Protocol):
         ...
 
     async def claim_outbound(
-        self, claimant: str, *, channels: Sequence[str] | None = None, limit: int = 20
+        self,
+        claimant: str,
+        *,
+        places: Sequence[tuple[str, str]] | None = None,
+        limit: int = 20,
     ) -> tuple[Outbound, ...]:
-        """Claim due replies, oldest first, as `sending`; in strict order under each key.
+        """Claim due replies, oldest first, as `sending`; in strict order in each conversation.
+
+        `places` are the (channel, account) pairs that the claimant sends for; None means all. A
+        conversation is a key of one account: those of two accounts never wait for each other.
 
         A reply that waits behind another may get a later `due_at`, until that one is settled.
         """
@@ -667,6 +697,12 @@ class Outbox(Protocol):
 
         A status without any is left out.
         """
+        ...
+
+    async def list_stranded(
+        self, places: Sequence[tuple[str, str]], *, limit: int = 100
+    ) -> tuple[Outbound, ...]:
+        """Replies that are pending for other (channel, account) pairs than these, oldest first."""
         ...
 
     async def get_outbound(self, outbound_id: str) -> Outbound:
@@ -886,12 +922,21 @@ class Agent(Protocol):
         ...
 
 
-Receive: TypeAlias = "Callable[[Incoming], Awaitable[Receipt]]"
-"""Accepts an incoming message. Durable when it returns: then it can be acknowledged."""
+Receive: TypeAlias = "Callable[[Event], Awaitable[Receipt]]"
+"""Accepts what a channel reports. Durable when it returns: then it can be acknowledged.
+
+It raises only if it has to be reported again: the store is away. What is refused has a receipt,
+whose `note` says why.
+"""
 
 
 class Channel(Protocol):
-    """A connection to a platform. It knows nothing about sessions, keys and turns."""
+    """A connection to a platform. It knows nothing about sessions, keys and turns.
+
+    What only some platforms can do has a protocol of its own below: `SendsFiles`, `ShowsTyping`,
+    `EditsMessages`, `AsksWithButtons`, `HoldsConnections`, `IsTestable`. A channel that has the
+    method is asked to.
+    """
 
     @property
     def name(self) -> str:
@@ -904,21 +949,31 @@ class Channel(Protocol):
         ...
 
     async def run(self, receive: Receive) -> None:
-        """Listen until cancelled. A message is acknowledged when `receive` has returned.
+        """Listen until cancelled. What is reported is acknowledged when `receive` has returned.
 
-        It is restarted when it raises or returns.
+        Messages of one chat are reported in order. It is restarted when it raises or returns.
         """
         ...
 
-    def split(self, text: str) -> Sequence[str]:
-        """Split a reply into messages that are short enough; joined, they are the whole text."""
+    def render(self, text: str) -> str:
+        """A Markdown text in the platform's own markup."""
+        ...
+
+    def split(self, text: str) -> Iterable[Piece]:
+        """Cut a reply into messages that are short enough, in the platform's units, as sent.
+
+        Always the same pieces for the same text; their sources, joined, are the whole text. See
+        `core.channels.replies.cut_pieces`.
+        """
         ...
 
     async def send(self, parcel: Parcel) -> dict[str, Any]:
         """Deliver one message; returns the receipt of the platform.
 
         `ReplyRefused` and `ReplyDelayed` mean that it certainly did not arrive: the first is final,
-        the second can be retried. After any other error or a cancel it may have arrived.
+        the second can be retried, and says whether the whole chat or account has to wait.
+        `FormatRefused`: the markup can't be read, so it is sent again as plain text. After any
+        other error or a cancel it may have arrived.
         """
         ...
 
@@ -927,6 +982,63 @@ class Channel(Protocol):
 
         True only if the receiver recognises a second delivery by its id.
         """
+        ...
+
+
+@runtime_checkable
+class SendsFiles(Protocol):
+    """A channel that can send files."""
+
+    async def send_file(self, parcel: Parcel) -> dict[str, Any]:
+        """Deliver `parcel.file`; errors as in `Channel.send`. Its text is a caption, or empty."""
+        ...
+
+
+@runtime_checkable
+class ShowsTyping(Protocol):
+    """A channel that can show that the agent is at work."""
+
+    async def typing(self, address: dict[str, Any], on: bool) -> None:
+        """Show it for a few seconds; it is repeated while the turn runs. Off: stop showing it."""
+        ...
+
+
+@runtime_checkable
+class EditsMessages(Protocol):
+    """A channel that can change what it has sent: so an answer can be read as it comes."""
+
+    async def edit(self, receipt: dict[str, Any], text: str, *, is_plain: bool = False) -> None:
+        """Replace the text of a message; `receipt` is what `send` returned. Errors as in `send`.
+
+        The same text again does nothing.
+        """
+        ...
+
+
+@runtime_checkable
+class AsksWithButtons(Protocol):
+    """A channel that can show buttons. A press is reported as `Pressed`."""
+
+    async def ask(self, parcel: Parcel, choices: Sequence[Choice]) -> dict[str, Any]:
+        """Deliver a question with its choices as buttons; errors as in `Channel.send`."""
+        ...
+
+
+@runtime_checkable
+class HoldsConnections(Protocol):
+    """A channel that keeps connections for sending, also while it does not listen."""
+
+    async def close(self) -> None:
+        """Close them, after the last reply. A later `send` opens new ones."""
+        ...
+
+
+@runtime_checkable
+class IsTestable(Protocol):
+    """A channel that can say who it is, and which rights it lacks."""
+
+    async def check(self) -> ChannelCheck:
+        """Ask the platform; `ChannelRefused` if it does not accept the token."""
         ...
 
 

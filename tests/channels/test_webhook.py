@@ -201,8 +201,8 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
 
 def parcel(text: str = "Done.") -> Parcel:
     row = Outbound(
-        "o1", "s1", "k", "webhook", {"account": "deploys"}, text, "t1", 4, "sending", 1, 0, "me", 0,
-        None, None, 0, 0,
+        "o1", "s1", "k", "webhook", {}, text, "t1", 4, "sending", 1, 0, "me", 0,
+        None, None, 0, 0, "deploys",
     )  # fmt: skip
     return Parcel(outbound=row, text=text)
 

@@ -281,7 +281,7 @@ async def test_the_owner_says_that_an_uncertain_reply_has_arrived(
     assert (confirmed.status, confirmed.error) == ("sent", None)
     assert confirmed.receipt is not None
     assert set(confirmed.receipt) == {"confirmed_by"}
-    (due,) = await place.store.claim_outbound("test", channels=["test"])
+    (due,) = await place.store.claim_outbound("test")
     assert due.id == "next", "and what was confirmed is not sent again"
     for name in ("uncertain", "failed"):
         with pytest.raises(Conflict):

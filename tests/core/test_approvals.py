@@ -23,8 +23,8 @@ from clew.core.channels.approvals import (
     read_answer,
     read_wish,
 )
-from clew.core.channels.incoming import Attached, Incoming, Sender
-from clew.core.channels.replies import ReplyTo
+from clew.core.channels.incoming import Incoming, Sender
+from clew.core.channels.replies import Attached, ReplyTo
 from clew.core.channels.routing import Arrival, Peer
 from clew.core.commands import COMMANDS, parse
 from clew.core.delivery import Outbound, OutboundStatus
@@ -48,7 +48,7 @@ def said(text: str, **fields: Any) -> Incoming:
 def put(approval_id: str, status: OutboundStatus = "sent", **fields: Any) -> Asked:
     row = Outbound(
         id=asked_id(approval_id), session_id="s", key=HERE.key, channel=HERE.channel,
-        address={"account": "default"}, content="?", turn_id=None, seq=None, status=status,
+        address={}, content="?", turn_id=None, seq=None, status=status,
         attempts=1, due_at=0, claimant=None, claimed_at=None, receipt=None, error=None,
         created_at=0, updated_at=0,
     )  # fmt: skip
@@ -149,7 +149,7 @@ def test_it_is_for_the_oldest_question_that_was_put_there() -> None:
         put("a", id="b-asked"),
         put("a", channel="slack"),
         put("a", key="telegram:2"),
-        put("a", address={"account": "work"}),
+        put("a", account="work"),
     ],
 )
 def test_what_nobody_can_have_read_there_is_not_answered(asked: Asked) -> None:

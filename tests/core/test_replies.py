@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import html
+import re
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from clew.core.channels.replies import (
     REPEAT_MS,
     ReplyTo,
     conversation_of,
+    cut_pieces,
     is_said,
     parse_reply_to,
     read_reply_to,
+    utf16_size,
 )
 from clew.core.delivery import Outbound, OutboundStatus
 from clew.errors import InvalidInput
@@ -111,3 +117,64 @@ def test_what_is_noted_with_a_turn_is_read_back_and_nonsense_is_no_place() -> No
 
     assert read_reply_to(msgspec.to_builtins(to)) == to
     assert [read_reply_to(each) for each in (None, "x", {}, {"channel": 1})] == [None] * 4
+
+
+# --- pieces as they are sent ----------------------------------------------------------------------
+
+MARKDOWN = st.lists(
+    st.sampled_from(
+        (
+            "```\n",
+            "```python\n",
+            "~~~\n",
+            "````\n",
+            "a & b < c",
+            "word ",
+            "\n",
+            "\n\n",
+            "🧵",
+            "`x`",
+            "    ",
+            "line of code\n",
+            "é",
+            "x" * 30,
+            "> quote\n",
+            "```inline``` ",
+        )
+    ),
+    max_size=60,
+).map("".join)
+
+
+@given(MARKDOWN, st.integers(24, 120))
+def test_pieces_lose_nothing_and_fit_as_they_are_sent(text: str, limit: int) -> None:
+    pieces = [*cut_pieces(text, limit, size=utf16_size, render=html.escape)]
+
+    assert "".join(piece.source for piece in pieces) == text
+    for piece in pieces:
+        assert utf16_size(piece.sent) <= limit
+        assert utf16_size(piece.source) <= limit
+        assert piece.source
+
+
+@given(MARKDOWN, st.integers(60, 200))
+def test_every_piece_has_its_code_blocks_closed(text: str, limit: int) -> None:
+    for piece in cut_pieces(text, limit):
+        opened = ""
+        for line in piece.sent.splitlines():
+            mark = re.match(r" {0,3}(`{3,}|~{3,})([^`]*)$", line)
+            if mark and not opened:
+                opened = mark[1]
+            elif mark and mark[1][0] == opened[0] and len(mark[1]) >= len(opened):
+                opened = "" if not mark[2].strip() else opened
+        assert not opened
+
+
+def test_a_cut_code_block_is_opened_again_in_its_language() -> None:
+    code = "".join(f"line {number}\n" for number in range(12))
+    pieces = [*cut_pieces(f"Look:\n\n```python\n{code}```\nDone.", 60)]
+
+    assert len(pieces) > 2
+    assert all(piece.sent.count("```") % 2 == 0 for piece in pieces)
+    assert sum(piece.sent.startswith("```python\n") for piece in pieces) >= 2
+    assert pieces[-1].sent.endswith("Done.")

@@ -6,7 +6,7 @@ import uuid
 
 from clew.core import changes
 from clew.core.channels.people import NewPairing
-from clew.core.delivery import NewInbound, NewOutbound
+from clew.core.delivery import ContextLine, NewInbound, NewOutbound
 from clew.core.message import Draft
 from clew.core.notes import Todo
 from clew.core.session import NewSession, SessionEdit
@@ -102,6 +102,9 @@ async def _deliver(store: Store, session_id: str) -> None:
     await store.set_route("tg:1", session_id)
     for name in ("zebra", "apple", "mango"):
         await store.accept(NewInbound(id=name, channel="tg", key="tg:1", external_id=name))
+        await store.add_line(
+            ContextLine(id=name, key="tg:1", channel="tg", content=name, external_id=name)
+        )
         await store.add_token(
             Token(id=name, name=name, person="owner", scopes=("read",), created_at=1), name.encode()
         )

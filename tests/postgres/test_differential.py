@@ -399,7 +399,9 @@ class History:
             "release_inbound": lambda store: store.release_inbound(who),
             "drop_inbound": lambda store: store.drop_inbound(dropped),
             "list_inbound": lambda store: store.list_inbound(limit=10),
-            "claim_outbound": lambda store: store.claim_outbound(who, channels=[channel], limit=3),
+            "claim_outbound": lambda store: store.claim_outbound(
+                who, places=[(channel, "default")], limit=3
+            ),
             "settle_outbound": lambda store: store.settle_outbound(
                 sent, status, receipt={"id": 1}, error="e"
             ),

@@ -37,9 +37,9 @@ PLANS = [
     (delivery.CLAIM_SOME_INBOUND, ("'x'", "1", "5", "'s7'"), "inbox_open"),
     (delivery.RELEASE, ("'me7'",), "inbox_claimed"),
     (delivery.FIND_SETTLED, ("100", "20"), "inbox_settled"),
-    (delivery.DUE_IN_CHANNEL, ("99999", "10", "'c3'"), "outbox_due"),
-    (delivery.DUE_IN_CHANNEL, ("99999", "10", "'c3'"), "outbox_line"),
-    (delivery.CALL_NEXT, ("'k7'", "1"), "outbox_line"),
+    (delivery.DUE_AT_PLACE, ("99999", "10", "'c3'", "'default'"), "outbox_due"),
+    (delivery.DUE_AT_PLACE, ("99999", "10", "'c3'", "'default'"), "outbox_line"),
+    (delivery.CALL_NEXT, ("'k7'", "1", "'c3'", "'default'"), "outbox_line"),
     (delivery.DOUBT, ("'me7'", "1"), "outbox_sending"),
     (delivery.list_outbound_query(None, "sending", 10)[0], ("10", "'sending'"), "outbox_status"),
 ]

@@ -14,7 +14,7 @@ import pytest
 
 from clew.config import Config
 from clew.core.changes import AddMessage
-from clew.core.channels.incoming import Attached
+from clew.core.channels.replies import Attached
 from clew.core.live_events import ApprovalAsked, TextDelta
 from clew.core.message import Draft
 from clew.core.session import NewSession, Session

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from clew.clock import host_clock
-from clew.core.channels.incoming import Incoming, Receipt, Sender
+from clew.core.channels.incoming import Event, Incoming, Receipt, Sender
 from clew.core.channels.routing import Arrival, Peer
 from clew.ports import Receive
 from clew.runtime.event_log import EventLog
@@ -42,7 +42,7 @@ def incoming(number: int) -> Incoming:
 
 @asynccontextmanager
 async def listening(
-    channels: Sequence[Any], receive: Callable[[Incoming], Awaitable[Receipt]]
+    channels: Sequence[Any], receive: Callable[[Any], Awaitable[Receipt]]
 ) -> AsyncIterator[Supervisor]:
     supervisor = Supervisor(channels, receive, clock=host_clock, first_pause=0.01)
     task = asyncio.create_task(supervisor.run())
@@ -166,7 +166,7 @@ async def test_what_may_end_is_not_started_again() -> None:
 async def test_a_channel_that_goes_down_and_up_again_is_reported_without_its_error() -> None:
     events = EventLog(host_clock)
 
-    async def receive(_message: Incoming) -> Receipt:
+    async def receive(_event: Event) -> Receipt:
         return Receipt(inbound_id="1")
 
     supervisor = Supervisor([Broken(1)], receive, clock=host_clock, first_pause=0.01, events=events)

@@ -130,14 +130,18 @@ def test_deliveries_keep_their_order_when_the_outbox_is_made_anew(path: Path) ->
             path,
             f"""INSERT INTO outbox (rowid, id, session_id, key, channel, address, content, status,
                   due_at, created_at, updated_at)
-                VALUES ({number}, '{name}', '{session}', 'k', 'c', '{{}}', '', 'pending', 1, 1,
-                  1)""",
+                VALUES ({number}, '{name}', '{session}', 'k', 'c', '{{"account":"of {name}"}}', '',
+                  'pending', 1, 1, 1)""",
         )
     before = query(path, "SELECT rowid, * FROM outbox ORDER BY rowid")
 
     open_and_close(path)
 
-    assert query(path, "SELECT rowid, * FROM outbox ORDER BY rowid") == before
+    after = query(path, "SELECT rowid, * FROM outbox ORDER BY rowid")
+    assert [row[: len(before[0])] for row in after] == before
+    assert [row[len(before[0]) :] for row in after] == [
+        ("of b", None), ("of c", None), ("of a", None),
+    ]  # fmt: skip
     assert [row[1] for row in before] == ["b", "c", "a"]
 
 

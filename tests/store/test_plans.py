@@ -23,8 +23,8 @@ PLANS = [
     (delivery.list_inbound_query("s", None, 10)[0], "inbox_open"),
     (delivery.list_inbound_query("s", "k", 10)[0], "inbox_key"),
     (delivery.list_inbound_query(None, None, 10)[0], "inbox_key"),
-    (delivery.DUE_IN_CHANNEL, "outbox_due"),
-    (delivery.DUE_IN_CHANNEL, "outbox_line"),
+    (delivery.DUE_AT_PLACE, "outbox_due"),
+    (delivery.DUE_AT_PLACE, "outbox_line"),
     (delivery.SET_ASIDE, "sqlite_autoindex_outbox_1"),
     (delivery.CLAIM_OUTBOUND, "sqlite_autoindex_outbox_1"),
     (delivery.CALL_NEXT, "outbox_line"),
@@ -62,7 +62,7 @@ def test_no_call_of_a_gateway_looks_at_every_row_of_a_box(
     [
         delivery.CLAIM_ANY_INBOUND,
         delivery.CLAIM_SOME_INBOUND,
-        delivery.DUE_IN_CHANNEL,
+        delivery.DUE_AT_PLACE,
         delivery.list_outbound_query(None, "sending", 10)[0],
     ],
 )

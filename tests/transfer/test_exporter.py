@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from clew.core.changes import AddMessage, AddUsage, UndoTurn
-from clew.core.message import Draft, ToolCall
+from clew.core.message import Author, Draft, ToolCall
 from clew.core.usage import Usage
 from clew.errors import ClewError, Conflict, InvalidInput
 from clew.ports import Store
@@ -281,3 +281,18 @@ async def test_no_field_of_a_session_reaches_the_terminal_as_it_is(store: Store,
     session = await make_session(store, *said(f"hello{evil}"), **facts)
     text = await export_text(store, session.id, kind)
     assert not set(evil) & {"\x1b", "\x07", "\u202e"} & set(text)
+
+
+async def test_an_export_says_who_spoke_and_can_not_be_tricked_by_a_name(store: Store) -> None:
+    ann = Author("telegram:7", 'A"><script>alert(1)</script>\n## Assistant', among=True)
+    said = AddMessage(Draft(role="user", content="hi", author=ann))
+    session = await make_session(store, said)
+
+    markdown = await export_text(store, session.id, "md")
+    page = await export_text(store, session.id, "html")
+    lines = await export_text(store, session.id, "jsonl")
+
+    assert len(headings(markdown)) == 1
+    assert "(telegram:7)" in markdown.replace("\\", "")
+    assert "<script>" not in page
+    assert '"author":{"id":"telegram:7"' in lines

@@ -31,6 +31,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 
+from clew.core.channels.speech import tell
 from clew.core.message import Draft, Message, ToolCall, blob_hashes
 from clew.core.notes import Blob
 from clew.errors import BlobNotFound
@@ -109,10 +110,10 @@ def _time(row: Message) -> datetime:
 
 
 def _user_prompt(row: Message, blobs: Mapping[str, Blob]) -> UserPromptPart:
-    files = _files(row, blobs)
+    files, said = _files(row, blobs), sendable(tell(row))
     if not files:
-        return UserPromptPart(content=row.content, timestamp=_time(row))
-    text: list[UserContent] = [row.content] if row.content.strip() else []
+        return UserPromptPart(content=said, timestamp=_time(row))
+    text: list[UserContent] = [said] if said.strip() else []
     return UserPromptPart(content=[*text, *files], timestamp=_time(row))
 
 

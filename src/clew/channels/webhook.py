@@ -12,13 +12,13 @@ import hashlib
 import hmac
 import re
 import uuid
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
 from clew.core.channels.incoming import Incoming, Labels, Sender
-from clew.core.channels.replies import Parcel, ReplyTo, parse_reply_to, split_text
+from clew.core.channels.replies import Parcel, Piece, ReplyTo, cut_pieces, parse_reply_to
 from clew.core.channels.routing import Arrival, Peer
 from clew.core.delivery import Outbound
 from clew.core.keys import ChannelKey, format_key
@@ -182,12 +182,17 @@ class WebhookChannel:
         try:
             await asyncio.Event().wait()
         finally:
-            if self._client is not None:
-                await self._client.aclose()
+            client, self._client = self._client, None
+            if client is not None:
+                await client.aclose()
 
-    def split(self, text: str) -> Sequence[str]:
+    def render(self, text: str) -> str:
+        """See `ports.Channel`. The receiver gets Markdown."""
+        return text
+
+    def split(self, text: str) -> Iterator[Piece]:
         """See `ports.Channel`."""
-        return split_text(text, LIMIT)
+        return cut_pieces(text, LIMIT)
 
     def may_repeat(self, outbound: Outbound) -> bool:  # noqa: ARG002  # all of a hook's are alike
         """See `ports.Channel`."""
@@ -237,7 +242,8 @@ def _read_answer(response: httpx.Response) -> dict[str, Any]:
     if status in _LATER:
         after = response.headers.get("retry-after", "")
         seconds = min(int(after), 3_600) if after.isascii() and after.isdigit() else None
-        raise ReplyDelayed(f"The callback answers {status}.", after=seconds)
+        stops: Literal["reply", "account"] = "account" if status == 429 else "reply"
+        raise ReplyDelayed(f"The callback answers {status}.", after=seconds, stops=stops)
     if status < 500:
         raise ReplyRefused(f"The callback answers {status}.")
     raise ConnectionError(f"the callback answers {status}")  # it may have been processed

@@ -90,6 +90,9 @@ COMMANDS: Final = {
         "logs": Entry("clew.cli.logs:logs_command", "What the gateway has logged."),
         "token": Entry("clew.cli.access:token_group", "Tokens of the gateway."),
         "pair": Entry("clew.cli.access:pair_group", "Who may talk to the agent on channels."),
+        "channels": Entry(
+            "clew.cli.channels:channels_group", "Bots and accounts on Telegram and others."
+        ),
         "gateway": Entry(
             "clew.cli.gateway:gateway_group", "Call an operation of a running gateway."
         ),

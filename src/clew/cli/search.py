@@ -12,6 +12,7 @@ import msgspec
 from clew.cli.app import App, client_command
 from clew.cli.options import HyphenWords, complete_session, parse_time_option
 from clew.cli.sessions import PAGE, here
+from clew.core.channels.speech import name_of
 from clew.core.message import ROLES
 from clew.core.names import recent_name
 from clew.core.text import columns, cut, strip_controls
@@ -155,6 +156,7 @@ def render(app: App, page: FoundMessages) -> Iterator[str]:
 
 def _where(app: App, hit: SearchHit, short_id: str) -> str:
     marks = [f"#{hit.seq}", hit.role, app.ago(hit.at)]
+    marks += [] if hit.author is None else [name_of(hit.author)]
     marks += [hit.platform] if hit.platform != "cli" else []
     marks += ["archived"] if hit.archived else []
     place = " · ".join(strip_controls(mark, keep_newlines=False) for mark in marks)

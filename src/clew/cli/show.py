@@ -11,6 +11,7 @@ import msgspec
 from clew.cli.app import App, client_command
 from clew.cli.options import session_argument
 from clew.cli.tables import fit, home_relative, wrap
+from clew.core.channels.speech import name_of
 from clew.core.names import counted, format_cost
 from clew.core.rules import word_rule
 from clew.core.text import cut, strip_controls
@@ -149,6 +150,8 @@ def _numbers(app: App, session: Session) -> Iterator[str]:
 
 def _message(app: App, message: Message, *, undone: bool) -> Iterator[str]:
     who = message.role if message.tool_name is None else f"{message.role} {message.tool_name}"
+    if message.author is not None:
+        who = f"{who} {name_of(message.author)}"
     marks = [f"#{message.seq}", app.local_time(message.at)]
     marks += ["failed"] if message.is_error else []
     marks += ["undone"] if undone else []

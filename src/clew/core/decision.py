@@ -13,6 +13,7 @@ import msgspec
 
 from clew.core.channels.replies import API, ReplyTo, read_reply_to
 from clew.core.delivery import Inbound
+from clew.core.message import Author
 from clew.core.session import NewSession
 from clew.core.tokens import SCOPES, Scopes, scopes_of
 
@@ -27,7 +28,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `attended`: the owner is there to approve tool calls. `memory`: its turn may write memory, if
     the person may. `reply_to`: where the answer goes, besides
     the thread. `platform`: shown in place of the channel that the message came by.
-    `scopes`: those of the token that it came with; None without a token.
+    `scopes`: those of the token that it came with; None without a token. `author`: who wrote it on
+    a channel.
     """
 
     text: str = ""
@@ -43,6 +45,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reply_to: ReplyTo | None = None
     platform: str | None = None
     scopes: Scopes | None = None
+    author: Author | None = None
 
     def find_scopes(self, person: str) -> Scopes:
         """The scopes that the turn of this person has: they decide its tools."""
@@ -76,7 +79,15 @@ def read_decision(row: Inbound) -> Decision:
         reply_to=read_reply_to(payload.get("reply_to")),
         platform=None if platform is None else str(platform),
         scopes=_read_scopes(row),
+        author=_read_author(payload.get("author")),
     )
+
+
+def _read_author(told: object) -> Author | None:
+    try:
+        return None if told is None else msgspec.convert(told, Author)
+    except msgspec.ValidationError:
+        return None
 
 
 def _read_scopes(row: Inbound) -> Scopes | None:

@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from clew.core.message import Author
+
 InboundStatus = Literal["queued", "claimed", "done", "dropped"]
 OutboundStatus = Literal["pending", "sending", "sent", "uncertain", "failed", "withheld"]
 
@@ -15,7 +17,8 @@ class NewInbound(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     Without an `external_id` a second delivery can't be recognised. `position` is the number by
     which the channel orders its messages, if it has one: with it, a second delivery is recognised
-    even after the first was removed.
+    even after the first was removed. `takes` are the ids of the context lines that
+    go along: they are removed when it is stored.
     """
 
     id: str
@@ -27,6 +30,7 @@ class NewInbound(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     person: str = "owner"
     payload: dict[str, Any] = {}
     position: int | None = None
+    takes: tuple[str, ...] = ()
 
 
 class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -49,13 +53,18 @@ class Inbound(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class NewOutbound(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A reply to deliver, committed together with the message that it carries."""
+    """A reply to deliver, committed together with the message that it carries.
+
+    `parts` are the files that go along, by the hash of their blob, and the choices of a question.
+    """
 
     id: str
     key: str
     channel: str
+    account: str = "default"
     address: dict[str, Any] = {}
     content: str = ""
+    parts: tuple[dict[str, Any], ...] = ()
     turn_id: str | None = None
     seq: int | None = None
     withheld: bool = False
@@ -84,3 +93,27 @@ class Outbound(msgspec.Struct, frozen=True, omit_defaults=True):
     error: str | None
     created_at: int
     updated_at: int
+    account: str = "default"
+    parts: tuple[dict[str, Any], ...] = ()
+
+
+LineKind = Literal["said", "edited"]
+
+
+class ContextLine(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A line that the next message of a conversation takes along, and that has no turn of its own.
+
+    `said`: in a group, without a mention; `edited`: the new text of a message that was answered
+    already. (channel, account, external_id) is the message. `at` is set by the store.
+    """
+
+    id: str
+    key: str
+    channel: str
+    content: str
+    account: str = "default"
+    external_id: str | None = None
+    session_id: str | None = None
+    kind: LineKind = "said"
+    author: Author | None = None
+    at: int = 0

@@ -24,6 +24,18 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     arguments: str = "{}"
 
 
+class Author(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who said a message on a channel: `<channel>:<id>` as the platform knows them, and their name.
+
+    The name is chosen by that person and can't be trusted. `among`: others speak there too, so the
+    model is told who says it.
+    """
+
+    id: str
+    name: str | None = None
+    among: bool = False
+
+
 class Draft(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A whole message that has no number yet.
 
@@ -42,6 +54,7 @@ class Draft(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     model: str | None = None
     usage: Usage | None = None
     at: int | None = None
+    author: Author | None = None
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -65,6 +78,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     model: str | None
     usage: Usage | None
     at: int
+    author: Author | None = None
 
     @property
     def draft(self) -> Draft:
@@ -80,6 +94,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
             model=self.model,
             usage=self.usage,
             at=self.at,
+            author=self.author,
         )
 
 
@@ -102,6 +117,7 @@ def number(
         draft.model,
         draft.usage,
         at if draft.at is None else draft.at,
+        draft.author,
     )
 
 

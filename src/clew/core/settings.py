@@ -124,6 +124,12 @@ Factory = Annotated[
 ]
 Command = Annotated[Texts, Meta(description="a list: a program and its arguments")]
 Variables = Annotated[dict[str, Secret], Meta(description="a table of texts")]
+ChannelKind = Annotated[Word | None, Meta(description="a type of channel, such as telegram")]
+AccountName = Annotated[
+    Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")] | None,
+    Meta(description="a name of small letters, digits, - and _"),
+]
+Groups = Annotated[Literal["mention", "always"], Meta(description='"mention" or "always"')]
 Owners = Annotated[
     Texts, Meta(description="a list of people: channel:id", examples=[["telegram:123"]])
 ]
@@ -362,6 +368,23 @@ class WebhookConfig(msgspec.Struct, frozen=True, kw_only=True):
     resend: Switch = False
 
 
+class ChannelConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """`[channels.NAME]`: an account on a platform. `core.channels.kinds` says what each type needs.
+
+    Without a type, the name is it; without an account, it is the name if that is not the type. A
+    channel of one's own has a `factory`, or a type that an installed package registers, and
+    `options`.
+    """
+
+    type: ChannelKind = None
+    account: AccountName = None
+    groups: Groups = "mention"
+    factory: Factory = None
+    options: Variables = {}
+    token: Key = None
+    api_url: Address = None
+
+
 SECTIONS: Final[dict[str, type[msgspec.Struct]]] = {
     "": GeneralConfig,
     "models": ModelsConfig,
@@ -379,6 +402,7 @@ FAMILIES: Final[dict[str, type[msgspec.Struct]]] = {
     "providers": ProviderConfig,
     "mcp": McpConfig,
     "webhooks": WebhookConfig,
+    "channels": ChannelConfig,
 }
 """Sections that can occur several times, each with a name."""
 
@@ -402,7 +426,8 @@ def split_key(key: str) -> tuple[str, ...] | None:
         return None
     if parts[2] not in kind.__struct_fields__:
         return None
-    if len(parts) == 3 or (parts[:1] + parts[2:3] == ("mcp", "env") and parts[3]):
+    is_table = (parts[0], parts[2]) in (("mcp", "env"), ("channels", "options"))
+    if len(parts) == 3 or (is_table and parts[3]):
         return parts
     return None
 
@@ -508,4 +533,9 @@ EXAMPLES: Final = """
 # [webhooks.deploys]
 #   secret = "env:NAME"
 #   callback = "https://ci.example.org/clew"
+
+# A bot on Telegram. `clew channels add telegram` writes this, and makes you its owner.
+# [channels.telegram]
+#   token = "file:/home/me/.config/clew/telegram.token"
+#   groups = "mention"    # or "always": answer everything that is said in a group
 """

@@ -14,16 +14,36 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from clew.core.changes import AddMessage, Change, EndTurn, Send, WaitForApproval
-from clew.core.channels.approvals import asked_id, question_text
-from clew.core.channels.replies import Parcel, ReplyTo, account_of, conversation_of, is_said
+from clew.core.channels.approvals import ASKED_APART, asked_id, choices_for, question_text
+from clew.core.channels.replies import (
+    Attached,
+    Choice,
+    Parcel,
+    Piece,
+    ReplyTo,
+    chat_of,
+    conversation_of,
+    is_group,
+    is_said,
+    reply_to_peer,
+)
 from clew.core.channels.send_policy import SendRules, decide_send
 from clew.core.delivery import NewOutbound, Outbound
 from clew.core.live_events import Notice
 from clew.core.session import OWNER, SendPolicy
-from clew.errors import ClewError, NotFound, ReplyDelayed, ReplyRefused, StoreClosed
-from clew.ports import Channel, Clock, Store
+from clew.errors import (
+    BlobNotFound,
+    ClewError,
+    FormatRefused,
+    NotFound,
+    ReplyDelayed,
+    ReplyRefused,
+    StoreClosed,
+)
+from clew.ports import AsksWithButtons, Channel, Clock, EditsMessages, SendsFiles, Store
 from clew.runtime.cancellation import whole
 from clew.runtime.event_log import EventLog
+from clew.runtime.streams import Streams
 from clew.runtime.watch import Bus
 
 FAILED = "That did not work: {}"
@@ -33,7 +53,7 @@ RECENT = 100
 """How many deliveries of a session are searched for a repetition."""
 
 AT_ONCE: Final = 8
-"""Replies of one channel that are sent at the same time; one at a time per key."""
+"""Replies of one account that are sent at the same time; one at a time per conversation."""
 
 FIRST_PAUSE: Final = 1_000
 LONGEST_PAUSE: Final = 600_000
@@ -42,6 +62,13 @@ GIVE_UP: Final = 86_400_000
 
 LAG: Final = 60_000
 """Milliseconds that the clock of a store may be behind this one."""
+
+NOWHERE: Final = (
+    "{} has had no account {} for a day, here or in another gateway on this store. Configure it "
+    "under [channels], then send this reply again."
+)
+CHOICES: Final = "choices"
+"""The type of the part of a reply that has the buttons of a question."""
 
 STOPPED: Final = "clew was stopped while it was being sent"
 DOUBTFUL: Final = "A reply to {} may not have arrived: {}. Look there before you send it again."
@@ -53,6 +80,7 @@ class _Words(NamedTuple):
     text: str = ""
     turn_id: str | None = None
     id: str | None = None
+    parts: tuple[dict[str, Any], ...] = ()
 
     @property
     def is_question(self) -> bool:
@@ -91,31 +119,43 @@ class Replies:
                 words = self._ask(change)
             else:
                 words = _words_of(change, is_owners=reply_to.person in (None, OWNER))
-            if not words.text.strip() or (words.is_question and not asks):
+            if not (words.text.strip() or words.parts) or (words.is_question and not asks):
                 continue
+            to = reply_to
+            if words.is_question and is_group(reply_to) and reply_to.sender is not None:
+                # A group must not read what the owner is asked about.
+                to = reply_to_peer(reply_to.channel, reply_to.account, "dm", reply_to.sender)
+                apart = _Words(ASKED_APART, words.turn_id)
+                added.append(await self._make(reply_to, session_id, apart, None))
             if not words.is_question and await self._is_said(reply_to, session_id, words.text):
                 continue
-            added.append(
-                Send(
-                    NewOutbound(
-                        id=words.id or secrets.token_hex(8),
-                        key=reply_to.key,
-                        channel=reply_to.channel,
-                        address=reply_to.address | {"account": reply_to.account},
-                        content=words.text,
-                        turn_id=words.turn_id,
-                        seq=head if isinstance(change, AddMessage) else None,
-                        withheld=await self._is_withheld(reply_to, session_id),
-                    )
-                )
-            )
+            seq = head if isinstance(change, AddMessage) else None
+            added.append(await self._make(to, session_id, words, seq))
         return (*changes, *added)
+
+    async def _make(self, to: ReplyTo, session_id: str, words: _Words, seq: int | None) -> Send:
+        return Send(
+            NewOutbound(
+                id=words.id or secrets.token_hex(8),
+                key=to.key,
+                channel=to.channel,
+                account=to.account,
+                address=to.address,
+                content=words.text,
+                parts=words.parts,
+                turn_id=words.turn_id,
+                seq=seq,
+                withheld=await self._is_withheld(to, session_id),
+            )
+        )
 
     def _ask(self, change: WaitForApproval) -> _Words:
         """A question is always sent: it is never a repetition of an earlier one."""
         wait_ms = change.expires_at - self._clock()
         text = question_text(change.tool_name, change.request, wait_ms=wait_ms)
-        return _Words(text, change.turn_id, asked_id(change.approval_id))
+        choices = choices_for(change.approval_id, change.request)
+        parts = ({"type": CHOICES, "choices": msgspec.to_builtins(choices)},)
+        return _Words(text, change.turn_id, asked_id(change.approval_id), parts)
 
     def ring(self, changes: tuple[Change, ...]) -> None:
         """Wake the deliverer, once the changes are committed."""
@@ -144,7 +184,10 @@ def _words_of(change: Change, *, is_owners: bool) -> _Words:
     if isinstance(change, AddMessage):
         draft = change.draft
         is_answer = draft.role == "assistant" and not draft.tool_calls
-        return _Words(draft.content if is_answer else "", change.turn_id)
+        if not is_answer:
+            return _Words()
+        files = tuple(each for each in draft.parts if isinstance(each.get("blob"), str))
+        return _Words(draft.content, change.turn_id, parts=files)
     if isinstance(change, EndTurn) and change.status == "failed":
         why = FAILED.format(change.error or "nobody knows why.")
         return _Words(why if is_owners else FAILED_FOR_GUESTS, change.turn_id)
@@ -165,6 +208,7 @@ class Progress(msgspec.Struct, frozen=True, omit_defaults=True):
 
     characters: int = 0
     parts: tuple[dict[str, Any], ...] = ()
+    files: int = 0
 
 
 class Deliverer:
@@ -179,6 +223,7 @@ class Deliverer:
         bell: asyncio.Event,
         bus: Bus | None = None,
         events: EventLog | None = None,
+        streams: Streams | None = None,
         settings: DeliverySettings | None = None,
     ) -> None:
         self._store = store
@@ -189,8 +234,13 @@ class Deliverer:
         self._events = events
         self._settings = settings or DeliverySettings()
         self._claimant = f"{store.identity}#delivery-{secrets.token_hex(4)}"
-        self._flying: dict[asyncio.Task[None], str] = {}
+        self._streams = streams
+        self._flying: dict[asyncio.Task[None], tuple[str, str]] = {}
         self._due: dict[str, int] = {}
+        self._pauses: dict[tuple[str, ...], int] = {}
+        """Until when an account or a chat sends nothing: the platform said so."""
+        self.stranded: dict[tuple[str, str], int] = {}
+        """How many replies wait for an account that is not configured here."""
         self._closing = False
         self._bug: BaseException | None = None
 
@@ -212,6 +262,7 @@ class Deliverer:
             try:
                 if inspected is None or loop.time() - inspected >= self._settings.inspect:
                     await self.doubt_the_dead()
+                    await self.look_for_stranded()
                     inspected = loop.time()
                 await self._begin_due()
                 pulse = await self._store.pulse()
@@ -224,14 +275,15 @@ class Deliverer:
     async def _begin_due(self) -> None:
         now = self._clock()
         self._due = {row: at for row, at in self._due.items() if now - at < LAG}
-        for name in dict.fromkeys(name for name, _ in self._channels):
-            free = AT_ONCE - sum(each == name for each in self._flying.values())
-            if free <= 0 or self._closing:
+        self._pauses = {what: until for what, until in self._pauses.items() if until > now}
+        for place in self._channels:
+            free = AT_ONCE - sum(each == place for each in self._flying.values())
+            if free <= 0 or self._closing or place in self._pauses:
                 continue
-            claiming = self._store.claim_outbound(self._claimant, channels=[name], limit=free)
+            claiming = self._store.claim_outbound(self._claimant, places=[place], limit=free)
             for row in await whole(claiming):
                 task = asyncio.create_task(self._carry(row), name=f"delivery {row.id}")
-                self._flying[task] = name
+                self._flying[task] = place
                 self._due.pop(row.id, None)
                 task.add_done_callback(self._landed)
 
@@ -249,7 +301,7 @@ class Deliverer:
                 async with asyncio.timeout(self._pause()):
                     await self._bell.wait()
                 return
-            if any(at <= self._clock() for at in self._due.values()):
+            if any(at <= self._clock() for at in (*self._due.values(), *self._pauses.values())):
                 return  # the store's clock may be behind: then look again
             with contextlib.suppress(ClewError):
                 if pulse is None or await self._store.pulse() != pulse:
@@ -257,7 +309,8 @@ class Deliverer:
 
     def _pause(self) -> float:
         now = self._clock()
-        soonest = min((at for at in self._due.values() if at > now), default=None)
+        times = (*self._due.values(), *self._pauses.values())
+        soonest = min((at for at in times if at > now), default=None)
         poll = self._settings.poll
         return poll if soonest is None else min(poll, (soonest - now) / 1000)
 
@@ -286,6 +339,23 @@ class Deliverer:
             await self._settle_doubt(row, STOPPED)
         return tuple(doubtful)
 
+    # --- accounts that are not configured -------------------------------------------------------
+
+    async def look_for_stranded(self) -> None:
+        """Count the replies that no channel here sends; after a day they have failed.
+
+        Another gateway on this store may have their account, so they wait until then.
+        """
+        rows = await self._store.list_stranded(tuple(self._channels), limit=1_000)
+        now = self._clock()
+        self.stranded = {}
+        for row in rows:
+            if now - row.created_at >= GIVE_UP:
+                await self._settle(row, "failed", error=NOWHERE.format(row.channel, row.account))
+            else:
+                place = (row.channel, row.account)
+                self.stranded[place] = self.stranded.get(place, 0) + 1
+
     # --- one reply ------------------------------------------------------------------------------
 
     async def _carry(self, row: Outbound) -> None:
@@ -298,37 +368,63 @@ class Deliverer:
 
     async def _deliver(self, row: Outbound) -> None:
         """Send the next part of a reply, and store the result."""
+        until = self._pauses.get(chat_of(row)) or self._pauses.get((row.channel, row.account))
+        if until is not None and until > self._clock():
+            await self._settle(row, "pending", error=row.error, due_at=until)
+            self._due[row.id] = until
+            return
         progress = read_progress(row)
-        channel = self._channels.get((row.channel, account_of(row)))
-        if channel is None:
-            why = f"{row.channel} has no account {account_of(row)} here"
-            await self._try_later(row, ReplyDelayed(why))
-            return
-        rest = row.content[progress.characters :]
-        if not rest.strip():
-            await self._settle(row, "sent")
-            return
+        channel = self._channels[row.channel, row.account]
         try:
-            text = next(each for each in channel.split(rest) if each)
+            parcel = await self._pack(channel, row, progress)
+        except ClewError as error:
+            await self._try_later(row, ReplyDelayed(f"It can't be read from the store: {error}"))
+            return
         except Exception as error:  # noqa: BLE001  # a channel's library may raise anything
             await self._settle(row, "failed", error=f"It can't be cut into messages: {error!r}")
             return
-        parcel = Parcel(
-            outbound=row,
-            text=text,
-            part=len(progress.parts) + 1,
-            is_last=not rest[len(text) :].strip(),
-        )
-        await whole(await self._attempt(channel, parcel, progress))
+        if parcel is None:
+            await self._settle(row, "sent")
+            return
+        await whole(await self._attempt(channel, *parcel, progress))
+
+    async def _pack(
+        self, channel: Channel, row: Outbound, progress: Progress
+    ) -> tuple[Parcel, Piece] | None:
+        """The next message of a reply: a piece of its text, then each of its files."""
+        text, files = row.content, _list_files(row)
+        if files and not isinstance(channel, SendsFiles):
+            text = "\n\n".join([*([text] if text.strip() else []), *map(_word_file, files)])
+            files = ()
+        part = len(progress.parts) + 1
+        piece = _find_piece(channel, text, progress.characters)
+        if piece is not None:
+            rest = text[progress.characters + len(piece.source) :]
+            is_last = not rest.strip() and not files
+            return Parcel(outbound=row, text=piece.sent, part=part, is_last=is_last), piece
+        if progress.files >= len(files):
+            return None
+        is_last = progress.files + 1 == len(files)
+        file = await self._get_file(files[progress.files])
+        return Parcel(outbound=row, text="", part=part, is_last=is_last, file=file), Piece("", "")
+
+    async def _get_file(self, part: dict[str, Any]) -> Attached:
+        name = part.get("name")
+        try:
+            blob = await self._store.get_blob(str(part["blob"]))
+        except BlobNotFound:
+            return Attached("text/plain", b"This file is no longer in the store.", "missing.txt")
+        media_type = str(part.get("media_type") or blob.media_type)
+        return Attached(media_type, blob.data, name if isinstance(name, str) else None)
 
     async def _attempt(
-        self, channel: Channel, parcel: Parcel, progress: Progress
+        self, channel: Channel, parcel: Parcel, piece: Piece, progress: Progress
     ) -> Coroutine[Any, Any, None]:
         """Send a message; returns the result to store, even if cancelled."""
         row = parcel.outbound
         try:
             async with asyncio.timeout(self._settings.patience):
-                said = await self._send(channel, parcel)
+                said = await self._send(channel, parcel, piece)
         except ReplyRefused as error:
             return self._settle(row, "failed", error=str(error))
         except ReplyDelayed as error:
@@ -339,16 +435,29 @@ class Deliverer:
             return self._settle_doubt(row, STOPPED)
         except Exception as error:  # noqa: BLE001  # a channel's library may raise anything
             return self._settle_doubt(row, f"{type(error).__name__}: {error}")
-        return self._note_progress(parcel, progress, said)
+        return self._note_progress(parcel, piece, progress, said)
 
-    async def _send(self, channel: Channel, parcel: Parcel) -> dict[str, Any]:
+    async def _send(self, channel: Channel, parcel: Parcel, piece: Piece) -> dict[str, Any]:
+        if parcel.file is not None and isinstance(channel, SendsFiles):
+            return await channel.send_file(parcel)
         if not parcel.text.strip():
             return {}  # no platform accepts a blank message
-        return await channel.send(parcel)
+        shown = None if self._streams is None else await self._streams.take(parcel)
+        try:
+            return await _say(channel, parcel, shown)
+        except FormatRefused:
+            plain = msgspec.structs.replace(parcel, text=piece.source, is_plain=True)
+            return await _say(channel, plain, shown)
 
-    async def _note_progress(self, parcel: Parcel, before: Progress, said: dict[str, Any]) -> None:
+    async def _note_progress(
+        self, parcel: Parcel, piece: Piece, before: Progress, said: dict[str, Any]
+    ) -> None:
         """Store that one more part has arrived, so that it is not sent again after a crash."""
-        now = Progress(before.characters + len(parcel.text), (*before.parts, said))
+        now = Progress(
+            before.characters + len(piece.source),
+            (*before.parts, said),
+            before.files + (parcel.file is not None),
+        )
         status: Any = "sent" if parcel.is_last else "pending"
         await self._settle(parcel.outbound, status, receipt=msgspec.to_builtins(now))
 
@@ -361,11 +470,14 @@ class Deliverer:
         pause = min(FIRST_PAUSE << min(failures - 1, 20), LONGEST_PAUSE)
         if error.after is not None:
             pause = max(int(error.after * 1000), 0)
+        if error.stops != "reply":
+            what = chat_of(row) if error.stops == "chat" else (row.channel, row.account)
+            self._pauses[what] = now + pause
         self._due[row.id] = now + pause
         await self._settle(row, "pending", error=str(error), due_at=now + pause)
 
     async def _settle_doubt(self, row: Outbound, why: str) -> None:
-        channel = self._channels.get((row.channel, account_of(row)))
+        channel = self._channels.get((row.channel, row.account))
         if channel is not None and channel.may_repeat(row):
             await self._try_later(row, ReplyDelayed(why))
             return
@@ -397,6 +509,51 @@ class Deliverer:
         elif status == "uncertain":
             text = "A reply may not have arrived."
             self._events.report("delivery_uncertain", text, **facts)
+
+
+async def _say(channel: Channel, parcel: Parcel, shown: dict[str, Any] | None) -> dict[str, Any]:
+    """Send a text: with its buttons, in place of what is shown of it already, or by itself."""
+    if shown is not None and isinstance(channel, EditsMessages):
+        # May be repeated. If the message is gone, the text is sent as a new one.
+        with contextlib.suppress(ReplyRefused):
+            await channel.edit(shown, parcel.text, is_plain=parcel.is_plain)
+            return shown
+    choices = _list_choices(parcel.outbound) if parcel.is_last else ()
+    if choices and isinstance(channel, AsksWithButtons):
+        return await channel.ask(parcel, choices)
+    return await channel.send(parcel)
+
+
+def _find_piece(channel: Channel, text: str, begin: int) -> Piece | None:
+    """The piece of a text that begins there; None if nothing but space is left."""
+    if not text[begin:].strip():
+        return None
+    place = 0
+    for piece in channel.split(text):
+        if place == begin and piece.source:
+            return piece
+        place += len(piece.source)
+        if place > begin:
+            break
+    # It was cut in another way when its beginning was sent.
+    return next(each for each in channel.split(text[begin:]) if each.source)
+
+
+def _list_files(row: Outbound) -> tuple[dict[str, Any], ...]:
+    return tuple(each for each in row.parts if isinstance(each.get("blob"), str))
+
+
+def _word_file(part: dict[str, Any]) -> str:
+    name = part.get("name") or part.get("media_type") or "a file"
+    return f"[{name}: files can't be sent here]"
+
+
+def _list_choices(row: Outbound) -> tuple[Choice, ...]:
+    for part in row.parts:
+        if part.get("type") == CHOICES:
+            with contextlib.suppress(msgspec.ValidationError):
+                return msgspec.convert(part.get("choices"), tuple[Choice, ...])
+    return ()
 
 
 def read_progress(row: Outbound) -> Progress:

@@ -219,7 +219,8 @@ async def _give_up(runtime: Runtime, session: Session, turn: Turn, reply_to: Rep
         id=f"{turn.id}-given-up",
         key=reply_to.key,
         channel=reply_to.channel,
-        address=reply_to.address | {"account": reply_to.account},
+        account=reply_to.account,
+        address=reply_to.address,
         content=GIVEN_UP,
         turn_id=turn.id,
     )

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from clew.core.channels.incoming import Incoming, Receipt
+from clew.core.channels.incoming import Event, Receipt
 from clew.ports import Channel, Clock, Receive
 from clew.runtime.event_log import EventLog
 
@@ -156,9 +156,9 @@ class Supervisor:
         self._last: dict[tuple[str, str], int] = {}
 
         def keep(channel: Channel) -> Keeper:
-            async def note(message: Incoming) -> Receipt:
+            async def note(event: Event) -> Receipt:
                 self._last[channel.name, channel.account] = clock()
-                return await receive(message)
+                return await receive(event)
 
             return Keeper(
                 channel.name,

@@ -44,12 +44,24 @@ class Bus:
 
     def __init__(self) -> None:
         self._mailboxes: defaultdict[str, set[Mailbox]] = defaultdict(set)
+        self._observers: list[Callable[[str, Event], None]] = []
 
     def publish(self, session_id: str, event: Event) -> None:
         """Give an event to all watchers of the session. Never waits."""
         for mailbox in self._mailboxes.get(session_id, ()):
             if not mailbox.full():
                 mailbox.put_nowait(event)
+        for observe in self._observers:
+            observe(session_id, event)
+
+    @contextmanager
+    def observe(self, observer: Callable[[str, Event], None]) -> Iterator[None]:
+        """Call a function with each event of every session. It must not wait, nor raise."""
+        self._observers.append(observer)
+        try:
+            yield
+        finally:
+            self._observers.remove(observer)
 
     @contextmanager
     def subscribe(self, session_id: str) -> Iterator[Mailbox]:

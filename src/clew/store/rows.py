@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from clew.core.channels.people import Pairing
-from clew.core.delivery import Inbound, Outbound
-from clew.core.message import Draft, Message, ToolCall
+from clew.core.delivery import ContextLine, Inbound, Outbound
+from clew.core.message import Author, Draft, Message, ToolCall
 from clew.core.notes import Compaction
 from clew.core.session import NAME_TEXT, Session, SessionName
 from clew.core.text import ESCAPE, decode_text, encode_text, from_json, to_json
@@ -45,12 +45,12 @@ NAME_COLUMNS = """
 
 MESSAGE_COLUMNS = f"""
   id, session_id, seq, turn_id, role, content, parts, tool_call_id, tool_name, tool_calls, is_error,
-  model, {USAGE_COLUMNS}, at
+  model, {USAGE_COLUMNS}, at, author
 """
 
 NEW_MESSAGE_COLUMNS = f"""
-  checksum, turn_id, role, content, parts, tool_call_id, tool_name, tool_calls, model, is_error,
-  {USAGE_COLUMNS}
+  checksum, turn_id, role, content, parts, tool_call_id, tool_name, tool_calls, model, author,
+  is_error, {USAGE_COLUMNS}
 """
 
 COVERED = (
@@ -82,8 +82,10 @@ INBOX_COLUMNS = """
 
 OUTBOX_COLUMNS = """
   id, session_id, key, channel, address, content, turn_id, seq, status, attempts, due_at, claimant,
-  claimed_at, receipt, error, created_at, updated_at
+  claimed_at, receipt, error, created_at, updated_at, account, parts
 """
+
+LINE_COLUMNS = "id, key, channel, content, account, external_id, session_id, kind, author, at"
 
 PAIRING_COLUMNS = """
   person, channel, status, name, code, told, reply_to, asked_at, expires_at, decided_at, decided_by
@@ -214,7 +216,7 @@ def message_from(row: Row) -> Message:
     """A row of MESSAGE_COLUMNS. The hottest function of all reads: no loops, no indirection."""
     (
         row_id, session_id, seq, turn_id, role, content, parts, call_id, tool, calls, is_error,
-        model, tokens_in, tokens_out, cache_read, cache_made, cost, api_calls, at,
+        model, tokens_in, tokens_out, cache_read, cache_made, cost, api_calls, at, author,
     ) = row  # fmt: skip
     return Message(
         row_id,
@@ -233,7 +235,13 @@ def message_from(row: Row) -> Message:
         if tokens_in is None
         else Usage(tokens_in, tokens_out, cache_read, cache_made, cost, api_calls),
         at,
+        None if author is None else from_json(author, Author),
     )
+
+
+def author_from(value: str | None) -> Author | None:
+    """The author of a message."""
+    return None if value is None else from_json(value, Author)
 
 
 def _parts(value: str) -> tuple[dict[str, Any], ...]:
@@ -258,8 +266,9 @@ def message_bindings(draft: Draft, turn_id: str | None) -> tuple[Row, int]:
     usage = (None,) * 6 if draft.usage is None else usage_bindings(draft.usage)
     call_id, tool = optional(draft.tool_call_id), optional(draft.tool_name)
     model = optional(draft.model)
-    covered = (turn, draft.role, content, parts, call_id, tool, calls, model)
-    bindings = (checksum(*covered, None), *covered, bool(draft.is_error), *usage)
+    author = None if draft.author is None else to_json(draft.author)
+    covered = (turn, draft.role, content, parts, call_id, tool, calls, model, author)
+    bindings = (checksum(*covered), *covered, bool(draft.is_error), *usage)
     return bindings, size
 
 
@@ -318,9 +327,29 @@ def inbound_from(row: Row) -> Inbound:
 
 def outbound_from(row: Row) -> Outbound:
     """A row of OUTBOX_COLUMNS."""
-    values = _unescape(row, json_at=(4, 13))
+    values = _unescape(row, json_at=(4, 13, 18))
     middle = (_object(row[4]) or {}, *values[5:13], _object(row[13]))
-    return Outbound(*(*values[:4], *middle, *values[14:]))
+    parts = () if row[18] is None else _parts(row[18])
+    return Outbound(*(*values[:4], *middle, *values[14:18], parts))
+
+
+def line_from(row: Row) -> ContextLine:
+    """A row of LINE_COLUMNS."""
+    line_id, key, channel, content, account, external_id, session_id, kind, _, at = _unescape(
+        row, json_at=(8,)
+    )
+    return ContextLine(
+        id=line_id,
+        key=key,
+        channel=channel,
+        content=content,
+        account=account,
+        external_id=external_id,
+        session_id=session_id,
+        kind=kind,
+        author=None if row[8] is None else from_json(row[8], Author),
+        at=at,
+    )
 
 
 def pairing_from(row: Row) -> Pairing:

@@ -85,7 +85,13 @@ TABLES: Final = (
     _table(
         "outbox",
         """id session_id key channel address content turn_id seq status attempts due_at claimant
-        claimed_at receipt error created_at updated_at""",
+        claimed_at receipt error created_at updated_at account parts""",
+        "id",
+        ordered=True,
+    ),
+    _table(
+        "context_lines",
+        "id key session_id channel account external_id kind author content at",
         "id",
         ordered=True,
     ),

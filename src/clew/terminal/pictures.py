@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from clew.core.channels.incoming import Attached
+from clew.core.channels.replies import Attached
 from clew.core.pictures import find_picture_type
 
 MOST: Final = 10

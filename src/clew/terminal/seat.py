@@ -24,7 +24,7 @@ from clew.client.chat import Sending
 from clew.client.client import Client
 from clew.client.place import tell_place
 from clew.clock import host_clock
-from clew.core.channels.incoming import Attached
+from clew.core.channels.replies import Attached
 from clew.core.channels.session_choice import word_reset
 from clew.core.delivery import Inbound
 from clew.core.keys import Place

@@ -10,19 +10,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any, Final, Literal
 
 import msgspec
 
 from clew.core.channels.incoming import Incoming
-from clew.core.channels.replies import Parcel, split_text
+from clew.core.channels.replies import Parcel, Piece, cut_pieces
 from clew.core.delivery import Outbound
 from clew.errors import ReplyDelayed, ReplyRefused
 from clew.ports import Receive
 
-Reaction = Literal["take", "refuse", "later", "vanish", "silence"]
+Reaction = Literal["take", "refuse", "later", "flood", "vanish", "silence"]
 """What the peer does with a message. It has read it in any case; `vanish` hangs up then."""
 
 HOST: Final = "127.0.0.1"
@@ -111,6 +111,7 @@ class Peer:
             "take": {"receipt": {"number": len(self.received)}},
             "refuse": {"refused": "The chat is closed."},
             "later": {"later": self.wait_seconds},
+            "flood": {"flood": self.wait_seconds},
         }
         if reaction in answers:
             await _write(writer, answers[reaction])
@@ -158,9 +159,13 @@ class PeerChannel:
         finally:
             writer.close()
 
-    def split(self, text: str) -> Sequence[str]:
+    def render(self, text: str) -> str:
         """See `ports.Channel`."""
-        return split_text(text, self._limit)
+        return text
+
+    def split(self, text: str) -> Iterator[Piece]:
+        """See `ports.Channel`."""
+        return cut_pieces(text, self._limit)
 
     def may_repeat(self, outbound: Outbound) -> bool:  # noqa: ARG002  # the same for every message
         """See `ports.Channel`."""
@@ -193,6 +198,9 @@ class PeerChannel:
             raise ReplyRefused(answer["refused"])
         if "later" in answer:
             raise ReplyDelayed("The peer asks to wait.", after=answer["later"])
+        if "flood" in answer:
+            after = answer["flood"]
+            raise ReplyDelayed("The peer has a limit.", after=after, stops="account")
         receipt: dict[str, Any] = answer["receipt"]
         return receipt
 

@@ -159,7 +159,7 @@ async def write_markdown(
         for message in page:
             if speaker(message) != last:
                 last = speaker(message)
-                yield f"\n## {last}\n"
+                yield f"\n## {_inline(last)}\n"
             for block in blocks(message, clean, thinking=thinking):
                 yield f"\n{_markdown_block(block)}\n"
 
@@ -230,7 +230,8 @@ async def write_html(
             if speaker(message) != last:
                 yield "</section>\n" if last else ""
                 last = speaker(message)
-                yield f'<section class="{last.lower()}">\n<h2>{last}</h2>\n'
+                kind = "user" if message.role == "user" else "assistant"
+                yield f'<section class="{kind}">\n<h2>{escape(last)}</h2>\n'
             for block in blocks(message, clean, thinking=thinking):
                 yield _html_block(block)
     yield "</section>\n" if last else ""

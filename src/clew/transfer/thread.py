@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from clew.core.channels.speech import name_of
 from clew.core.message import Message
 from clew.core.session import Session
 from clew.core.text import cut, strip_controls
@@ -66,7 +67,9 @@ def header(session: Session, clean: Clean) -> list[tuple[str, str]]:
 
 def speaker(message: Message) -> str:
     """The name above a message: results of tools count as the assistant's."""
-    return "User" if message.role == "user" else "Assistant"
+    if message.role != "user":
+        return "Assistant"
+    return "User" if message.author is None else f"User · {name_of(message.author)}"
 
 
 def blocks(message: Message, clean: Clean, *, thinking: bool = False) -> Iterator[Block]:

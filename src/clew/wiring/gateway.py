@@ -16,6 +16,7 @@ from clew.config import Config, reveal
 from clew.errors import InvalidConfig
 from clew.store.migrations import Report, quiet
 from clew.version import __version__
+from clew.wiring.channels import build_channels
 from clew.wiring.house import House, open_house
 from clew.wiring.stores import retention_policy
 from clew.wiring.workspaces import make_workspace
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from clew.gateway.auth import Gate, Setup
     from clew.ports import Channel, Clock
     from clew.runtime.cron import CronRunner
+    from clew.runtime.outbound import Deliverer
     from clew.runtime.supervisor import Keeper, Supervisor, Tell
 
 SHOWN: Final[dict[str, Literal["up", "down", "off"]]] = {
@@ -40,6 +42,9 @@ SHOWN: Final[dict[str, Literal["up", "down", "off"]]] = {
     "stopped": "off",
 }
 """The state of a channel or an errand, as people see it."""
+
+
+STRANDED: Final = "not configured: what waits for it fails after a day ({})"
 
 
 class Gateway(NamedTuple):
@@ -81,7 +86,8 @@ async def open_gateway(
     async with open_house(config, clock, workspace=workspace, report=report) as house:
         hooks, clock = _list_hooks(config), house.clock
         house.started_at = clock()
-        channels = tuple(WebhookChannel(hook, clock=clock) for hook in hooks)
+        own = build_channels(config) if config.channels else ()
+        channels = (*(WebhookChannel(hook, clock=clock) for hook in hooks), *own)
         async with run_errands(house, channels, tell) as errands:
             calls = Calls(house)
             limits = find_limits(raise_descriptor_limit())
@@ -139,6 +145,7 @@ class Errands(NamedTuple):
     jobs: CronRunner
     kept: tuple[Keeper, ...]
     listening: frozenset[asyncio.Task[None]]
+    deliverer: Deliverer
 
     def list_errands(self) -> tuple[ErrandView, ...]:
         """The errands, as `status` shows them."""
@@ -150,13 +157,19 @@ class Errands(NamedTuple):
     def list_channels(self) -> tuple[ChannelView, ...]:
         """The channels, as `status` shows them."""
         from clew.api.status import ChannelView
+        from clew.core.names import counted
 
-        return tuple(
+        listening = [
             ChannelView(
                 each.name, each.account, SHOWN[each.state], each.error, each.since, each.last_at
             )
             for each in self.supervisor.list_states()
-        )
+        ]
+        stranded = [
+            ChannelView(name, account, "off", STRANDED.format(counted(count, "message")))
+            for (name, account), count in sorted(self.deliverer.stranded.items())
+        ]
+        return (*listening, *stranded)
 
     def list_problems(self) -> dict[str, str]:
         """The last error of each job that failed, by its name."""
@@ -191,15 +204,23 @@ async def run_errands(
 
     An errand that fails is reported and restarted; the others go on.
     """
+    from clew.ports import HoldsConnections
     from clew.runtime.cron import CronRunner, begin_run
     from clew.runtime.outbound import Deliverer
     from clew.runtime.recovery import keep_up, take_up
+    from clew.runtime.streams import Streams
     from clew.runtime.supervisor import Keeper, Supervisor, report_task
     from clew.runtime.upkeep.after_turn import keep_tidy
 
     runtime, reception = house.runtime, house.reception
     watch = partial(report_task, runtime.events)
     keep = partial(Keeper, clock=runtime.clock, tell=tell, watch=watch)
+    streams = Streams(
+        runtime.store,
+        channels,
+        runtime.bus,
+        is_denied=lambda to, key, own: runtime.replies.is_denied(to, key, override=own),
+    )
     deliverer = Deliverer(
         runtime.store,
         channels,
@@ -207,6 +228,7 @@ async def run_errands(
         bell=runtime.replies.bell,
         bus=runtime.bus,
         events=runtime.events,
+        streams=streams,
     )
     jobs = CronRunner(
         house.jobs,
@@ -222,6 +244,7 @@ async def run_errands(
         keep("jobs", jobs.run, trouble="Jobs are not run"),
         # Without channels it ends at once.
         keep("channels", supervisor.run, trouble="Channels are not listened to", may_end=True),
+        keep("signs", streams.run, trouble="Running turns are not shown on channels"),
         keep(
             "others",
             partial(keep_up, runtime, tell=tell),
@@ -242,7 +265,7 @@ async def run_errands(
     )
     await take_up(runtime)
     delivering, *listening = (asyncio.create_task(each.run(), name=each.now.name) for each in kept)
-    errands = house.errands = Errands(supervisor, jobs, kept, frozenset(listening))
+    errands = house.errands = Errands(supervisor, jobs, kept, frozenset(listening), deliverer)
     try:
         yield errands
     finally:
@@ -251,3 +274,6 @@ async def run_errands(
         if kept[0].now.state == "waiting":
             delivering.cancel()
         await asyncio.wait({delivering})
+        for each in channels:
+            if isinstance(each, HoldsConnections):
+                await each.close()

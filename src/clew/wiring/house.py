@@ -277,6 +277,7 @@ class House:
     def rules(self) -> ReceptionRules:
         """The rules for messages on channels."""
         from clew.core.channels.session_choice import ReceptionRules
+        from clew.wiring.channels import list_mentioned
         from clew.wiring.rules import (
             model_names,
             reset_rules,
@@ -292,6 +293,7 @@ class House:
             triggers=config.session.reset_triggers,
             models=model_names(config),
             sending=config.session.send_policy,
+            by_mention=list_mentioned(config),
             zone=self.zone,
         )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clew.core.channels.incoming import Attached
+from clew.core.channels.replies import Attached
 from clew.errors import ClewError, TurnFailed
 from clew.ports import LiveTurn, Store
 from clew.runtime.commands.desk import Reply

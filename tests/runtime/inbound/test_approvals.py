@@ -652,7 +652,7 @@ async def left_waiting(front: Front, *questions: str, ttl: int = 30_000) -> Sess
         )  # fmt: skip
         asked = NewOutbound(
             id=asked_id(each), key="telegram:1", channel="telegram", turn_id="t",
-            address={"chat": "1", "account": "default"}, content=QUESTION,
+            address={"chat": "1"}, content=QUESTION,
         )  # fmt: skip
         await front.store.record(session.id, lease.epoch, ask, Send(asked))
         front.runtime.replies.bell.set()

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from clew.agent.models.catalogue import Catalogue
-from clew.core.channels.incoming import Attached
+from clew.core.channels.replies import Attached
 from clew.core.channels.resets import ResetRule, ResetRules
 from clew.core.channels.routing import Peer, RoutingRules
 from clew.core.channels.send_policy import SendRules

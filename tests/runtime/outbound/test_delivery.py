@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -16,14 +16,14 @@ import pytest
 
 from clew.clock import host_clock
 from clew.core.changes import Send
-from clew.core.channels.replies import ReplyTo
+from clew.core.channels.replies import Parcel, Piece, ReplyTo
 from clew.core.channels.send_policy import SendMatch, SendRule, SendRules
 from clew.core.delivery import NewOutbound, Outbound, OutboundStatus
 from clew.core.message import Draft
 from clew.core.session import NewSession, Session, SessionEdit
 from clew.core.tokens import ALL
 from clew.core.turn import Turn
-from clew.errors import TurnFailed
+from clew.errors import FormatRefused, TurnFailed
 from clew.ports import LiveTurn, Store
 from clew.runtime.event_log import EventLog
 from clew.runtime.lane.queue import Attempt
@@ -31,6 +31,7 @@ from clew.runtime.outbound import Deliverer, DeliverySettings
 from clew.runtime.runtime import Runtime
 from clew.store import open_store
 from clew.testing.channels import Peer, PeerChannel, open_peer
+from clew.testing.clock import DAY
 from tests.patience import PATIENCE
 from tests.runtime.conftest import (
     Actor,
@@ -115,7 +116,7 @@ async def test_an_answer_is_in_the_outbox_with_its_message(
     (row,) = await store.list_outbound()
     thread = await store.get_messages(session.id)
     assert (row.key, row.channel, row.content, row.status) == (KEY, "peer", "ok", "pending")
-    assert row.address == {"peer": {"kind": "dm", "id": "7"}, "account": "default"}
+    assert (row.account, row.address) == ("default", {"peer": {"kind": "dm", "id": "7"}})
     assert (row.turn_id, row.seq, row.created_at) == (turn.id, thread[-1].seq, thread[-1].at)
     assert turn.reply_to == msgspec.to_builtins(HERE) | {"scopes": ["admin"]}
 
@@ -380,27 +381,113 @@ async def test_a_long_reply_arrives_in_parts_and_none_is_sent_twice(
     ]  # fmt: skip
 
 
-async def test_a_reply_for_an_account_that_is_not_here_waits(
+async def test_a_reply_for_an_account_that_is_not_here_waits_a_day_and_fails(
     store: Store, session: Session, peer: Peer
 ) -> None:
-    await put(store, session, (KEY, "hi"), address={"account": "work"})
+    await put(store, session, (KEY, "hi"), account="work")
+    now = [host_clock()]
+    deliverer = Deliverer(
+        store, [PeerChannel(peer.port)], clock=lambda: now[0], bell=asyncio.Event(), settings=QUICK
+    )
+
+    await deliverer.look_for_stranded()
+    assert deliverer.stranded == {("peer", "work"): 1}
+    (row,) = await store.list_outbound()
+    assert (row.status, row.attempts) == ("pending", 0)
+
+    now[0] += DAY + 60_000
+    await deliverer.look_for_stranded()
+    assert deliverer.stranded == {}
+    (row,) = await store.list_outbound()
+    assert row.status == "failed"
+    assert "no account work" in str(row.error)
+    assert peer.received == []
+
+
+async def test_a_flood_limit_stops_the_account_and_no_other(
+    store: Store, session: Session, peer: Peer
+) -> None:
+    peer.reactions.append("flood")
+    peer.wait_seconds = 0.3
+    for number in range(4):
+        await put(store, session, (f"k{number}", f"mine {number}"))
+    flooded = PeerChannel(peer.port)
+    async with delivering(store, flooded):
+        await peer.wait_for(1)
+        await wait_for(store, "pending", 1)
+        await put(store, session, ("other", "theirs"), account="work")
+        async with delivering(store, PeerChannel(peer.port, account="work")):
+            await wait_for(store, "sent", 5)
+
+    # What was already on its way when the limit came may be refused too; the rest waits.
+    assert sorted(peer.taken) == ["mine 0", "mine 1", "mine 2", "mine 3", "theirs"]
+    tries = [each.text for each in peer.received if each.reaction == "flood"]
+    assert len(tries) == 1
+
+
+async def test_files_go_after_the_text_each_once(
+    store: Store, session: Session, peer: Peer
+) -> None:
+    blobs = [await store.put_blob(data, "image/png") for data in (b"one", b"two")]
+    parts = tuple({"type": "image", "blob": blob, "name": f"{blob[:4]}.png"} for blob in blobs)
+    await put(store, session, (KEY, "look"), parts=parts)
+    peer.reactions.extend(["take", "later"])
+
+    async with delivering(store, FileChannel(peer.port)):
+        (row,) = await wait_for(store, "sent")
+
+    assert peer.taken == ["look", "[file 3 bytes]", "[file 3 bytes]"]
+    assert row.receipt is not None
+    assert (row.receipt["characters"], row.receipt["files"]) == (4, 2)
+
+
+async def test_a_channel_without_files_names_them(
+    store: Store, session: Session, peer: Peer
+) -> None:
+    blob = await store.put_blob(b"one", "image/png")
+    await put(store, session, (KEY, "look"), parts=({"type": "image", "blob": blob},))
 
     async with delivering(store, PeerChannel(peer.port)):
+        await wait_for(store, "sent")
 
-        async def has_waited() -> bool:
-            (row,) = await store.list_outbound()
-            return row.error == "peer has no account work here"
+    assert peer.taken == ["look\n\n[a file: files can't be sent here]"]
 
-        await until(has_waited)
 
-    assert peer.received == []
+async def test_markup_that_is_refused_is_sent_as_plain_text(
+    store: Store, session: Session, peer: Peer
+) -> None:
+    await put(store, session, (KEY, "*bold"))
+
+    async with delivering(store, Particular(peer.port)):
+        await wait_for(store, "sent")
+
+    assert peer.taken == ["*bold"]
+
+
+class FileChannel(PeerChannel):
+    async def send_file(self, parcel: Parcel) -> dict[str, Any]:
+        assert parcel.file is not None
+        words = f"[file {len(parcel.file.data)} bytes]"
+        return await self.send(msgspec.structs.replace(parcel, text=words))
+
+
+class Particular(PeerChannel):
+    """Its platform can't read the markup."""
+
+    def split(self, text: str) -> Iterator[Piece]:
+        yield Piece(text, f"<b>{text}")
+
+    async def send(self, parcel: Parcel) -> dict[str, Any]:
+        if not parcel.is_plain:
+            raise FormatRefused("can't parse")
+        return await super().send(parcel)
 
 
 async def test_a_channel_that_can_not_cut_a_text_fails_that_reply_and_no_other(
     store: Store, session: Session, peer: Peer
 ) -> None:
     class Clumsy(PeerChannel):
-        def split(self, text: str) -> Sequence[str]:
+        def split(self, text: str) -> Iterator[Piece]:
             if text == "bad":
                 raise RuntimeError("oh no")
             return super().split(text)
@@ -448,8 +535,8 @@ async def test_many_replies_over_two_accounts_arrive_once_each_and_in_order(
 ) -> None:
     for number in range(40):
         key = f"k{number % 5}"
-        account = {"account": "work" if number % 2 else "default"}
-        await put(store, session, (key, f"{key}-{number:02}"), address=account)
+        account = "work" if number % 2 else "default"
+        await put(store, session, (key, f"{key}-{number:02}"), account=account)
     both = [PeerChannel(peer.port), PeerChannel(peer.port, account="work")]
 
     async with delivering(store, *both), delivering(other, *both):
@@ -458,7 +545,9 @@ async def test_many_replies_over_two_accounts_arrive_once_each_and_in_order(
     assert len(peer.taken) == len(set(peer.taken)) == 40
     for digit in range(5):
         mine = [text for text in peer.taken if text.startswith(f"k{digit}")]
-        assert mine == sorted(mine)
+        for parity in (0, 1):
+            of_account = [text for text in mine if int(text[-2:]) % 2 == parity]
+            assert of_account == sorted(of_account)
 
 
 # --- a process that dies ------------------------------------------------------------------------

@@ -19,8 +19,8 @@ from clew.api.chat import ABORT, SEND, Accepted, SendChat
 from clew.api.frames import AcceptedFrame, DoneFrame, EventFrame, StreamFrame, event_frame
 from clew.api.handlers.parts import CHOOSE, Caller, Parts, find_replacement, get_visible, handles
 from clew.api.handlers.sessions import stop_session
-from clew.core.channels.incoming import Attached, Incoming, Sender
-from clew.core.channels.replies import API, reply_over_api
+from clew.core.channels.incoming import Incoming, Sender
+from clew.core.channels.replies import API, Attached, reply_over_api
 from clew.core.channels.routing import Arrival
 from clew.core.decision import read_decision
 from clew.core.delivery import Inbound

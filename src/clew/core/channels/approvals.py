@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from clew.core.channels.incoming import Incoming
-from clew.core.channels.replies import account_of
+from clew.core.channels.replies import Choice
 from clew.core.commands import without_mention
 from clew.core.delivery import Outbound, OutboundStatus
 from clew.core.names import counted
@@ -70,6 +70,16 @@ def question_text(tool_name: str, request: Mapping[str, Any], *, wait_ms: int) -
     parts = [first, *_detail(summary, request), _how_to_answer(request)]
     minutes = max(1, round(wait_ms / 60_000))
     return "\n\n".join(parts) + f" After {counted(minutes, 'minute')} it is a no."
+
+
+def choices_for(approval_id: str, request: Mapping[str, Any]) -> tuple[Choice, ...]:
+    """The buttons of a question."""
+    words = ("yes", "no") if find_rule(request) is None else ("yes", "no", "session", "always")
+    return tuple(Choice(each.capitalize(), f"{approval_id}:{each}") for each in words)
+
+
+ASKED_APART: Final = "I have to ask my owner before I go on; the question went to them directly."
+"""What a group is told: it does not see what the question is about."""
 
 
 def summarise(tool_name: str, request: Mapping[str, Any]) -> str:
@@ -145,7 +155,7 @@ def find_question(incoming: Incoming, waiting: Sequence[Asked]) -> str | None:
         row = each.delivery
         if row is None or row.id != asked_id(each.approval_id) or row.status not in _SEEN:
             continue
-        if (row.channel, account_of(row), row.key) == incoming.reply_to.place:
+        if (row.channel, row.account, row.key) == incoming.reply_to.place:
             return each.approval_id
     return None
 

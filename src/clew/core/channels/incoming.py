@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from clew.core.channels.replies import ReplyTo
+from clew.core.channels.replies import Attached, ReplyTo
 from clew.core.channels.routing import Arrival
 from clew.core.keys import parse_key
 from clew.core.session import OWNER, Kind, Session, SessionFacts
@@ -35,12 +35,12 @@ class Labels(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     space: str | None = None
 
 
-class Attached(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A file that came with a message."""
+class Quote(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A message that another one answers. `is_own`: the agent said it."""
 
-    media_type: str
-    data: bytes
-    name: str | None = None
+    text: str
+    author: Sender | None = None
+    is_own: bool = False
 
 
 class Incoming(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -57,7 +57,8 @@ class Incoming(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     message that is not `from_person` does not move the reset clock; if it is not `attended`, no
     person is there to approve tool calls. `memory`: its turn may write memory, if its person
     may; a job or a webhook only if it is configured so. `mention` is the bot's name there, for
-    messages that begin with it. `platform` is shown as the origin of the message.
+    messages that begin with it; `is_mentioned`: it speaks to the bot, by its name or as an answer.
+    `quote` is the message that it answers. `platform` is shown as the origin of the message.
     """
 
     arrival: Arrival
@@ -73,11 +74,56 @@ class Incoming(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     person: str | None = None
     scopes: Scopes | None = None
     is_mentioned: bool = False
+    quote: Quote | None = None
     mention: str | None = None
     from_person: bool = True
     attended: bool = True
     memory: bool = True
     platform: str | None = None
+
+
+class Edited(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that its sender has changed; `external_id` is that of the message.
+
+    Before its turn begins, the new text replaces the old one; later it goes along with the next
+    message. It is never answered by itself.
+    """
+
+    arrival: Arrival
+    sender: Sender
+    external_id: str
+    text: str
+    labels: Labels = Labels()
+    reply_to: ReplyTo | None = None
+
+
+class Pressed(msgspec.Struct, frozen=True, kw_only=True):
+    """A button below a question that was pressed: by whom, in which chat, and its value.
+
+    `external_id` identifies the press.
+    """
+
+    arrival: Arrival
+    sender: Sender
+    value: str
+    reply_to: ReplyTo
+    external_id: str
+
+
+class Learned(msgspec.Struct, frozen=True, kw_only=True):
+    """A place that replies can go to, without a message: the bot was added to a group, say.
+
+    The session of that place, if there is one, learns its names and where its replies go.
+    """
+
+    arrival: Arrival
+    sender: Sender
+    reply_to: ReplyTo
+    labels: Labels = Labels()
+
+
+Event = Incoming | Edited | Pressed | Learned
+"""What a channel reports to its `Receive`."""
 
 
 def message_for(

@@ -9,7 +9,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -43,6 +43,14 @@ _SPACE: Final = re.compile(r"\s+")
 _JOINER: Final = "\u200d"
 
 
+class Attached(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A file that comes or goes with a message."""
+
+    media_type: str
+    data: bytes
+    name: str | None = None
+
+
 class ReplyTo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The surface and the address that an answer goes to.
 
@@ -50,7 +58,8 @@ class ReplyTo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     channel's own format; where it has a `peer` with `kind` and `id`, and a `thread`, they are those
     of the incoming message. `is_retry`: the same text may have been sent a moment ago. `person`
     asked, and an interrupted answer continues with their rights and the `scopes` of its turn;
-    `attended`: they are there to approve tool calls; `memory`: it may write memory.
+    `attended`: they are there to approve tool calls; `memory`: it may write memory. `sender` is
+    their id on the platform.
     """
 
     channel: str
@@ -62,6 +71,7 @@ class ReplyTo(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     attended: bool = True
     scopes: Scopes | None = None
     memory: bool = True
+    sender: str | None = None
 
     @property
     def place(self) -> tuple[str, str, str]:
@@ -92,28 +102,51 @@ def reply_over_api(person: str) -> ReplyTo:
     return ReplyTo(channel=API, key=API, account=person, person=person)
 
 
+class Piece(NamedTuple):
+    """A part of a reply: the slice of its text, and the message as it is sent.
+
+    Slices joined are the whole text. What is sent is in the platform's markup, and a code block
+    that was cut is closed and opened again there.
+    """
+
+    source: str
+    sent: str
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """A button below a question: what it shows, and the value that its press brings."""
+
+    label: str
+    value: str
+
+
 class Parcel(msgspec.Struct, frozen=True, kw_only=True):
-    """A single message that a channel sends: a reply, or a part of a long one."""
+    """A single message that a channel sends: a reply, a part of a long one, or a file of one.
+
+    `text` is in the platform's markup unless it `is_plain`.
+    """
 
     outbound: Outbound
     text: str
     part: int = 1
     is_last: bool = True
+    is_plain: bool = False
+    file: Attached | None = None
 
     @property
     def account(self) -> str:
         """The account of the channel that sends it."""
-        return account_of(self.outbound)
+        return self.outbound.account
+
+    @property
+    def address(self) -> dict[str, Any]:
+        """Where it goes, in the channel's own format."""
+        return self.outbound.address
 
     @property
     def id(self) -> str:
         """The same each time this part is sent, so that the receiver can recognise a repetition."""
         return f"{self.outbound.id}-{self.part}"
-
-
-def account_of(outbound: Outbound) -> str:
-    """The account of the channel that sends a reply."""
-    return str(outbound.address.get("account", ACCOUNT))
 
 
 _TYPES: Final[dict[object, ChatType]] = {
@@ -155,15 +188,40 @@ def parse_reply_to(text: str) -> ReplyTo:
         whole = parse_key(f"agent:main:{name}:dm:{rest.strip()}")
     if whole is None or whole.channel is None:
         raise InvalidInput(f'"{text}" is not a place to deliver to: write channel:id.')
-    thread = whole.topic or whole.thread
-    return ReplyTo(
-        channel=name,
-        key=f"{name}:{rest.strip()}",
+    return reply_to_peer(
+        name,
         # Each webhook is an account of its own.
-        account=whole.id if name == "webhook" else whole.account or ACCOUNT,
-        address={"peer": {"kind": whole.kind, "id": whole.id}}
-        | ({"thread": thread} if thread else {}),
+        whole.id if name == "webhook" else whole.account or ACCOUNT,
+        whole.kind,
+        whole.id,
+        thread=whole.topic or whole.thread,
     )
+
+
+def reply_to_peer(
+    channel: str, account: str, kind: str, peer: str, *, thread: str | None = None
+) -> ReplyTo:
+    """Where replies to a person or a group go; its key is the same for every message there."""
+    key = f"{channel}:{account}:{kind}:{peer}"
+    return ReplyTo(
+        channel=channel,
+        key=f"{key}:{thread}" if thread else key,
+        account=account,
+        address={"peer": {"kind": kind, "id": peer}} | ({"thread": thread} if thread else {}),
+    )
+
+
+def is_group(reply_to: ReplyTo) -> bool:
+    """Whether other people read what is said there."""
+    peer = reply_to.address.get("peer")
+    return isinstance(peer, Mapping) and peer.get("kind") in ("group", "channel")
+
+
+def chat_of(outbound: Outbound) -> tuple[str, str, str]:
+    """The chat of a reply: a platform's limit for it holds for all of its threads."""
+    peer = outbound.address.get("peer")
+    name = str(peer.get("id")) if isinstance(peer, Mapping) else outbound.key
+    return (outbound.channel, outbound.account, name)
 
 
 def is_said(reply_to: ReplyTo, text: str, rows: Iterable[Outbound], now: int) -> bool:
@@ -201,6 +259,63 @@ def split_text(text: str, limit: int, *, size: Callable[[str], int] = len) -> tu
         pieces.append(text[start:end])
         start = end
     return tuple(pieces)
+
+
+def cut_pieces(
+    text: str,
+    limit: int,
+    *,
+    size: Callable[[str], int] = len,
+    render: Callable[[str], str] = str,
+) -> Iterator[Piece]:
+    """Cut a text into messages of at most `limit` as they are sent; none for an empty text.
+
+    `render` puts a message into the platform's markup. A code block that is cut is closed, and
+    opened again in the next message. A single character that is too big is a piece of its own.
+    """
+    start, opener = 0, ""
+    while start < len(text):
+        window = text[start : start + 2 * limit + 1]
+        piece, sent, opener = _cut_one(window, opener, limit, size, render)
+        start += len(piece)
+        yield Piece(piece, sent)
+
+
+def _cut_one(
+    rest: str,
+    opener: str,
+    limit: int,
+    size: Callable[[str], int],
+    render: Callable[[str], str],
+) -> tuple[str, str, str]:
+    """The slice of the first message, the message as sent, and what opens the next one."""
+    room = limit
+    while True:
+        piece = split_text(opener + rest, room, size=size)[0]
+        if len(piece) <= len(opener):
+            opener, room = "", limit  # no room to open the block again
+            continue
+        mark, header = _find_open(piece)
+        is_end = len(piece) == len(opener) + len(rest)
+        closing = "" if not mark else mark if piece.endswith("\n") else f"\n{mark}"
+        sent = render(piece + closing)
+        if size(sent) <= limit or room == 1:
+            return piece[len(opener) :], sent, "" if is_end or not header else f"{header}\n"
+        room = max(1, min(room - 1, room * limit // size(sent)))
+
+
+def _find_open(text: str) -> tuple[str, str]:
+    """The mark and the first line of a code block that is open at the end; empty if none is."""
+    opened = ("", "")
+    for line in text.splitlines():
+        match = _FENCE.match(line)
+        if match is None:
+            continue
+        if not opened[0] and not (match[1][0] == "`" and "`" in match[2]):
+            opened = (match[1], line)
+        elif opened[0] and _closes(match, opened[0]):
+            opened = ("", "")
+    return opened
 
 
 def utf16_size(text: str) -> int:

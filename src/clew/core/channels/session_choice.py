@@ -56,7 +56,10 @@ Judge = Callable[[Session, int], ResetDecision]
 
 
 class ReceptionRules(msgspec.Struct, frozen=True, kw_only=True):
-    """All that the configuration says about messages on channels."""
+    """All that the configuration says about messages on channels.
+
+    `by_mention` are the (channel, account) pairs that answer in groups only if they are spoken to.
+    """
 
     owners: tuple[str, ...] = ()
     guests: tuple[str, ...] = ()
@@ -65,7 +68,16 @@ class ReceptionRules(msgspec.Struct, frozen=True, kw_only=True):
     triggers: tuple[str, ...] = ()
     models: ModelNames = ModelNames()
     sending: SendRules = SendRules()
+    by_mention: tuple[tuple[str, str], ...] = ()
     zone: tzinfo
+
+
+def is_overheard(rules: ReceptionRules, incoming: Incoming, account: str) -> bool:
+    """Whether a message in a group is not for the agent: it is context, and is not answered."""
+    peer = incoming.arrival.peer
+    if peer is None or peer.kind == "dm" or incoming.key is not None or incoming.is_mentioned:
+        return False
+    return (normalise_word(incoming.arrival.channel), account) in rules.by_mention
 
 
 class Placement(msgspec.Struct, frozen=True, kw_only=True):

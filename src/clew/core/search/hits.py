@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from clew.core.message import Role
+from clew.core.message import Author, Role
 from clew.core.search.query import FOLDING, MAX_INDEXED, SPACELESS, Query, Term, find_pieces
 from clew.core.search.stems import stem, stunting_endings
 from clew.core.text import fold, strip_controls
@@ -66,6 +66,7 @@ class SearchHit(msgspec.Struct, frozen=True, omit_defaults=True):
     platform: str
     cwd: str | None
     archived: bool = False
+    author: Author | None = None
 
 
 class SearchPage(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -258,6 +258,11 @@ async def _answer(desk: Desk, answer: Answer, question: str | None) -> str:
     )
     if question == NOTHING or (question is None and not waiting):
         return QUIET
+    if question is not None and all(each.id != question for each in waiting):
+        # Asked about a group, and sent to the owner's own chat.
+        asking = desk.runtime.questions
+        found = await asking.store.list_approvals()
+        waiting = tuple(each for each in found if asking.is_asking(each.id))
     chosen = next((each for each in waiting if question in (None, each.id)), None)
     if chosen is None:
         return LATE

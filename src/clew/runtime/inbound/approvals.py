@@ -50,9 +50,9 @@ class Answers(msgspec.Struct, frozen=True):
         if line is not None:
             return await self._name_question(line, session)
         answer = read_answer(incoming, person)
-        if answer is None or session is None:
+        if answer is None:
             return None
-        question = find_question(incoming, await self._list_asked(session))
+        question = find_question(incoming, await self._list_asked())
         if question is None or incoming.reply_to is None:
             return None
         place, now = incoming.reply_to.place, self.clock()
@@ -62,13 +62,14 @@ class Answers(msgspec.Struct, frozen=True):
         self.answered[place] = (question, now)
         return order_of(answer, question)
 
-    async def _list_asked(self, session: Session) -> tuple[Asked, ...]:
+    async def _list_asked(self) -> tuple[Asked, ...]:
         """The open questions of this process: only its own turns can be answered here.
 
         In the store, questions of a dead process look open until its lease has expired.
         """
         asking, store = self.asking, self.asking.store
-        found = await store.list_approvals(session.id)
+        # Of every session: what a group is asked about, the owner answers elsewhere.
+        found = await store.list_approvals()
         waiting = [each.id for each in found if asking.is_asking(each.id)]
         return tuple([Asked(each, await _find_sent(store, each)) for each in waiting])
 

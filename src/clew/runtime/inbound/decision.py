@@ -27,6 +27,7 @@ from clew.core.channels.session_choice import (
     is_platforms,
     place,
 )
+from clew.core.channels.speech import author_of, parts_of
 from clew.core.channels.triggers import Triggered, read_trigger
 from clew.core.commands import find_command, may_command, parse, read_order
 from clew.core.decision import Decision, encode_decision
@@ -134,7 +135,12 @@ class Decider:
         incoming, found, person, _ = known
         key, own_key, session = await self._find(incoming, found)
         placed, line = await self._place(known, key, session)
+        lines = await self._store.list_lines(key) if line is None else ()
         decision = await self._decide_content(incoming, placed, session, person)
+        around = parts_of(incoming.quote, lines)
+        decision = msgspec.structs.replace(
+            decision, parts=(*around, *decision.parts), author=author_of(incoming)
+        )
         session_id = session.id if session is not None and not placed.begins else new_id()
         if placed.begins:
             new = begin_session(
@@ -161,7 +167,13 @@ class Decider:
             session_id=session_id,
             person=person,
             payload=encode_decision(decision),
+            takes=tuple(each.id for each in lines),
         )
+
+    async def find_session(self, known: Known) -> tuple[str, Session | None]:
+        """The key that leads to the session of a conversation, and the session if there is one."""
+        key, _, session = await self._find(known.message, known.route)
+        return key, session
 
     async def _find(self, incoming: Incoming, found: Route) -> tuple[str, str, Session | None]:
         """The key that leads to the session, the conversation's own key, and the session."""
@@ -215,7 +227,8 @@ class Decider:
         if reply_to is None and session is not None:
             reply_to = read_reply_to(session.last_route)
         if reply_to is not None:
-            reply_to = msgspec.structs.replace(reply_to, person=person)
+            sender = incoming.sender.id if incoming.reply_to is not None else None
+            reply_to = msgspec.structs.replace(reply_to, person=person, sender=sender)
         return await _decide_as_said(self._store, incoming, placed.text, reply_to)
 
 

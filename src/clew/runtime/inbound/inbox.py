@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from clew.core.channels.incoming import Attached
+from clew.core.channels.replies import Attached
 from clew.core.delivery import Inbound, NewInbound
 from clew.errors import ClewError, FateUnknown, StoreBusy, StoreUnusable
 from clew.ports import Store

@@ -10,18 +10,35 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 from typing import Final, Literal, Protocol
 from weakref import WeakValueDictionary
 
 import msgspec
 
-from clew.core.channels.incoming import Incoming, Receipt, find_news
+from clew.core.channels.approvals import ANSWERS, asked_id
+from clew.core.channels.incoming import (
+    Edited,
+    Event,
+    Incoming,
+    Learned,
+    Pressed,
+    Receipt,
+    find_news,
+)
+from clew.core.channels.people import is_owner
 from clew.core.channels.replies import ReplyTo
-from clew.core.channels.session_choice import ReceptionRules, find_keyholder, notice_of
+from clew.core.channels.session_choice import (
+    ReceptionRules,
+    find_keyholder,
+    is_overheard,
+    notice_of,
+)
+from clew.core.channels.speech import LONGEST, author_of
 from clew.core.commands import find_command
 from clew.core.decision import Decision, read_decision
-from clew.core.delivery import Inbound, NewInbound, NewOutbound
-from clew.core.keys import Place
+from clew.core.delivery import ContextLine, Inbound, NewInbound, NewOutbound, Outbound
+from clew.core.keys import Place, normalise_word
 from clew.core.message import Draft
 from clew.core.session import (
     OWNER,
@@ -32,7 +49,15 @@ from clew.core.session import (
 )
 from clew.core.tokens import Scopes
 from clew.core.turn import QueueMode, Turn, read_mode
-from clew.errors import ClewError, Conflict, FateUnknown, InvalidInput, SessionNotFound
+from clew.errors import (
+    ClewError,
+    Conflict,
+    FateUnknown,
+    Forbidden,
+    InvalidInput,
+    NotFound,
+    SessionNotFound,
+)
 from clew.ports import Clock, Store
 from clew.runtime.event_log import EventLog
 from clew.runtime.inbound.approvals import Answers
@@ -226,6 +251,8 @@ class Reception:
         if not message.text.strip() and not message.attachments:
             return Ticket(None, False, _no_turn(), note="There is nothing in it.")
         known = await self._open_front.decider.meet(message)
+        if is_overheard(self._open_front.rules, message, known.route.account):
+            return Ticket(None, False, _no_turn(), note=await self._overhear(known))
         if not known.is_let_in:
             return Ticket(None, False, _no_turn(), note=await self._turn_away(known))
         async with self._locks.setdefault(message.key or known.route.key, asyncio.Lock()):
@@ -237,13 +264,138 @@ class Reception:
                     await self._learn(message, ticket.session)
             return ticket
 
-    async def receive(self, message: Incoming) -> Receipt:
-        """Accept a message of a channel; returns the receipt for the channel."""
-        ticket = await self.accept(message)
+    async def receive(self, event: Event) -> Receipt:
+        """Accept what a channel reports; returns the receipt for the channel.
+
+        It raises only if it has to be reported again.
+        """
+        try:
+            match event:
+                case Edited():
+                    return Receipt(is_new=False, note=await self._revise(event))
+                case Pressed():
+                    return Receipt(is_new=False, note=await self._press(event))
+                case Learned():
+                    return Receipt(is_new=False, note=await self._learn_place(event))
+            ticket = await self.accept(event)
+        except (InvalidInput, Forbidden) as error:
+            return Receipt(is_new=False, note=str(error))
         if ticket.inbound is None:
             return Receipt(is_new=False, note=ticket.note)
         row = ticket.inbound
         return Receipt(inbound_id=row.id, session_id=row.session_id, is_new=ticket.is_new)
+
+    # --- what is no message of its own ----------------------------------------------------------
+
+    async def _overhear(self, known: Known) -> str:
+        """Keep a line of a group that is not for the agent, for the next message there.
+
+        Only where somebody who is let in has spoken, or is speaking now; never of a person who
+        was refused.
+        """
+        message = known.message
+        key, session = await self._open_front.decider.find_session(known)
+        if not message.text.strip() or (session is None and not known.is_let_in):
+            return OVERHEARD
+        pairing = await self._store.find_pairing(known.person)
+        if pairing is not None and pairing.status == "refused":
+            return OVERHEARD
+        await self._store.add_line(
+            ContextLine(
+                id=secrets.token_hex(8),
+                key=key,
+                channel=normalise_word(message.arrival.channel) or "unknown",
+                account=known.route.account,
+                external_id=message.external_id,
+                session_id=None if session is None else session.id,
+                author=author_of(message),
+                content=message.text[:LONGEST],
+            )
+        )
+        return OVERHEARD
+
+    async def _revise(self, edited: Edited) -> str:
+        """Change a message before its turn begins; later, keep the change for the next one."""
+        known = await self._meet(edited)
+        channel = normalise_word(edited.arrival.channel) or "unknown"
+        row = await self._store.find_inbound(channel, known.route.account, edited.external_id)
+        text = edited.text
+        line = ContextLine(
+            id=secrets.token_hex(8),
+            key=known.route.key if row is None else row.key,
+            channel=channel,
+            account=known.route.account,
+            external_id=edited.external_id,
+            session_id=None if row is None else row.session_id,
+            kind="edited",
+            author=author_of(known.message),
+            content=text[:LONGEST],
+        )
+        if row is None:
+            key, _ = await self._open_front.decider.find_session(known)
+            lines = await self._store.list_lines(key)
+            if any(each.external_id == edited.external_id for each in lines):
+                await self._store.add_line(msgspec.structs.replace(line, key=key))
+            return "It is not waiting."
+        if row.person != known.person or row.status == "dropped" or row.payload.get("command"):
+            return "It is not waiting."
+        if row.payload.get("text") == text:
+            return "It says the same."
+        lane = self._lanes.find(row.session_id or "")
+        is_here = lane is not None and lane.revise(row.id, text)
+        if is_here or row.status == "queued":
+            revised = await self._store.revise_inbound(row.id, row.payload | {"text": text})
+            if is_here or revised is not None:
+                return "It is changed."
+        await self._store.add_line(line)
+        return "It is answered already; the next answer takes the change into account."
+
+    async def _press(self, pressed: Pressed) -> str:
+        """Answer a question by a button: only the owner, and only where it was shown."""
+        approval_id, _, word = pressed.value.rpartition(":")
+        answer = ANSWERS.get(word)
+        if not is_owner(self._open_front.rules.owners, pressed.arrival.channel, pressed.sender.id):
+            return NOT_YOURS
+        try:
+            row = await self._store.get_outbound(asked_id(approval_id))
+        except NotFound:
+            return OVER
+        place = (row.channel, row.account, row.key)
+        if answer is None or place != pressed.reply_to.place:
+            return OVER
+        if not self._questions.is_asking(approval_id):
+            return OVER
+        by = f"{OWNER}:{row.channel}"
+        scope = answer.scope if _offers(row, word) else "once"
+        decided = await self._questions.decide(approval_id, answer.decision, by=by, scope=scope)
+        if decided.decided_by != by:
+            return f"It was answered already: {decided.decision}."
+        return "Not allowed." if decided.decision == "no" else f"Allowed, {decided.scope}."
+
+    async def _learn_place(self, learned: Learned) -> str:
+        """Let the session of a place know its names, and where its replies go."""
+        known = await self._meet(learned)
+        _, session = await self._open_front.decider.find_session(known)
+        if session is None:
+            return "There is no session yet."
+        await self._learn(known.message, session)
+        return "It is known."
+
+    async def _meet(self, event: Edited | Learned) -> Known:
+        """Find the person and the route of something that is no message."""
+        external = event.external_id if isinstance(event, Edited) else None
+        return await self._open_front.decider.meet(
+            Incoming(
+                arrival=event.arrival,
+                sender=event.sender,
+                text=event.text if isinstance(event, Edited) else "",
+                external_id=external,
+                labels=event.labels,
+                reply_to=event.reply_to,
+            )
+        )
+
+    # --- deciding without keeping ---------------------------------------------------------------
 
     async def decide(self, message: Incoming) -> NewInbound:
         """Make all decisions about a message, without storing or changing anything."""
@@ -350,7 +502,14 @@ class Reception:
         is_there = decision.from_person and decision.attended and handling.attended
         return Work(
             done=asyncio.get_running_loop().create_future(),
-            drafts=(Draft(role="user", content=decision.text, parts=decision.parts),),
+            drafts=(
+                Draft(
+                    role="user",
+                    content=decision.text,
+                    parts=decision.parts,
+                    author=decision.author,
+                ),
+            ),
             inbound=row,
             person=row.person,
             scopes=decision.find_scopes(row.person),
@@ -467,7 +626,8 @@ class Reception:
                 id=f"{row.id}-{what}",
                 key=reply_to.key,
                 channel=reply_to.channel,
-                address=reply_to.address | {"account": reply_to.account},
+                account=reply_to.account,
+                address=reply_to.address,
                 content=text,
                 withheld=withheld,
             ),
@@ -482,6 +642,15 @@ class Reception:
         if self._tasks:
             await asyncio.wait(self._tasks.values())
 
+
+def _offers(row: Outbound, word: str) -> bool:
+    """Whether a question has a button for that answer."""
+    return any(f":{word}" in str(part.get("choices")) for part in row.parts)
+
+
+OVERHEARD: Final = "It is not for the agent."
+NOT_YOURS: Final = "Only the owner of this clew can answer that."
+OVER: Final = "That question is over. Nothing was done."
 
 _FATES: Final = {
     "kept": (

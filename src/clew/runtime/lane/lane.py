@@ -85,6 +85,15 @@ class Lane:
         works = (*doing, *self._joining, *self._queue.works)
         return [each.inbound.id for each in works if each.inbound is not None]
 
+    def revise(self, inbound_id: str, text: str) -> bool:
+        """Change what a message says; False if it is not here, or its turn has begun."""
+        works = self._queue.works if self._has_begun else (*self._together, *self._queue.works)
+        for work in works:
+            if work.inbound is not None and work.inbound.id == inbound_id and len(work.drafts) == 1:
+                work.drafts = (msgspec.structs.replace(work.drafts[0], content=text),)
+                return True
+        return False
+
     def put(self, work: Work | Chore) -> None:
         """Add work; it begins when everything before it is done."""
         if isinstance(work, Work) and self.busy:

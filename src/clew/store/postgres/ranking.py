@@ -82,7 +82,8 @@ scored AS (SELECT *, ({score}) * new AS score FROM judged{weighing} WHERE opened
 page AS (
   SELECT * FROM ({shown}) AS shown ORDER BY score DESC, id DESC LIMIT {limit} OFFSET {offset})
 SELECT {cut}, facts.partial, page.opened, page.seq, page.role, page.at, page.score,
-  left(m.content, {longest}), o.title, o.preview, o.platform, o.cwd, o.archived_at IS NOT NULL
+  left(m.content, {longest}), o.title, o.preview, o.platform, o.cwd, o.archived_at IS NOT NULL,
+  m.author
 FROM facts LEFT JOIN (
   page JOIN messages m ON m.id = page.id JOIN sessions o ON o.id = page.opened) ON true
 ORDER BY page.score DESC, page.id DESC

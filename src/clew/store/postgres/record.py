@@ -42,9 +42,10 @@ FOR NO KEY UPDATE OF s, l
 _INSERT_MESSAGE = f"""
 WITH added AS (
   INSERT INTO messages (id, session_id, seq, {NEW_MESSAGE_COLUMNS}, at)
-  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
+    $21)
 )
-INSERT INTO messages_words (message_id, words, size, partial) VALUES ($1, $21::tsvector, $22, $23)
+INSERT INTO messages_words (message_id, words, size, partial) VALUES ($1, $22::tsvector, $23, $24)
 """
 
 _ADVANCE = """
@@ -67,18 +68,18 @@ WITH held AS MATERIALIZED (
   FOR NO KEY UPDATE OF s, l
 ), added AS (
   INSERT INTO messages (session_id, seq, {NEW_MESSAGE_COLUMNS}, at)
-  SELECT id, seq, $5::integer, $6, $7, $8, $9, $10, $11, $12, $13, $14::boolean, $15::bigint,
-    $16::bigint, $17::bigint, $18::bigint, $19::bigint, $20::bigint, coalesce($21::bigint, now)
+  SELECT id, seq, $5::integer, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15::boolean, $16::bigint,
+    $17::bigint, $18::bigint, $19::bigint, $20::bigint, $21::bigint, coalesce($22::bigint, now)
   FROM held RETURNING id, at
 ), indexed AS (
   INSERT INTO messages_words (message_id, words, size, partial)
-  SELECT id, $22::tsvector, $23::bigint, $24::boolean FROM added
+  SELECT id, $23::tsvector, $24::bigint, $25::boolean FROM added
 ), advanced AS (
   UPDATE sessions s SET
     head = held.seq, message_count = s.message_count + 1,
-    content_bytes = s.content_bytes + $25::bigint, updated_at = greatest(s.updated_at, added.at),
-    last_interaction_at = CASE WHEN $26::boolean THEN added.at ELSE s.last_interaction_at END,
-    preview = coalesce(s.preview, $27), preview_key = coalesce(s.preview_key, $28),
+    content_bytes = s.content_bytes + $26::bigint, updated_at = greatest(s.updated_at, added.at),
+    last_interaction_at = CASE WHEN $27::boolean THEN added.at ELSE s.last_interaction_at END,
+    preview = coalesce(s.preview, $28), preview_key = coalesce(s.preview_key, $29),
     archived_at = NULL
   FROM held, added WHERE s.id = held.id
 ), remembered AS (

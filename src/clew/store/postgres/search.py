@@ -20,7 +20,7 @@ from clew.store.postgres.database import SNAPSHOT, Database
 from clew.store.postgres.ranking import Question, statement
 from clew.store.postgres.scope import Scope
 from clew.store.postgres.words import to_index_query, tokens_of
-from clew.store.rows import Row, check_limit, make_cursor, plain, read_cursor
+from clew.store.rows import Row, author_from, check_limit, make_cursor, plain, read_cursor
 from clew.store.work.search import SNIPPETS, SearchPlace, make_snippet
 
 DEADLINE = 0.14
@@ -155,7 +155,10 @@ class SearchRun:
         return row is not None and self._asked.fits(tokens_of(decode_text(row[0])))
 
     def _hit(self, row: Row) -> SearchHit:
-        session_id, seq, role, at, score, content, title, preview, platform, cwd, archived = row[2:]
+        (
+            session_id, seq, role, at, score, content, title, preview, platform, cwd, archived,
+            author,
+        ) = row[2:]  # fmt: skip
         return SearchHit(
             session_id,
             seq,
@@ -168,6 +171,7 @@ class SearchRun:
             plain(platform) or "",
             plain(cwd),
             archived,
+            author_from(author),
         )
 
     def _is_late(self) -> bool:

@@ -30,7 +30,7 @@ from clew.core.search.hits import (
 )
 from clew.core.search.query import Query
 from clew.errors import StoreBusy, StoreUnusable
-from clew.store.rows import check_limit, make_cursor, plain, read_cursor
+from clew.store.rows import author_from, check_limit, make_cursor, plain, read_cursor
 from clew.store.sqlite.connection import Row, fetch, fetch_one
 from clew.store.sqlite.database import Database, snapshot
 from clew.store.sqlite.engine import SqliteTransaction, run_through, spell
@@ -269,7 +269,9 @@ class SearchRun:
         return None
 
     def _hit(self, candidate: Candidate, session_id: str) -> SearchHit:
-        (content,) = self._row("SELECT content FROM messages WHERE id = ?", candidate.row_id)
+        content, author = self._row(
+            "SELECT content, author FROM messages WHERE id = ?", candidate.row_id
+        )
         title, preview, platform, cwd, archived_at = self._row(
             "SELECT title, preview, platform, cwd, archived_at FROM sessions WHERE id = ?",
             session_id,
@@ -286,6 +288,7 @@ class SearchRun:
             platform=plain(platform) or "",
             cwd=plain(cwd),
             archived=archived_at is not None,
+            author=author_from(author),
         )
 
     def _row(self, sql: str, key: object) -> Row:

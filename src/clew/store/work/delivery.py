@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clew.core.delivery import (
+    ContextLine,
     Inbound,
     InboundStatus,
     NewInbound,
@@ -16,10 +17,12 @@ from clew.core.text import to_json
 from clew.errors import RecordNotFound
 from clew.store.rows import (
     INBOX_COLUMNS,
+    LINE_COLUMNS,
     OUTBOX_COLUMNS,
     Row,
     check_limit,
     inbound_from,
+    line_from,
     optional,
     outbound_from,
     text,
@@ -30,6 +33,10 @@ from clew.store.work.transaction import Engine, Transaction
 
 KEEP_INBOUND_MS = 7 * 86_400_000
 """How long a message stays in the inbox after it was answered, dropped or overtaken."""
+
+MOST_LINES = 50
+KEEP_LINES_MS = 86_400_000
+"""How many lines of context are kept for one conversation, and how long."""
 
 KEEP_OUTBOUND_MS = 30 * 86_400_000
 """How long a reply that belongs to no session stays in the outbox."""
@@ -89,6 +96,10 @@ UPDATE inbox SET status = 'queued', claimant = NULL, claimed_at = NULL
 WHERE status = 'claimed' AND claimant = $1
 """
 
+_REVISE = f"""
+UPDATE inbox SET payload = $2 WHERE id = $1 AND {_OPEN_INBOUND} RETURNING {INBOX_COLUMNS}
+"""
+
 _DROP = """
 UPDATE inbox SET status = 'dropped', settled_at = $2
 WHERE id = ANY ($1) AND status = 'queued' RETURNING id
@@ -118,24 +129,42 @@ DELETE FROM outbox
 WHERE session_id IS NULL AND status NOT IN ('pending', 'sending') AND updated_at < $1
 """
 
+# A second delivery of a line changes nothing; an edit replaces what it says.
+_ADD_LINE = """
+INSERT INTO context_lines (id, key, channel, content, account, external_id, session_id, kind,
+  author, at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+ON CONFLICT (channel, account, external_id) WHERE external_id IS NOT NULL
+DO UPDATE SET content = excluded.content, at = excluded.at WHERE excluded.kind = 'edited'
+"""
+_KEEP_NEWEST = """
+DELETE FROM context_lines WHERE key = $1 AND ordinal <= (
+  SELECT ordinal FROM context_lines WHERE key = $1 ORDER BY ordinal DESC LIMIT 1 OFFSET $2)
+"""
+_LINES = f"SELECT {LINE_COLUMNS} FROM context_lines WHERE key = $1 AND at >= $2 ORDER BY ordinal"
+_TAKE_LINES = "DELETE FROM context_lines WHERE id = ANY ($1) AND key = $2"
+_FORGET_LINES = "DELETE FROM context_lines WHERE at < $1"
+
 _TAKEN = f"SELECT {INBOX_COLUMNS} FROM inbox WHERE turn_id = $1 ORDER BY ordinal"
 _INBOUND = f"SELECT {INBOX_COLUMNS} FROM inbox WHERE id = $1"
 
 ADD_OUTBOUND = """
 INSERT INTO outbox (id, session_id, key, channel, address, content, turn_id, seq, status, due_at,
-  created_at, updated_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $10)
+  created_at, updated_at, account, parts)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $10, $10, $11, $12)
 """
 
-# A reply waits while an earlier one under its key is still to be sent or on its way.
+# A reply waits while an earlier one of its conversation is still to be sent or on its way.
+_SAME_LINE = "{0}key = o.key AND {0}channel = o.channel AND {0}account = o.account"
 DUE_OUTBOUND = f"""
 SELECT o.id, EXISTS (
-  SELECT 1 FROM outbox e WHERE e.key = o.key AND e.ordinal < o.ordinal AND e.{_IN_LINE})
+  SELECT 1 FROM outbox e
+  WHERE {_SAME_LINE.format("e.")} AND e.ordinal < o.ordinal AND e.{_IN_LINE})
 FROM outbox o WHERE o.status = 'pending' AND o.due_at <= $1 {{only}}
 ORDER BY o.due_at, o.ordinal LIMIT $2
 """
 _DUE_ANYWHERE = DUE_OUTBOUND.format(only="")
-DUE_IN_CHANNEL = DUE_OUTBOUND.format(only="AND o.channel = $3")
+DUE_AT_PLACE = DUE_OUTBOUND.format(only="AND o.channel = $3 AND o.account = $4")
 
 # What waits behind another is set aside, so that a long line is not looked through at each claim.
 # When the first of the line is settled, the next one is due again; and in any case after a while.
@@ -144,14 +173,16 @@ DUE_IN_CHANNEL = DUE_OUTBOUND.format(only="AND o.channel = $3")
 SET_ASIDE = f"""
 UPDATE outbox SET due_at = $2 WHERE id IN (
   SELECT o.id FROM outbox o JOIN outbox e ON e.ordinal = (
-    SELECT min(f.ordinal) FROM outbox f WHERE f.key = o.key AND f.{_IN_LINE})
+    SELECT min(f.ordinal) FROM outbox f WHERE {_SAME_LINE.format("f.")} AND f.{_IN_LINE})
   WHERE o.id = ANY ($1) AND {_STILL_PENDING.format("o.")}
     AND e.ordinal < o.ordinal AND e.{_IN_LINE}
   FOR UPDATE SKIP LOCKED)
 """
 CALL_NEXT = f"""
 UPDATE outbox SET due_at = CASE WHEN due_at > $2 THEN $2 ELSE due_at END
-WHERE ordinal = (SELECT min(ordinal) FROM outbox WHERE key = $1 AND {_IN_LINE})
+WHERE ordinal = (
+    SELECT min(ordinal) FROM outbox
+    WHERE key = $1 AND channel = $3 AND account = $4 AND {_IN_LINE})
   AND status = 'pending' AND attempts = 0
 """
 
@@ -189,6 +220,12 @@ _LIST_OUTBOUND = f"""
 SELECT {OUTBOX_COLUMNS} FROM outbox WHERE {{which}} ORDER BY ordinal DESC LIMIT $1
 """
 
+_PENDING_PLACES = "SELECT DISTINCT channel, account FROM outbox WHERE status = 'pending'"
+_PENDING_AT = f"""
+SELECT ordinal, {OUTBOX_COLUMNS} FROM outbox
+WHERE status = 'pending' AND channel = $1 AND account = $2 ORDER BY due_at, ordinal LIMIT $3
+"""
+
 _OUTBOUND = f"SELECT {OUTBOX_COLUMNS} FROM outbox WHERE id = $1"
 
 
@@ -214,6 +251,8 @@ class SharedInbox:
                 overtaken = await tx.one(_OVERTAKEN, (text(new.id), now))
                 if overtaken is not None:
                     return inbound_from(overtaken), False
+            if new.takes:
+                await tx.run(_TAKE_LINES, (list(map(text, new.takes)), text(new.key)))
             return inbound_from(row), True
 
         # Not repeatable: without an `external_id`, a repetition would add a second message.
@@ -236,6 +275,18 @@ class SharedInbox:
     async def release_inbound(self, claimant: str) -> int:
         """See `ports.Inbox`."""
         return await self._engine.write(lambda tx: tx.run(RELEASE, (text(claimant),)))
+
+    async def find_inbound(self, channel: str, account: str, external_id: str) -> Inbound | None:
+        """See `ports.Inbox`."""
+        bindings = (text(channel), text(account), text(external_id))
+        row = await self._engine.read(lambda tx: tx.one(_KNOWN, bindings))
+        return None if row is None else inbound_from(row)
+
+    async def revise_inbound(self, inbound_id: str, payload: dict[str, object]) -> Inbound | None:
+        """See `ports.Inbox`."""
+        bindings = (text(inbound_id), to_json(payload))
+        row = await self._engine.write(lambda tx: tx.one(_REVISE, bindings), repeatable=True)
+        return None if row is None else inbound_from(row)
 
     async def drop_inbound(self, ids: Sequence[str]) -> tuple[str, ...]:
         """See `ports.Inbox`."""
@@ -272,6 +323,28 @@ class SharedInbox:
             raise RecordNotFound("inbound message", inbound_id)
         return inbound_from(row)
 
+    async def add_line(self, line: ContextLine) -> None:
+        """See `ports.Inbox`."""
+
+        async def work(tx: Transaction) -> None:
+            bindings = (
+                text(line.id), text(line.key), text(line.channel), text(line.content),
+                text(line.account), optional(line.external_id), optional(line.session_id),
+                line.kind, None if line.author is None else to_json(line.author), await tx.now(),
+            )  # fmt: skip
+            await tx.run(_ADD_LINE, bindings)
+            await tx.run(_KEEP_NEWEST, (text(line.key), MOST_LINES))
+
+        await self._engine.write(work, repeatable=True)
+
+    async def list_lines(self, key: str) -> tuple[ContextLine, ...]:
+        """See `ports.Inbox`."""
+
+        async def work(tx: Transaction) -> list[Row]:
+            return await tx.fetch(_LINES, (text(key), await tx.now() - KEEP_LINES_MS))
+
+        return tuple(map(line_from, await self._engine.read(work)))
+
 
 class SharedOutbox:
     """`ports.Outbox`."""
@@ -291,11 +364,17 @@ class SharedOutbox:
         return await self._engine.write(work, repeatable=True)
 
     async def claim_outbound(
-        self, claimant: str, *, channels: Sequence[str] | None = None, limit: int = 20
+        self,
+        claimant: str,
+        *,
+        places: Sequence[tuple[str, str]] | None = None,
+        limit: int = 20,
     ) -> tuple[Outbound, ...]:
         """See `ports.Outbox`."""
         check_limit(limit)
-        names = [None] if channels is None else [text(each) for each in dict.fromkeys(channels)]
+        names: list[tuple[str, ...]] = (
+            [()] if places is None else [tuple(map(text, each)) for each in dict.fromkeys(places)]
+        )
 
         async def work(tx: Transaction) -> tuple[Outbound, ...]:
             now = await tx.now()
@@ -325,7 +404,7 @@ class SharedOutbox:
             )  # fmt: skip
             row = await tx.one(_SETTLE, bindings)
             if row is not None and status not in ("pending", "sending"):
-                await tx.run(CALL_NEXT, (row[2], now))
+                await tx.run(CALL_NEXT, (row[2], now, row[3], row[17]))
             return _delivery(row, outbound_id)
 
         return await self._engine.write(work, repeatable=True)
@@ -336,8 +415,8 @@ class SharedOutbox:
         async def work(tx: Transaction) -> tuple[Outbound, ...]:
             now = await tx.now()
             rows = await tx.fetch(DOUBT, (text(claimant), now))
-            for key in dict.fromkeys(row[3] for row in rows):
-                await tx.run(CALL_NEXT, (key, now))
+            for key, channel, account in dict.fromkeys((r[3], r[4], r[18]) for r in rows):
+                await tx.run(CALL_NEXT, (key, now, channel, account))
             return tuple(outbound_from(row[1:]) for row in _in_order(rows))
 
         return await self._engine.write(work)
@@ -354,6 +433,23 @@ class SharedOutbox:
     async def count_outbound(self) -> dict[OutboundStatus, int]:
         """See `ports.Outbox`."""
         return dict(await self._engine.read(lambda tx: tx.fetch(COUNT_OUTBOUND)))
+
+    async def list_stranded(
+        self, places: Sequence[tuple[str, str]], *, limit: int = 100
+    ) -> tuple[Outbound, ...]:
+        """See `ports.Outbox`."""
+        known = {(text(channel), text(account)) for channel, account in places}
+
+        async def work(tx: Transaction) -> list[Row]:
+            found = await tx.fetch(_PENDING_PLACES, ())
+            rows: list[Row] = []
+            for channel, account in found:
+                if (channel, account) not in known:
+                    rows += await tx.fetch(_PENDING_AT, (channel, account, check_limit(limit)))
+            return rows
+
+        rows = _in_order(await self._engine.read(work))
+        return tuple(outbound_from(row[1:]) for row in rows[:limit])
 
     async def get_outbound(self, outbound_id: str) -> Outbound:
         """See `ports.Outbox`."""
@@ -381,13 +477,12 @@ def list_outbound_query(
     return _LIST_OUTBOUND.format(which=which), (limit, *given.values())
 
 
-async def _find_due(tx: Transaction, channel: str | None, now: int, limit: int) -> list[str]:
-    """What may be sent now: of one channel, or of any. Sets aside what may not.
+async def _find_due(tx: Transaction, only: tuple[str, ...], now: int, limit: int) -> list[str]:
+    """What may be sent now: by one account of a channel, or by any. Sets aside what may not.
 
     More than the limit, so that two claimants at once both find something.
     """
-    only = () if channel is None else (channel,)
-    sql = DUE_IN_CHANNEL if only else _DUE_ANYWHERE
+    sql = DUE_AT_PLACE if only else _DUE_ANYWHERE
     most = limit + _STEP
     free: list[str] = []
     for _ in range(_ROUNDS):
@@ -419,8 +514,10 @@ async def forget_inbound(tx: Transaction) -> bool:
 
 
 async def forget_outbound(tx: Transaction) -> None:
-    """Remove the replies that are over for long and belong to no session."""
-    await tx.run(_FORGET_OUTBOUND, (await tx.now() - KEEP_OUTBOUND_MS,))
+    """Remove the replies that are over for long and belong to no session, and old lines."""
+    now = await tx.now()
+    await tx.run(_FORGET_OUTBOUND, (now - KEEP_OUTBOUND_MS,))
+    await tx.run(_FORGET_LINES, (now - KEEP_LINES_MS,))
 
 
 def outbound_bindings(new: NewOutbound, session_id: str | None, now: int) -> Row:
@@ -428,7 +525,8 @@ def outbound_bindings(new: NewOutbound, session_id: str | None, now: int) -> Row
     return (
         text(new.id), session_id, text(new.key), text(new.channel), to_json(new.address),
         text(new.content), optional(new.turn_id), whole(new.seq),
-        "withheld" if new.withheld else "pending", now,
+        "withheld" if new.withheld else "pending", now, text(new.account),
+        to_json(new.parts) if new.parts else None,
     )  # fmt: skip
 
 

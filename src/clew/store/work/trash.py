@@ -56,6 +56,7 @@ WHERE id = ANY ($1) AND deleted_at IS NOT NULL AND purged_at IS NULL RETURNING i
 
 _BELONGINGS = (
     "routes", "scratchpad", "todos", "compactions", "approvals", "idempotency", "outbox",
+    "context_lines",
     "attachments", "leases",
 )  # fmt: skip
 

@@ -8,14 +8,14 @@ from typing import Any, Literal
 import pytest
 
 from clew.core.changes import AddMessage, EndTurn, Send, StartTurn, TakeInbound
-from clew.core.delivery import NewInbound, NewOutbound, Outbound, OutboundStatus
+from clew.core.delivery import ContextLine, NewInbound, NewOutbound, Outbound, OutboundStatus
 from clew.core.keys import new_id
-from clew.core.message import Draft
+from clew.core.message import Author, Draft
 from clew.core.session import Session
 from clew.errors import Conflict, InvalidInput, RecordNotFound, SessionNotFound
 from clew.ports import Store
 from clew.testing.clock import DAY, SECOND, FakeClock
-from clew.testing.contract.case import Contract, make, record
+from clew.testing.contract.case import Contract, found, make, purge, record
 
 
 def inbound(inbound_id: str, **fields: Any) -> NewInbound:
@@ -47,7 +47,7 @@ class InboxContract(Contract):
         row, fresh = await store.accept(new)
 
         assert fresh
-        for name in new.__struct_fields__:
+        for name in set(new.__struct_fields__) - {"takes"}:
             assert getattr(row, name) == getattr(new, name), name
         assert (row.status, row.received_at, row.turn_id) == ("queued", clock(), None)
         assert await store.list_inbound() == (row,)
@@ -375,6 +375,93 @@ class InboxContract(Contract):
         assert (row.id, row.status, fresh) == ("b", "dropped", False)
         assert await store.drop_inbound([]) == ()
 
+    async def test_a_message_is_found_by_its_identity(self, store: Store) -> None:
+        row, _ = await store.accept(inbound("a", account="bot", external_id="42"))
+
+        assert await store.find_inbound("telegram", "bot", "42") == row
+        for wrong in (("slack", "bot", "42"), ("telegram", "x", "42"), ("telegram", "bot", "a")):
+            assert await store.find_inbound(*wrong) is None
+
+    async def test_what_a_message_says_is_revised_until_a_turn_has_it(
+        self, store: Store, session: Session
+    ) -> None:
+        await store.accept(inbound("a", payload={"text": "one"}))
+        await store.accept(inbound("b", payload={"text": "two"}), claimant="me")
+
+        revised = await store.revise_inbound("a", {"text": "1"})
+        claimed = await store.revise_inbound("b", {"text": "2"})
+        assert revised is not None
+        assert claimed is not None
+        assert (revised.payload, revised.status) == ({"text": "1"}, "queued")
+        assert (claimed.payload, claimed.claimant) == ({"text": "2"}, "me")
+
+        await record(store, session.id, StartTurn(turn_id="t", inbound=("a",)))
+        assert await store.revise_inbound("a", {"text": "late"}) is None
+        assert await store.revise_inbound("none", {}) is None
+        assert (await store.get_inbound("a")).payload == {"text": "1"}
+
+    async def test_lines_are_kept_until_a_message_takes_them(
+        self, store: Store, other: Store, clock: FakeClock
+    ) -> None:
+        ann = Author("telegram:7", "Ann \ud800\x00")
+        await store.add_line(line("a", author=ann, session_id="s", account="bot"))
+        clock.advance(1)
+        for number in (1, 2):
+            await store.add_line(line(f"b{number}", external_id="b"))
+        await store.add_line(line("x", key="elsewhere"))
+
+        first, second = await other.list_lines("k")
+        assert first == line("a", author=ann, session_id="s", account="bot", at=clock() - 1)
+        assert (second.id, second.content) == ("b1", "b1")
+
+        await store.accept(inbound("m", takes=("a", "x")))
+        await store.accept(inbound("again", external_id="m", takes=("b1",)))
+        assert [each.id for each in await other.list_lines("k")] == ["b1"]
+        assert [each.id for each in await other.list_lines("elsewhere")] == ["x"]
+
+    async def test_an_edit_replaces_a_line_and_a_second_delivery_does_not(
+        self, store: Store
+    ) -> None:
+        await store.add_line(line("a", external_id="1", content="helo"))
+        await store.add_line(line("b", external_id="1", content="hello", kind="edited"))
+        await store.add_line(line("c", external_id="1", content="helo"))
+
+        (only,) = await store.list_lines("k")
+        assert (only.content, only.kind) == ("hello", "said")
+
+    async def test_fifty_lines_are_kept_for_a_day(self, store: Store, clock: FakeClock) -> None:
+        for number in range(60):
+            await store.add_line(line(f"{number:02}"))
+        assert [each.id for each in await store.list_lines("k")] == [
+            f"{number:02}" for number in range(10, 60)
+        ]
+
+        clock.advance(DAY)
+        await store.add_line(line("new"))
+        assert len(await store.list_lines("k")) == 50
+        clock.advance(1)
+        assert [each.id for each in await store.list_lines("k")] == ["new"]
+        await store.sweep()
+        clock.advance(-SECOND)
+        assert [each.id for each in await store.list_lines("k")] == ["new"]
+
+    async def test_lines_go_with_their_session_and_are_never_found(
+        self, store: Store, session: Session
+    ) -> None:
+        await store.add_line(line("a", session_id=session.id, content="a rhubarb"))
+        await store.add_line(line("b", content="rhubarb too"))
+        assert await found(store, "rhubarb") == set()
+
+        await purge(store, session.id)
+
+        assert [each.id for each in await store.list_lines("k")] == ["b"]
+
+
+def line(line_id: str, **fields: Any) -> ContextLine:
+    """A line of a group."""
+    told = {"id": line_id, "key": "k", "channel": "telegram", "content": line_id}
+    return ContextLine(**(told | {"external_id": line_id} | fields))
+
 
 def send(outbound_id: str, key: str = "k", channel: str = "telegram", **fields: Any) -> Send:
     """A reply to deliver."""
@@ -524,8 +611,10 @@ class OutboxContract(Contract):
         session = await make(store)
         await record(store, session.id, *(send(f"{number}", "slow") for number in range(5)))
         for number in range(5):
-            assert await claim(store, channels=["telegram"]) == [f"{number}"]
-            assert await claim(store, channels=["telegram"]) == []  # the others are behind it
+            assert await claim(store, places=[("telegram", "default")]) == [f"{number}"]
+            assert (
+                await claim(store, places=[("telegram", "default")]) == []
+            )  # the others are behind it
             if outcome == "doubted":
                 await store.doubt_outbound("me")
             else:
@@ -546,7 +635,7 @@ class OutboxContract(Contract):
 
         async def deliver(handle: Store, who: str) -> None:
             for _ in range(3_000):
-                for row in await handle.claim_outbound(who, channels=["telegram"]):
+                for row in await handle.claim_outbound(who, places=[("telegram", "default")]):
                     sent.append(row.id)
                     await handle.settle_outbound(row.id, "sent")
                 if len(sent) == len(names):
@@ -579,8 +668,50 @@ class OutboxContract(Contract):
             store, session.id, send("a", "1", "slack"), send("b", "2", "email"), send("c", "3")
         )
 
-        assert await claim(store, channels=["telegram", "slack"]) == ["a", "c"]
-        assert await claim(store, channels=[]) == []
+        assert await claim(store, places=[("telegram", "default"), ("slack", "default")]) == [
+            "a",
+            "c",
+        ]
+        assert await claim(store, places=[]) == []
+
+    async def test_accounts_of_a_channel_never_wait_for_each_other(
+        self, store: Store, session: Session, other: Store
+    ) -> None:
+        await record(store, session.id, send("a"), send("b", account="work"), send("c"))
+
+        assert await claim(store, places=[("telegram", "work")]) == ["b"]
+        assert await claim(other, places=[("telegram", "default")]) == ["a"]
+        await store.doubt_outbound("me")
+        assert await claim(other, places=[("telegram", "default")]) == ["c"]
+
+    async def test_what_a_claimant_does_not_send_is_stranded(
+        self, store: Store, session: Session
+    ) -> None:
+        await record(
+            store,
+            session.id,
+            send("a"),
+            send("b", account="work"),
+            send("c", "1", "slack"),
+            send("d", "2", "slack"),
+            send("e", "3", "email", withheld=True),
+        )
+        mine = [("telegram", "default")]
+
+        assert [row.id for row in await store.list_stranded(mine)] == ["b", "c", "d"]
+        assert [row.id for row in await store.list_stranded(mine, limit=1)] == ["b"]
+        await claim(store, places=[("slack", "default")])
+        mine += [("telegram", "work")]
+        assert await store.list_stranded(mine) == ()
+
+    async def test_the_files_of_a_reply_are_kept_with_it(
+        self, store: Store, session: Session
+    ) -> None:
+        files = ({"type": "image", "blob": "00", "name": "a\ud800\x00.png"},)
+        await record(store, session.id, send("a", account="work", parts=files))
+
+        (row,) = await store.claim_outbound("me")
+        assert (row.account, row.parts) == ("work", files)
 
     @pytest.mark.parametrize("status", ["sent", "failed", "withheld"])
     async def test_what_came_of_a_delivery_is_kept(

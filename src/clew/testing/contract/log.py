@@ -18,7 +18,7 @@ from clew.core.changes import (
     WriteScratch,
     WriteTodos,
 )
-from clew.core.message import Draft, ToolCall
+from clew.core.message import Author, Draft, ToolCall
 from clew.core.notes import Todo
 from clew.core.session import Session, SessionEdit
 from clew.core.turn import Lease
@@ -49,6 +49,7 @@ EVERYTHING = Draft(
     model="anthropic/claude",
     usage=Usage(1, 2, 3, 4, 5, 6),
     at=1_600_000_000_000,
+    author=Author("telegram:7", "Ann \ud800\x00"),
 )
 
 

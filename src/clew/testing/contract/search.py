@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clew.core.changes import AddMessage, UndoTurn
-from clew.core.message import Draft
+from clew.core.message import Author, Draft
 from clew.core.search.hits import SearchFilter, SearchHit
 from clew.core.session import Session, SessionEdit
 from clew.errors import InvalidCursor, SessionNotFound
@@ -420,3 +420,14 @@ class SearchContract(Contract):
 
         assert await found(other, "apple 狐") == {(session.id, 1)}
         await other.close()
+
+    async def test_a_hit_says_who_said_it(self, store: Store, session: Session) -> None:
+        ann = Author("telegram:7", "Ann", among=True)
+        await record(
+            store, session.id, AddMessage(Draft(role="user", content="a walrus", author=ann))
+        )
+        await say(store, session.id, "a walrus too")
+
+        hits = await find(store, "walrus")
+
+        assert {hit.seq: hit.author for hit in hits} == {1: ann, 2: None}

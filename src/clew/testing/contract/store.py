@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from clew.core.changes import AddMessage
 from clew.core.channels.people import NewPairing
-from clew.core.delivery import NewInbound, NewOutbound
+from clew.core.delivery import ContextLine, NewInbound, NewOutbound
 from clew.core.imports import ImportNote
 from clew.core.message import Draft
 from clew.core.search.hits import SearchFilter
@@ -101,6 +101,10 @@ CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "accept": lambda store: store.accept(NewInbound(id="i", channel="c", key="k")),
     "claim_inbound": lambda store: store.claim_inbound("me"),
     "release_inbound": lambda store: store.release_inbound("me"),
+    "find_inbound": lambda store: store.find_inbound("c", "a", "e"),
+    "revise_inbound": lambda store: store.revise_inbound("i", {}),
+    "add_line": lambda store: store.add_line(ContextLine(id="l", key="k", channel="c", content="")),
+    "list_lines": lambda store: store.list_lines("k"),
     "drop_inbound": lambda store: store.drop_inbound(["i"]),
     "list_inbound": lambda store: store.list_inbound(),
     "list_taken_inbound": lambda store: store.list_taken_inbound("t"),
@@ -110,6 +114,7 @@ CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "settle_outbound": lambda store: store.settle_outbound("o", "sent"),
     "doubt_outbound": lambda store: store.doubt_outbound("me"),
     "list_outbound": lambda store: store.list_outbound(),
+    "list_stranded": lambda store: store.list_stranded([]),
     "get_outbound": lambda store: store.get_outbound("o"),
     "add_token": lambda store: store.add_token(Token("1", "n", "owner", ("read",), 0), b"d"),
     "find_token": lambda store: store.find_token(b"d"),

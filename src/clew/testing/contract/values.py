@@ -189,6 +189,7 @@ class TextContract(Contract):
                     id=text,
                     key=text,
                     channel=text,
+                    account=text,
                     address={text: text},
                     content=text,
                     turn_id=text,
@@ -215,7 +216,7 @@ class TextContract(Contract):
         found_lease = await store.find_lease(session.id)
         assert found_lease is not None
         assert found_lease.holder == text
-        (sending,) = await store.claim_outbound(text, channels=[text])
+        (sending,) = await store.claim_outbound(text, places=[(text, text)])
         assert (sending.id, sending.key, sending.content) == (text, text, text)
         assert (sending.address, sending.turn_id) == ({text: text}, text)
         settled = await store.settle_outbound(text, "failed", receipt={text: text}, error=text)

@@ -21,7 +21,8 @@ export function archive(pages, rows, archived) {
 /** Remove for good, which asks before. @param {SessionPages} pages @param {Row[]} rows */
 export async function purge(pages, rows) {
   const text = "What was said in them can't be brought back.";
-  if (!(await confirm(`Delete ${counted(rows.length, "session")} for good?`, text, "Delete"))) return;
+  if (!(await confirm(`Delete ${counted(rows.length, "session")} for good?`, text, "Delete")))
+    return;
   try {
     const { ids } = await call("trash.purge", { ids: idsOf(rows) });
     pages.remove(ids);

@@ -285,7 +285,8 @@ export class SessionList {
   /** @param {string} action @param {Row[]} rows */
   run(action, rows) {
     const isTrash = this.view === "trash";
-    if (action === "pin" && !isTrash) return pin(this.pages, rows, !rows.every((each) => each.pinned));
+    if (action === "pin" && !isTrash)
+      return pin(this.pages, rows, !rows.every((each) => each.pinned));
     if (isTrash && (action === "restore" || action === "archive")) {
       return trash(this.pages, rows, false);
     }

@@ -1,0 +1,55 @@
+"""Types of channels: which settings each has, which it needs, and where it is built.
+
+Values only. The modules behind them are imported when a channel of that type is configured.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import msgspec
+
+
+class ChannelType(msgspec.Struct, frozen=True, kw_only=True):
+    """A type that ships with clew.
+
+    `factory` is `module:function`; `extra` is what pip has to install for it. `required` and
+    `optional` are the settings of `[channels.NAME]` that it reads, besides those of every channel.
+    """
+
+    factory: str
+    extra: str
+    required: tuple[str, ...] = ("token",)
+    optional: tuple[str, ...] = ()
+
+
+class ChannelSetup(msgspec.Struct, frozen=True, kw_only=True):
+    """What a channel is built from; its factory gets this. Secrets are already revealed.
+
+    `name` is the type: the channel's name in keys, in `owners` and in the outbox. `settings` has
+    the other keys of `[channels.NAME]`, and `options` of a channel of one's own.
+    """
+
+    name: str
+    account: str
+    token: str | None = None
+    groups: Literal["mention", "always"] = "mention"
+    settings: dict[str, Any] = {}
+
+
+class ChannelCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """Who a channel is on its platform, what it lacks, and how people write to it."""
+
+    who: str
+    problems: tuple[str, ...] = ()
+    contact: str | None = None
+
+
+COMMON: Final = ("type", "account", "groups", "factory", "options", "token")
+"""Settings that every channel has."""
+
+TYPES: Final[dict[str, ChannelType]] = {
+    "telegram": ChannelType(
+        factory="clew.channels.telegram:build", extra="telegram", optional=("api_url",)
+    ),
+}
