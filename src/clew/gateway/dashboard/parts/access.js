@@ -117,7 +117,7 @@ function makeToken(refresh) {
     field("Name", name, "What will use it"),
     h(
       "fieldset",
-      { class: "plain" },
+      { class: "bare" },
       h("legend", null, "It may"),
       boxes.map((each) => each.label),
     ),
@@ -159,7 +159,8 @@ export function browsersPanel() {
       const { tokens, current } = await call("tokens.list");
       return tokens
         .filter((/** @type {any} */ each) => each.kind === "cookie" && !isOver(each))
-        .map((/** @type {any} */ each) => ({ ...each, isThis: each.id === current }));
+        .map((/** @type {any} */ each) => ({ ...each, isThis: each.id === current }))
+        .sort((/** @type {any} */ one, /** @type {any} */ other) => other.isThis - one.isThis);
     },
     (tokens, refresh) =>
       rows(

@@ -19,6 +19,7 @@ const TASKS = {
   replies: "Sending replies",
   jobs: "Running jobs",
   channels: "Channels",
+  signs: "Typing signs",
   others: "Going on for gateways that died",
   tidying: "Tidying up",
 };
@@ -68,7 +69,7 @@ export function showStatus(root) {
   const column = (/** @type {import("../parts/panel.js").Panel[]} */ list) =>
     h(
       "div",
-      { class: "column" },
+      { class: "stack" },
       list.map((each) => each.element),
     );
   root.append(
@@ -136,7 +137,7 @@ function drawGateway({ version, gateway, config, errands }) {
     errands?.length > 0 &&
       h(
         "ul",
-        { class: "pills" },
+        { class: "tasks" },
         errands.map((/** @type {any} */ each) =>
           h("li", null, TASKS[each.name] ?? each.name, statePill(each.state), each.detail),
         ),
