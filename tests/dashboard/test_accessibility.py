@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from playwright.async_api import Page, ViewportSize, expect
+from playwright.async_api import Page, expect
 
 from clew.core.changes import AddMessage, AddUsage, EndTurn, Send, StartTurn
 from clew.core.channels.people import NewPairing
@@ -101,7 +101,7 @@ async def check(page: Page, where: str) -> list[str]:
     return [f"{where}: {each}" for each in found]
 
 
-async def look(visit: Visitors, viewport: ViewportSize, *, signed_in: bool = True) -> Page:
+async def look(visit: Visitors, viewport: dict[str, int], *, signed_in: bool = True) -> Page:
     """A page in which axe can run; the dashboard's own rules forbid a script like it."""
     assert AXE.exists(), "axe-core is not here; `make lint` installs it"
     # So tall that nothing has to be scrolled to: axe leaves out what is out of sight.
@@ -118,15 +118,15 @@ async def look(visit: Visitors, viewport: ViewportSize, *, signed_in: bool = Tru
 
 @pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
 async def test_no_page_has_a_violation_of_wcag(
-    gateway: Gateway, visit: Visitors, viewport: ViewportSize
+    gateway: Gateway, visit: Visitors, viewport: dict[str, int]
 ) -> None:
     visit.expect_errors("400")
     session = await live_here(gateway)
     page = await look(visit, viewport)
     wrong: list[str] = []
     pages = {
-        "/": "Sessions",
-        f"/s/{session.id}": "",
+        "/": "Tea for two",
+        f"/s/{session.id}": "pour",
         "/s/new": "",
         "/memory": "Who you are",
         "/usage": "By day",
@@ -147,7 +147,7 @@ async def test_no_page_has_a_violation_of_wcag(
     await page.keyboard.press("Control+k")
     await expect(page.get_by_role("combobox")).to_be_visible()
     wrong += await check(page, "the palette")
-    assert wrong == []
+    assert wrong == [], "\n".join(wrong)
 
 
 async def test_three_texts_and_signing_in_have_no_violation_either(
@@ -167,7 +167,7 @@ async def test_three_texts_and_signing_in_have_no_violation_either(
     await stranger.goto("/")
     await expect(stranger.get_by_text("This browser is not signed in.")).to_be_visible()
     wrong += await check(stranger, "signing in")
-    assert wrong == []
+    assert wrong == [], "\n".join(wrong)
 
 
 async def test_what_is_wrong_is_found(visit: Visitors) -> None:

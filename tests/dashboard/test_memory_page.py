@@ -35,7 +35,7 @@ async def test_a_file_is_edited_saved_and_compared(gateway: Gateway, visit: Visi
     await expect(page.get_by_role("button", name="Save", exact=True)).to_be_disabled()
 
     await text.fill(START.replace("green", "black"))
-    await page.get_by_role("button", name="Unsaved changes").click()
+    await page.get_by_role("button", name="Changes", exact=True).click()
     await expect(page.locator(".text-diff .removed")).to_contain_text("tea is green")
     await expect(page.locator(".text-diff .added")).to_contain_text("tea is black")
     await page.keyboard.press("Control+s")

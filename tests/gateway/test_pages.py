@@ -113,6 +113,31 @@ console.log(JSON.stringify(all));
     assert json.loads(run(script, tmp_path)) == ["//kept /* kept */", r"\/\*\* ", "one\n  two"]
 
 
+def test_spaces_are_left_out_where_they_say_nothing(tmp_path: Path) -> None:
+    text = r"""const one = 1;
+const all = [
+  `a , b ${[one, `c ; ${"}"} d`].map((each) => each).join(" , ")} e`,
+  "kept  ,  kept".replace(/ , +/g, "/ /"),
+  one / 2 / 1,
+  one + +one - -one,
+  [1, 2].map((each) => /["'] ,/.test(`${each}" ,`)),
+];
+function find(text) {
+  return / ; /.test(text);
+}
+const name = "x"
+const more = { name, in: "name" in { name: 1 } ? typeof name : null }
+all.push(find("a ; b"), more);
+console.log(JSON.stringify(all));
+"""
+    script = join_modules({"main.js": text}, "main.js")
+    assert "const one=1;const all=[" in script
+    assert json.loads(run(script, tmp_path)) == [
+        "a , b 1 , c ; } d e", "kept / /kept", 0.5, 3, [True, True], True,
+        {"name": "x", "in": "string"},
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

@@ -32,9 +32,10 @@ class OneToken(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class TokenList(msgspec.Struct, frozen=True):
-    """All tokens, oldest first."""
+    """All tokens, oldest first. `current` is the id of the one that this was asked with."""
 
     tokens: tuple[Token, ...]
+    current: str | None = None
 
 
 class NewToken(msgspec.Struct, frozen=True):

@@ -4,12 +4,13 @@ They are open to all, since there is nothing secret in them. The page's script i
 modules, one idea each, and sent as one file: at the start of the gateway `join_modules` puts each
 module into a function of its own, in the order of their imports. So a first visit takes few
 requests, and nothing has to be built. `join_modules` knows only the forms of `import` and `export`
-that the dashboard uses, and refuses others. Comments and indentation, two fifths of the files, are
-for those who read them here, and are not sent.
+that the dashboard uses, and refuses others. Comments and spaces, half of the files, are for those
+who read them here, and are not sent.
 """
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import hashlib
 import re
@@ -46,18 +47,29 @@ _SCRIPT_COMMENTS: Final = re.compile(
     r"(?<![^\s(\[])/\*\* .*?\*/|^\s*/\*\*.*?\*/|^\s*//.*?$", re.MULTILINE | re.DOTALL
 )
 _STYLE_COMMENTS: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
-_INDENTS: Final = re.compile(r"^\s+", re.MULTILINE)
+_TOKEN: Final = re.compile(
+    r"""\s+|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|//[^\n]*|[\w$.]+|.""", re.DOTALL
+)
+_PATTERN: Final = re.compile(r"/(?:[^/\\\n\[]|\\.|\[(?:[^\]\\\n]|\\.)*\])+/\w*")
+_BEFORE_PATTERN: Final = "(,=>:[!&|?{};\n"
+"""A slash behind one of these begins a regular expression; behind others it divides."""
+_SIGNS: Final = "=<>?:,;{}()[]&|!*%"
+"""No space is needed beside these. Plus and minus are not among them: two of them are another."""
+_IN_TEMPLATE: Final = re.compile(r"\\.|`|\$\{", re.DOTALL)
+_IN_EXPRESSION: Final = re.compile(r"""[`{}]|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""")
+_STYLE_SPACES: Final = re.compile(r"\s*([{};,])\s*")
+_STYLE_VALUES: Final = re.compile(r"(?<=[{;])([\w-]+): ")
 
 
 def make_page_routes() -> list[Route]:
     """A route to each page and file."""
     folder = resources.files("clew.gateway").joinpath("dashboard")
-    page = _sender((folder / "index.html").read_bytes(), "text/html")
+    page = _sender((folder / "index.html").read_bytes, "text/html")
     return [
         *(Route(path, page) for path in PAGES),
-        *(Route(path, _sender((folder / path[1:]).read_bytes(), FILES[path])) for path in FILES),
-        Route("/app.js", _sender(_script().encode(), "text/javascript")),
-        Route("/app.css", _sender(_styles().encode(), "text/css")),
+        *(Route(path, _sender((folder / path[1:]).read_bytes, FILES[path])) for path in FILES),
+        Route("/app.js", _sender(lambda: _script().encode(), "text/javascript")),
+        Route("/app.css", _sender(lambda: _styles().encode(), "text/css")),
     ]
 
 
@@ -71,7 +83,13 @@ def _script() -> str:
 def _styles() -> str:
     folder = resources.files("clew.gateway").joinpath("dashboard", "styles")
     whole = "\n".join(text for _, text in sorted(_read_all(folder, ".css").items()))
-    return _INDENTS.sub("", _STYLE_COMMENTS.sub("", whole))
+    return _shorten_styles(whole)
+
+
+def _shorten_styles(text: str) -> str:
+    """Styles without comments, and without spaces that say nothing. No text in them has `{};,`."""
+    text = _STYLE_SPACES.sub(r"\1", _STYLE_COMMENTS.sub("", text))
+    return _STYLE_VALUES.sub(r"\1:", text).replace(";}", "}\n").strip()
 
 
 def _read_all(folder: Traversable, ending: str, inside: str = "") -> dict[str, str]:
@@ -123,13 +141,57 @@ def _wrap(path: str, text: str) -> str:
 
 
 def _shorten(text: str) -> str:
-    """A script without comments and indentation; what is inside of a template stays as it is."""
-    lines: list[str] = []
-    is_template = False
-    for line in _SCRIPT_COMMENTS.sub("", text).splitlines():
-        lines.append(line if is_template else line.lstrip())
-        is_template ^= line.count("`") % 2 == 1
-    return "\n".join(each for each in lines if each)
+    """A script without comments, indentation, and spaces around signs.
+
+    Texts, templates and regular expressions stay as they are.
+    """
+    text = _SCRIPT_COMMENTS.sub("", text)
+    pieces: list[str] = []
+    at = 0
+    before = "\n"
+    while at < len(text):
+        token = _TOKEN.match(text, at)
+        assert token is not None  # noqa: S101  # it matches any character
+        piece = token[0]
+        if piece == "`":
+            piece = text[at : _end_of_template(text, at + 1)]
+        elif piece == "/" and (before in _BEFORE_PATTERN or pieces[-2:] == ["return", " "]):
+            pattern = _PATTERN.match(text, at)
+            piece = piece if pattern is None else pattern[0]
+        at += len(piece)
+        if piece.isspace():
+            piece = "\n" if "\n" in piece else " "
+            after = text[at : at + 1]
+            if piece == "\n" and (before in "\n([{,;" or after in ")]"):
+                # A comma before the end of a list says nothing.
+                if before == "," and after in ")]":
+                    pieces[-1] = pieces[-1].removesuffix(",")
+                continue
+            if piece == " " and (before in _SIGNS or after in _SIGNS):
+                continue
+        elif piece.startswith("//"):
+            continue
+        pieces.append(piece)
+        before = piece[-1]
+    return "".join(pieces).strip()
+
+
+def _end_of_template(text: str, at: int) -> int:
+    """Behind the end of a template that begins before `at`; what it contains may have templates."""
+    open_ = 0
+    while True:
+        found = (_IN_EXPRESSION if open_ else _IN_TEMPLATE).search(text, at)
+        if found is None:
+            raise ValueError("a template without an end")
+        at = found.end()
+        if found[0] == "`":
+            if not open_:
+                return at
+            at = _end_of_template(text, at)
+        elif found[0] in ("${", "{"):
+            open_ += 1
+        elif found[0] == "}":
+            open_ -= 1
 
 
 def _take(path: str, match: re.Match[str]) -> str:
@@ -147,14 +209,20 @@ def _name(path: str) -> str:
     return "$" + re.sub(r"\W", "_", path)
 
 
-def _sender(content: bytes, media_type: str) -> Callable[[Request], Awaitable[Response]]:
+def _sender(read: Callable[[], bytes], media_type: str) -> Callable[..., Awaitable[Response]]:
     """Send a file; a browser that has it asks only whether it is still the same."""
-    packed = gzip.compress(content, mtime=0)
-    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-    headers = {"Cache-Control": "no-cache", "ETag": tag, "Vary": "Accept-Encoding"}
+
+    @cache
+    def prepare() -> tuple[bytes, bytes, dict[str, str]]:
+        content = read()
+        tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+        headers = {"Cache-Control": "no-cache", "ETag": tag, "Vary": "Accept-Encoding"}
+        return content, gzip.compress(content, mtime=0), headers
 
     async def send(request: Request) -> Response:
-        if tag in request.headers.get("if-none-match", ""):
+        # Joining takes a moment: it is done when the first browser asks, beside everything else.
+        content, packed, headers = await asyncio.to_thread(prepare)
+        if headers["ETag"] in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=headers)
         if "gzip" in request.headers.get("accept-encoding", ""):
             return Response(

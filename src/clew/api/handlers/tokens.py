@@ -43,9 +43,9 @@ def make_token(
 
 
 @handles(LIST)
-async def list_tokens(parts: Parts, _params: NoParams, _caller: Caller) -> TokenList:
+async def list_tokens(parts: Parts, _params: NoParams, caller: Caller) -> TokenList:
     """List all tokens."""
-    return TokenList(await parts.store.list_tokens())
+    return TokenList(await parts.store.list_tokens(), caller.token_id)
 
 
 @handles(CREATE)

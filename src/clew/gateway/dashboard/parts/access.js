@@ -117,7 +117,7 @@ function makeToken(refresh) {
     field("Name", name, "What will use it"),
     h(
       "fieldset",
-      { class: "plain" },
+      { class: "bare" },
       h("legend", null, "It may"),
       boxes.map((each) => each.label),
     ),
@@ -155,17 +155,20 @@ function makeToken(refresh) {
 export function browsersPanel() {
   return panel(
     "Browsers",
-    async () =>
-      (await call("tokens.list")).tokens.filter(
-        (/** @type {any} */ each) => each.kind === "cookie" && !isOver(each),
-      ),
+    async () => {
+      const { tokens, current } = await call("tokens.list");
+      return tokens
+        .filter((/** @type {any} */ each) => each.kind === "cookie" && !isOver(each))
+        .map((/** @type {any} */ each) => ({ ...each, isThis: each.id === current }))
+        .sort((/** @type {any} */ one, /** @type {any} */ other) => other.isThis - one.isThis);
+    },
     (tokens, refresh) =>
       rows(
         tokens.map((/** @type {any} */ each) =>
           row(
-            [each.name, each.current && h("span", { class: "pill running" }, "this one")],
+            [each.name, each.isThis && h("span", { class: "pill running" }, "this one")],
             `Signed in ${shortTime(each.created_at)}${each.expires_at ? `, until ${dayOf(each.expires_at)}` : ""}.`,
-            !each.current &&
+            !each.isThis &&
               revokeButton(each, "Sign out", "That browser has to sign in anew.", refresh),
           ),
         ),

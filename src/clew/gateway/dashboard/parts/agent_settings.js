@@ -305,7 +305,6 @@ function openPersonality(personality, refresh) {
     class: "editor",
     rows: "10",
     value: personality.soul ?? "",
-    "aria-label": "How it begins",
     spellcheck: "false",
   });
   const description = h("input", {

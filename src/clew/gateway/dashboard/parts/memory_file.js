@@ -55,7 +55,7 @@ export function memoryEditor(which, onSaved) {
   const place = h("code", { class: "faint small path" });
   const writing = h(
     "div",
-    { class: "writing" },
+    null,
     h(
       "div",
       { class: "tools" },
@@ -64,7 +64,7 @@ export function memoryEditor(which, onSaved) {
         [
           ["write", "Write"],
           ["preview", "Preview"],
-          ["changes", "Unsaved changes"],
+          ["changes", "Changes"],
         ],
         "write",
         (value) => {

@@ -90,14 +90,16 @@ export function row(title, details, ...actions) {
 }
 
 /**
- * Names and values.
+ * Names and values; what is false is left out.
  *
- * @param {[name: Child, value: Child][]} pairs
+ * @param {any[]} pairs each a name and a value
  */
 export function facts(pairs) {
   return h(
     "dl",
     { class: "facts" },
-    pairs.map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))),
+    pairs
+      .filter(Boolean)
+      .map(([name, value]) => h("div", null, h("dt", null, name), h("dd", null, value))),
   );
 }

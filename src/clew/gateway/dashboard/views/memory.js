@@ -64,7 +64,7 @@ export function showMemory(root, { query }) {
         "div",
         { class: "with-side" },
         place,
-        h("aside", { class: "column", "aria-label": "History and search" }, [
+        h("aside", { class: "stack", "aria-label": "History and search" }, [
           history.element,
           recallPanel(() => ({ personality: which.personality, person: which.person })),
         ]),

@@ -25,12 +25,12 @@ export function showSettings(root) {
         { class: "columns even" },
         h(
           "div",
-          { class: "column" },
+          { class: "stack" },
           agent.map((each) => each.element),
         ),
         h(
           "div",
-          { class: "column" },
+          { class: "stack" },
           thisBrowser(),
           access.map((each) => each.element),
         ),

@@ -11,7 +11,6 @@ import { notify } from "../parts/notice.js";
 import { pageHeader } from "../parts/page.js";
 import { facts, panel, row, rows } from "../parts/panel.js";
 import { readAgain } from "../parts/watch.js";
-import { may } from "../state.js";
 
 const DAY = 86_400_000;
 const MOST = 50;
@@ -20,6 +19,7 @@ const TASKS = {
   replies: "Sending replies",
   jobs: "Running jobs",
   channels: "Channels",
+  signs: "Typing signs",
   others: "Going on for gateways that died",
   tidying: "Tidying up",
 };
@@ -43,7 +43,12 @@ export function showStatus(root) {
   const work = panel(
     "At work",
     async () => ({
-      ...(await read(({ leases, waiting, queued }) => ({ leases, waiting, queued }))()),
+      ...(await read(({ leases, waiting, inbox, outbox }) => ({
+        leases,
+        waiting,
+        inbox,
+        outbox,
+      }))()),
       messages: (await call("queue.list", { limit: MOST })).messages,
     }),
     drawWork,
@@ -55,7 +60,7 @@ export function showStatus(root) {
   );
   const store = panel(
     "Store",
-    read(({ store, stats, ...more }) => ({ store, stats, ...storeFacts(more) })),
+    read(({ store, stats, findings, backed_up_at }) => ({ store, stats, findings, backed_up_at })),
     drawStore,
   );
   const channels = panel("Channels", readChannels, drawChannels);
@@ -64,7 +69,7 @@ export function showStatus(root) {
   const column = (/** @type {import("../parts/panel.js").Panel[]} */ list) =>
     h(
       "div",
-      { class: "column" },
+      { class: "stack" },
       list.map((each) => each.element),
     );
   root.append(
@@ -104,11 +109,6 @@ export function showStatus(root) {
   }
 }
 
-/** What a newer gateway says about the store beside its numbers. @param {any} report */
-function storeFacts({ backup, doctor, growth }) {
-  return { backup, doctor, growth };
-}
-
 // --- what runs --------------------------------------------------------------------------------
 
 /** @param {"up" | "down" | "off"} state */
@@ -124,25 +124,20 @@ function statePill(state) {
 /** @param {any} data */
 function drawGateway({ version, gateway, config, errands }) {
   return [
-    facts(
-      [
-        ["Version", version],
-        gateway && [
-          "Runs since",
-          h("span", { title: fullTime(gateway.started_at) }, whenWords(gateway.started_at)),
-        ],
-        gateway && ["Process", String(gateway.pid)],
-        config && [
-          "Configuration",
-          config.exists ? config.file : `${config.file} (not written yet)`,
-        ],
-      ].filter(Boolean),
-    ),
+    facts([
+      ["Version", version],
+      gateway && [
+        "Runs since",
+        h("span", { title: fullTime(gateway.started_at) }, whenWords(gateway.started_at)),
+      ],
+      gateway && ["Process", String(gateway.pid)],
+      config && ["Configuration", config.exists ? config.file : `${config.file} (not written yet)`],
+    ]),
     errands?.length > 0 && h("h3", { class: "spaced" }, "Background tasks"),
     errands?.length > 0 &&
       h(
         "ul",
-        { class: "pills" },
+        { class: "tasks" },
         errands.map((/** @type {any} */ each) =>
           h("li", null, TASKS[each.name] ?? each.name, statePill(each.state), each.detail),
         ),
@@ -165,12 +160,6 @@ function drawChannels(channels) {
           channel: each.type ?? each.name,
           account: each.account,
         }),
-        each.state !== "off" &&
-          may("admin") &&
-          actionButton("Test", async () => {
-            const result = await call("channels.test", { name: each.name });
-            notify(result.problem ?? `${each.name} answers.`, { isError: Boolean(result.problem) });
-          }),
       ),
     ),
     ["No channel is set up. On the machine of the gateway: ", h("code", null, "clew channels add")],
@@ -178,7 +167,7 @@ function drawChannels(channels) {
 }
 
 /** @param {any} data */
-function drawWork({ leases, waiting, messages, queued }) {
+function drawWork({ leases, waiting, messages, inbox, outbox }) {
   return [
     facts([
       ["Turns that run", number(leases.length)],
@@ -186,7 +175,9 @@ function drawWork({ leases, waiting, messages, queued }) {
         "Approvals that wait",
         waiting > 0 ? h("a", { href: "/?state=waiting" }, number(waiting)) : "0",
       ],
-      ["Messages in the queue", number(queued)],
+      ["Messages in the queue", number((inbox.queued ?? 0) + (inbox.claimed ?? 0))],
+      ["Replies on their way", number((outbox.pending ?? 0) + (outbox.sending ?? 0))],
+      outbox.withheld > 0 && ["Replies withheld", number(outbox.withheld)],
     ]),
     leases.length > 0 &&
       rows(
@@ -389,37 +380,42 @@ function addJob(added) {
 // --- store and events -------------------------------------------------------------------------
 
 /** @param {any} data */
-function drawStore({ store, stats, backup, doctor }) {
+function drawStore({ store, stats, findings, backed_up_at }) {
   if (!stats) return h("p", { class: "faint" }, "Only the owner sees this.");
   const days = stats.oldest_at ? Math.max(1, (stats.newest_at - stats.oldest_at) / DAY) : 0;
   return [
-    facts(
+    facts([
       [
-        [
-          "Sessions",
-          `${number(stats.sessions)}, ${number(stats.archived)} archived, ${number(stats.trashed)} in the trash`,
-        ],
-        ["Messages", number(stats.messages)],
-        ["On the disk", size(stats.file_bytes)],
-        days > 1 && ["Grows by", `${size(Math.round(stats.content_bytes / days))} of text a day`],
-        stats.oldest_at && ["Since", dayOf(stats.oldest_at)],
-        store && [
-          "Kind",
-          `${store.engine}, schema ${store.schema}${store.durability ? `, ${store.durability}` : ""}`,
-        ],
-        store?.path && ["Where", store.path],
-        backup !== undefined && [
-          "Last backup",
-          backup?.at
-            ? h("span", { title: fullTime(backup.at) }, whenWords(backup.at))
-            : h("span", { class: "warn" }, "none yet: clew backup"),
-        ],
-      ].filter(Boolean),
-    ),
-    doctor?.length > 0 &&
+        "Sessions",
+        `${number(stats.sessions)}, ${number(stats.archived)} archived, ${number(stats.trashed)} in the trash`,
+      ],
+      ["Messages", number(stats.messages)],
+      ["On the disk", size(stats.file_bytes)],
+      days > 1 && [
+        "Grew by",
+        `${size(Math.round(stats.content_bytes / days))} of text a day on average`,
+      ],
+      stats.oldest_at && ["Since", dayOf(stats.oldest_at)],
+      store && [
+        "Kind",
+        `${store.engine}, schema ${store.schema}${store.durability ? `, ${store.durability}` : ""}`,
+      ],
+      store?.path && ["Where", store.path],
+      [
+        "Last backup",
+        backed_up_at
+          ? h("span", { title: fullTime(backed_up_at) }, whenWords(backed_up_at))
+          : [h("span", { class: "warn" }, "none known of: "), h("code", null, "clew backup")],
+      ],
+    ]),
+    findings.length > 0 && h("h3", { class: "spaced" }, "Checked"),
+    findings.length > 0 &&
       rows(
-        doctor.map((/** @type {any} */ each) =>
-          row(h("span", { class: "warn" }, each.message ?? String(each)), each.fix),
+        findings.map((/** @type {any} */ { level, what, advice }) =>
+          row(
+            h("span", { class: { warning: "warn", problem: "bad" }[String(level)] ?? "" }, what),
+            advice,
+          ),
         ),
         "",
       ),
