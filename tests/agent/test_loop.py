@@ -515,6 +515,9 @@ class FakePersonalities:
         except KeyError:
             raise PersonalityNotFound("gone") from None
 
+    def update_personality(self, personality_id: str, edit: Any) -> Personality:
+        raise AssertionError("nobody edits a personality here")
+
 
 def agent(store: Store, catalogue: Any, *personalities: Personality, **more: Any) -> PydanticAgent:
     return PydanticAgent(

@@ -1,7 +1,7 @@
 """The log of a gateway: one line of JSON per event, in a file that only its owner can read.
 
 A line has no words of a message, a model or a provider (`core.gateway_events`). The file is
-bounded: when it is full it becomes `gateway.log.1`, and so on; the oldest one goes. An event that
+bounded: when it is full its number goes up by one (`.1`, `.2`); the oldest one goes. An event that
 repeats is written the first, the tenth, the hundredth time and so on, with its count. A disk that
 is full does not disturb the gateway: lines are lost then.
 """

@@ -128,6 +128,10 @@ CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "redeem_pairing": lambda store: store.redeem_pairing("AAAAAAAA", by="owner"),
     "decide_pairing": lambda store: store.decide_pairing("c:1", "c", "paired", by="owner"),
     "stats": lambda store: store.stats(),
+    "list_forks": lambda store: store.list_forks(ID),
+    "find_vectors": lambda store: store.find_vectors("s", "m", ["h"]),
+    "put_vectors": lambda store: store.put_vectors("s", "m", {"h": b"v"}),
+    "keep_vectors": lambda store: store.keep_vectors("s", "m", ["h"]),
 }
 
 
