@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from typing import Any
 
 from playwright.async_api import Page, expect
 
@@ -30,7 +31,7 @@ WATCH_SHIFTS = """() => {
 }"""
 
 
-async def open_page(visit: Visitors, session: Session, path: str = "", **options: object) -> Page:
+async def open_page(visit: Visitors, session: Session, path: str = "", **options: Any) -> Page:
     page = await visit(f"/s/{session.id}{path}", **options)
     await expect(page.locator("[role=log]:not([aria-busy])")).to_be_attached()
     await expect(page.locator(".connection[data-state=online]")).to_be_attached()
@@ -339,7 +340,11 @@ async def test_marks_say_what_was_summarised_what_failed_and_what_did_not_arrive
         AddMessage(Draft(role="assistant", content="is it there?")),
         AddMessage(Draft(role="assistant", content="kept here")),
     )
-    for fields in ({"id": "o1", "seq": 5}, {"id": "o2", "seq": 6, "withheld": True}):
+    outcomes: list[dict[str, Any]] = [
+        {"id": "o1", "seq": 5},
+        {"id": "o2", "seq": 6, "withheld": True},
+    ]
+    for fields in outcomes:
         sent = NewOutbound(key=session.key, channel="telegram", **fields)
         await gateway.store.add_outbound(session.id, sent)
     await gateway.store.settle_outbound("o1", "uncertain", error="the connection broke")
