@@ -161,16 +161,21 @@ async def test_search_as_you_type_shows_the_hit_in_its_surroundings(
 async def test_filters_are_in_the_address_and_survive_reload_and_back(
     gateway: Gateway, visit: Visitors
 ) -> None:
-    await gateway.session("Chat", key="telegram:1", platform="telegram", kind="dm")
-    await gateway.session("Code", cwd="/home/me/clew", project="/home/me/clew")
-    await gateway.session("Other", cwd="/home/me/other", project="/home/me/other")
+    now = host_clock()
+    await gateway.session(
+        "Chat", key="telegram:1", platform="telegram", kind="dm", created_at=now - 3_000
+    )
+    for seconds, name in ((2, "Code"), (1, "Other")):
+        folder = f"/home/me/{name.lower()}"
+        at = now - seconds * 1_000
+        await gateway.session(name, cwd=folder, project=folder, created_at=at)
     page = await visit("/")
     await page.get_by_role("button", name="Filter", exact=True).click()
     await page.get_by_role("combobox").fill("cli")
     await page.get_by_role("option", name="cli Platform").click()
     await expect(names(page)).to_have_text(["Other", "Code"])
     await page.keyboard.press("f")
-    await page.keyboard.type("proj clew")
+    await page.keyboard.type("proj code")
     await expect(page.get_by_role("option")).to_have_count(1)
     await page.keyboard.press("Enter")
     await expect(names(page)).to_have_text(["Code"])

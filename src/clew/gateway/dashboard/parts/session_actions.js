@@ -41,10 +41,12 @@ export async function pin(pages, rows, pinned) {
     for (const each of changed) each.pinned = value;
     pages.insert(changed);
   };
+  const marking = mark(changed, { pinned });
+  pages.expect(marking);
   put(pinned);
   try {
-    const answer = await mark(changed, { pinned });
-    offerUndo(`${what(changed)} ${pinned ? "pinned" : "no longer pinned"}.`, answer, () =>
+    const answer = await marking;
+    offerUndo(pages, `${what(changed)} ${pinned ? "pinned" : "no longer pinned"}.`, answer, () =>
       put(!pinned),
     );
   } catch (error) {
@@ -70,7 +72,7 @@ export async function rename(pages, row, text) {
   if (!session) throw problemOf(answer.failed);
   pages.patch(row.id, { title, label: nameOf(session) });
   const done = title ? `Renamed to “${shorten(title)}”.` : "The name was taken away.";
-  offerUndo(done, answer, () => pages.patch(row.id, before));
+  offerUndo(pages, done, answer, () => pages.patch(row.id, before));
 }
 
 /**
@@ -84,7 +86,8 @@ export async function rename(pages, row, text) {
 async function take(pages, rows, change, done) {
   if (rows.length === 0) return;
   const marking = mark(rows, change);
-  pages.remove(idsOf(rows), { until: marking });
+  pages.expect(marking, idsOf(rows));
+  pages.remove(idsOf(rows));
   try {
     const answer = await marking;
     const failed = new Set(answer.failed.map((/** @type {any} */ each) => each.id));
@@ -92,7 +95,7 @@ async function take(pages, rows, change, done) {
     if (failed.size > 0) pages.insert(rows.filter((each) => failed.has(each.id)));
     if (gone.length === 0) throw problemOf(answer.failed);
     const stayed = failed.size > 0 ? ` ${problemOf(answer.failed).message}` : "";
-    offerUndo(`${what(gone)} ${done}.${stayed}`, answer, () => pages.insert(gone));
+    offerUndo(pages, `${what(gone)} ${done}.${stayed}`, answer, () => pages.insert(gone));
   } catch (error) {
     pages.insert(rows.filter((each) => pages.indexOf(each.id) < 0));
     notifyProblem(error);
@@ -107,14 +110,17 @@ function mark(rows, change) {
 /**
  * Say what was done, with a way back.
  *
+ * @param {SessionPages} pages
  * @param {string} text
  * @param {{changes: any[]}} answer
  * @param {() => void} show show it as it was
  */
-function offerUndo(text, { changes }, show) {
+function offerUndo(pages, text, { changes }, show) {
   notify(text, {
     undo: async () => {
-      const { failed } = await call("sessions.undo", { changes });
+      const undoing = call("sessions.undo", { changes });
+      pages.expect(undoing);
+      const { failed } = await undoing;
       show();
       if (failed.length > 0) throw problemOf(failed);
     },

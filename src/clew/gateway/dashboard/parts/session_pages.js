@@ -73,7 +73,9 @@ export class SessionPages {
     this.starting = null;
     // Places are given by number: an answer that was asked for before they moved is thrown away.
     this.version = 0;
-    /** Taken out of the list here, and not yet at the gateway. @type {Set<string>} */
+    /** Changes that show here, and are not yet made at the gateway. @type {Set<Promise<unknown>>} */
+    this.changes = new Set();
+    /** What they take out of the list. @type {Set<string>} */
     this.leaving = new Set();
     this.stop = new AbortController();
     /** @type {number | null} */
@@ -195,12 +197,13 @@ export class SessionPages {
   /** Read the beginning again: what is new, moved or gone there. */
   async refresh() {
     if (!this.isRead || this.wanted.q) return;
+    await Promise.allSettled(this.changes);
     const { version } = this;
     const [waiting, page] = await Promise.all([
       this.listWaiting(),
       this.list({ limit: FIRST_PAGE, count: this.isTimed || undefined }),
     ]);
-    if (version !== this.version) {
+    if (version !== this.version || this.changes.size > 0) {
       await this.refresh();
       return;
     }
@@ -239,18 +242,24 @@ export class SessionPages {
   }
 
   /**
-   * Take sessions out of the list.
+   * A change is shown before it is made: what the gateway says until then is old.
    *
-   * @param {Iterable<string>} ids
-   * @param {{until?: Promise<unknown>}} [options] `until` then they may still come from the gateway
+   * @param {Promise<unknown>} change
+   * @param {string[]} [leaving] the sessions that it takes out of the list
    */
-  remove(ids, { until } = {}) {
+  expect(change, leaving = []) {
+    this.changes.add(change);
+    for (const id of leaving) this.leaving.add(id);
+    const forget = () => {
+      this.changes.delete(change);
+      for (const id of leaving) this.leaving.delete(id);
+    };
+    change.then(forget, forget);
+  }
+
+  /** Take sessions out of the list. @param {Iterable<string>} ids */
+  remove(ids) {
     const gone = new Set(ids);
-    if (until) {
-      const forget = () => gone.forEach((id) => this.leaving.delete(id));
-      gone.forEach((id) => this.leaving.add(id));
-      until.then(forget, forget);
-    }
     this.version += 1;
     this.waiting = this.waiting.filter((each) => !gone.has(each.id));
     const places = [...this.cursors].map(
