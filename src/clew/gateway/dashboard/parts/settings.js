@@ -49,12 +49,13 @@ export function makeSettings(update) {
 
   const thinking = menuButton(["Thinking: ", level], listLevels, {
     class: "quiet small",
-    "aria-label": "Thinking level",
   });
   const element = h(
     "div",
     { class: "settings-bar" },
-    menuButton(modelName, listModels, { class: "quiet small model-button", "aria-label": "Model" }),
+    menuButton([h("span", { class: "visually-hidden" }, "Model: "), modelName], listModels, {
+      class: "quiet small model-button",
+    }),
     thinking,
   );
 
