@@ -10,7 +10,7 @@ from playwright.async_api import Page, ViewportSize, expect
 
 from clew.core.changes import AddCompaction, AddMessage
 from clew.core.delivery import NewOutbound
-from clew.core.message import Draft, ToolCall
+from clew.core.message import Author, Draft, ToolCall
 from clew.core.session import Session
 from clew.errors import ClewError
 from tests.dashboard.conftest import AWAY, PHONE, WIDE, Gateway, Visitors
@@ -400,6 +400,22 @@ def _result(call: str, name: str, content: str, *, is_error: bool = False) -> Ad
     return AddMessage(
         Draft(role="tool", content=content, tool_call_id=call, tool_name=name, is_error=is_error)
     )
+
+
+async def test_a_group_shows_who_said_what_and_what_it_answers(
+    gateway: Gateway, visit: Visitors
+) -> None:
+    session = await gateway.session("Group", kind="group", channel="telegram")
+    around = {"type": "context", "lines": [{"kind": "said", "text": "rain?", "name": "Bob"}]}
+    quote = {"type": "quote", "text": "the plan", "own": True}
+    ada = Author("telegram:7", "Ada", among=True)
+    said = Draft(role="user", content="and tomorrow?", parts=(around, quote), author=ada)
+    await record(gateway, session, AddMessage(said))
+    page = await open_page(visit, session)
+    await expect(page.locator("#m1 .author")).to_have_text("Ada (telegram:7)")
+    await expect(page.locator("#m1 .quote")).to_have_text("clew: the plan")
+    await page.get_by_text("Said before it: 1 message").click()
+    await expect(page.locator("#m1")).to_contain_text("Bob: rain?")
 
 
 async def test_a_session_is_renamed_pinned_and_put_in_the_trash_with_an_undo(
