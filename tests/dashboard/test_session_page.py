@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import Any
 
-from playwright.async_api import Page, expect
+import pytest
+from playwright.async_api import Page, ViewportSize, expect
 
 from clew.core.changes import AddCompaction, AddMessage
 from clew.core.delivery import NewOutbound
-from clew.core.message import Draft, ToolCall
+from clew.core.message import Author, Draft, ToolCall
 from clew.core.session import Session
 from clew.errors import ClewError
-from tests.dashboard.conftest import AWAY, PHONE, Gateway, Visitors
+from tests.dashboard.conftest import AWAY, PHONE, WIDE, Gateway, Visitors
+from tests.dashboard.test_accessibility import check, look
 from tests.dashboard.transcripts import Asking, Stream, numbers, record, talk, write
 from tests.runtime.conftest import Held, failing, read, saying, soon, until
 
@@ -417,6 +420,22 @@ def _result(call: str, name: str, content: str, *, is_error: bool = False) -> Ad
     )
 
 
+async def test_a_group_shows_who_said_what_and_what_it_answers(
+    gateway: Gateway, visit: Visitors
+) -> None:
+    session = await gateway.session("Group", kind="group", channel="telegram")
+    around = {"type": "context", "lines": [{"kind": "said", "text": "rain?", "name": "Bob"}]}
+    quote = {"type": "quote", "text": "the plan", "own": True}
+    ada = Author("telegram:7", "Ada", among=True)
+    said = Draft(role="user", content="and tomorrow?", parts=(around, quote), author=ada)
+    await record(gateway, session, AddMessage(said))
+    page = await open_page(visit, session)
+    await expect(page.locator("#m1 .author")).to_have_text("Ada (telegram:7)")
+    await expect(page.locator("#m1 .quote")).to_have_text("clew: the plan")
+    await page.get_by_text("Said before it: 1 message").click()
+    await expect(page.locator("#m1")).to_contain_text("Bob: rain?")
+
+
 async def test_a_session_is_renamed_pinned_and_put_in_the_trash_with_an_undo(
     gateway: Gateway, visit: Visitors
 ) -> None:
@@ -565,3 +584,59 @@ async def test_nothing_is_wider_than_a_phone(gateway: Gateway, visit: Visitors) 
     assert widest <= PHONE["width"]
     await write(page, "short")
     await expect(page.get_by_role("log").get_by_text("ok", exact=True)).to_be_in_viewport()
+
+
+@pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
+async def test_nothing_that_opens_on_the_page_is_hard_to_read(
+    gateway: Gateway, visit: Visitors, viewport: ViewportSize
+) -> None:
+    session = await gateway.session("Threads", cwd="/work")
+    change = {"path": "a.py", "old": "x = 1\ny = 2", "new": "x = 3\ny = 2"}
+    code = '```python\nclass A:\n    """Text."""\n    x = 1  # note\n```\n\n```diff\n-a\n+b\n```'
+    await record(
+        gateway,
+        session,
+        AddMessage(Draft(role="user", content="work")),
+        AddMessage(
+            Draft(
+                role="assistant",
+                content=f"{code}\n\n> said `so`",
+                model="script/one",
+                parts=({"type": "thinking", "thinking": "hm"},),
+                tool_calls=(ToolCall("a", "edit_file", json.dumps(change)),),
+            )
+        ),
+        _result("a", "edit_file", "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y"),
+        AddCompaction(compaction_id="c1", keep_from=2, summary="They *talked*."),
+    )
+    held = Held()
+    gateway.actor.scenes = [Asking()]
+    page = await look(visit, viewport)
+    await page.goto(f"/s/{session.id}")
+    await write(page, "do it")
+    await expect(page.locator(".approval")).to_be_visible()
+    await page.locator(".transcript details").evaluate_all(
+        "(all) => { for (const each of all) each.open = true; }"
+    )
+    await page.get_by_role("button", name="Find in this session").click()
+    await page.locator(".find input").fill("work")
+    await expect(page.locator(".find [role=status]")).to_contain_text("of")
+    wrong = await check(page, "everything open")
+    await page.get_by_role("button", name="No…").click()
+    await page.get_by_label("Message", exact=True).type("/m")
+    await expect(page.get_by_role("option").first).to_be_visible()
+    wrong += await check(page, "commands and a reason")
+    await page.get_by_label("Message", exact=True).press("Escape")
+    await page.get_by_role("button", name="Back", exact=True).click()
+    await page.get_by_role("button", name="Yes, once").click()
+    await expect(page.get_by_text("I was told: yes once").first).to_be_visible()
+    gateway.actor.scenes = [held]
+    await write(page, "again")
+    await soon(held.began.wait())
+    await page.locator(".session-head [aria-pressed]").click()
+    await expect(page.get_by_text("Rules about tools")).to_be_visible()
+    await page.get_by_text("Why this session?").click()
+    await expect(page.get_by_text("are delivered")).to_be_visible()
+    wrong += await check(page, "about it, while a turn runs")
+    held.go_on.set()
+    assert wrong == [], "\n".join(wrong)

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from playwright.async_api import expect
 
 from clew.core.changes import AddCompaction, AddMessage, Change
-from clew.core.message import Draft, ToolCall
+from clew.core.message import Author, Draft, ToolCall
 from clew.core.text import strip_controls
 from tests.dashboard.conftest import Gateway, Visitors
 from tests.dashboard.transcripts import Asking, record, write
@@ -49,11 +49,15 @@ def _tell(blob: str) -> list[Change]:
     for number, text in enumerate(PAYLOADS):
         named = {"type": "file", "blob": blob, "media_type": "text/plain", "name": text[:200]}
         shown = {"type": "image", "blob": blob, "media_type": "image/png", "name": text[:200]}
-        author = {"type": "author", "name": text[:200], "id": text[:60]}
+        author = Author(text[:60], text[:200], among=True)
+        quote = {"type": "quote", "text": text, "name": text[:60]}
+        around = {"type": "context", "lines": [{"kind": "said", "text": text, "name": text}]}
         thought = {"type": "thinking", "thinking": text}
         call = ToolCall(f"c{number}", text[:60], json.dumps({"command": text, text[:60]: text}))
         changes += [
-            AddMessage(Draft(role="user", content=text, parts=(named, shown, author))),
+            AddMessage(
+                Draft(role="user", content=text, parts=(named, shown, quote, around), author=author)
+            ),
             AddMessage(
                 Draft(
                     role="assistant",

@@ -14,7 +14,15 @@ export function makeAbout(id) {
   const facts = h("dl", { class: "about-facts" });
   const todos = h("div");
   const rules = h("div");
-  const why = h("div");
+  const reasons = h("div");
+  const why = h(
+    "details",
+    { ontoggle: () => why.open && shown && explain(reasons, shown) },
+    h("summary", null, "Why this session?"),
+    reasons,
+  );
+  /** @type {any} */
+  let shown = null;
   const element = h(
     "aside",
     { class: "about", "aria-label": "About this session", tabindex: "0" },
@@ -26,6 +34,7 @@ export function makeAbout(id) {
 
   /** @param {any} detail @param {any} lineage @param {any} model */
   function show({ session, state }, lineage, model) {
+    shown = session;
     const { usage } = session;
     const used = session.context_tokens;
     const room = model?.context_window;
@@ -76,23 +85,10 @@ export function makeAbout(id) {
       lineage?.previous &&
         fact("Before it", h("a", { href: `/s/${lineage.previous.id}` }, lineage.previous.name)),
     );
-    if (!element.hidden) load(session);
+    if (!element.hidden) load();
   }
 
-  /** @param {any} session */
-  async function load(session) {
-    replace(
-      why,
-      h(
-        "details",
-        {
-          ontoggle: (/** @type {any} */ event) =>
-            event.target.open && explain(event.target.lastElementChild, session),
-        },
-        h("summary", null, "Why this session?"),
-        h("div", null, "…"),
-      ),
-    );
+  async function load() {
     const [listed, held] = await Promise.all([
       call("sessions.todos", { id }).catch(() => ({ todos: [] })),
       may("admin") ? call("sessions.rules", { id }).catch(() => ({ rules: [] })) : { rules: [] },

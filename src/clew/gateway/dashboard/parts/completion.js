@@ -95,7 +95,6 @@ export function makeCompletion(input) {
 
   function draw() {
     element.hidden = offers.length === 0;
-    input.setAttribute("aria-expanded", String(offers.length > 0));
     replace(
       element,
       offers.map(({ text, help }, index) =>

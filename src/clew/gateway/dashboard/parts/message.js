@@ -1,7 +1,7 @@
 // One message of a transcript: who said it, the text, thinking, calls of tools, files, marks.
 
 import { h, icon, setServerHtml } from "../dom.js";
-import { dayOf, fullTime, timeOfDay } from "../format.js";
+import { counted, dayOf, fullTime, timeOfDay } from "../format.js";
 import { toolBlock } from "./toolcall.js";
 
 const INLINE = ["image/png", "image/jpeg", "image/gif", "image/webp"];
@@ -104,12 +104,11 @@ export function fillArticle(article, html) {
  */
 export function authorOf(message, session, me) {
   if (message.role !== "user") return session.agent === "main" ? "clew" : session.agent;
-  const told =
-    message.author ?? message.parts?.find((/** @type {any} */ part) => part.type === "author");
-  const name = typeof told === "string" ? told : (told?.name ?? told?.id);
-  if (name) return String(name);
+  const { author } = message;
+  // A name is chosen by its person: in a group the id says who it is.
+  if (author?.among) return author.name ? `${author.name} (${author.id})` : author.id;
   if (session.person === me) return "You";
-  return session.display_name || session.person;
+  return author?.name || session.display_name || session.person;
 }
 
 /**
@@ -120,6 +119,7 @@ export function authorOf(message, session, me) {
 function setBody(body, message, html) {
   body.replaceChildren();
   if (message.role === "tool") return;
+  body.append(...(message.parts ?? []).map(showAround).filter(Boolean));
   const thought = html?.thinking;
   if (thought) {
     const inside = h("div", { class: "rendered" });
@@ -150,6 +150,37 @@ function setBody(body, message, html) {
     frame.append(table);
   }
   if (html.html) body.append(text);
+}
+
+/** What a person's message answers, and what was said in the group before it. @param {any} part */
+function showAround(part) {
+  if (part.type === "quote") {
+    const whose = part.own ? "clew" : part.name;
+    return h(
+      "blockquote",
+      { class: "quote" },
+      whose && h("b", null, whose, ": "),
+      String(part.text),
+    );
+  }
+  if (part.type !== "context" || !Array.isArray(part.lines)) return null;
+  return h(
+    "details",
+    { class: "thinking" },
+    h(
+      "summary",
+      null,
+      icon("sessions"),
+      `Said before it: ${counted(part.lines.length, "message")}`,
+    ),
+    h(
+      "div",
+      null,
+      part.lines.map((/** @type {any} */ line) =>
+        h("p", { class: "plain" }, line.name && h("b", null, line.name, ": "), String(line.text)),
+      ),
+    ),
+  );
 }
 
 /** A bar over code with its language and a copy button. @param {HTMLElement} pre */

@@ -96,6 +96,7 @@ export function makeTranscript(session, me, { onError, onAway, onSeen }) {
    */
   async function open(seq, newest) {
     const turn = (generation += 1);
+    clearTimeout(resting);
     isLoading = true;
     if (seq !== null) seq = Math.max(1, Math.min(seq, head));
     try {

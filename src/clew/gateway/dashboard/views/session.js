@@ -560,7 +560,7 @@ function openSession(root, detail, seq, newest) {
     about.element.hidden = !about.element.hidden;
     localStorage.setItem(ABOUT, about.element.hidden ? "hidden" : "shown");
     head.setAbout(!about.element.hidden);
-    if (!about.element.hidden) about.load(session);
+    if (!about.element.hidden) about.load();
   }
 
   function history() {
