@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,3 +49,24 @@ def test_days_have_all_of_their_quarters(quarters: list[tuple[int, bool]]) -> No
     days = by_days(rows, lambda _at: UTC)
     assert sum_up(days, "x") == sum_up(rows, "x")
     assert [day.name for day in days] == sorted({day.name for day in days})
+
+
+ZONES = (
+    "UTC", "Asia/Kathmandu", "America/Havana", "Australia/Lord_Howe", "Pacific/Apia",
+    "Europe/Berlin",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ZONES)
+def test_a_quarter_hour_is_of_the_day_that_its_zone_has_then(name: str) -> None:
+    """Over a year with all that clocks do there: Apia left a day out at its end."""
+    zone = ZoneInfo(name)
+    began = int(datetime(2011, 1, 1, tzinfo=UTC).timestamp()) * 1000
+    quarters = [began + number * 900_000 for number in range(367 * 96)]
+    expected: dict[str, int] = {}
+    for at in quarters:
+        day = datetime.fromtimestamp(at / 1000, zone).date().isoformat()
+        expected[day] = expected.get(day, 0) + 1
+    days = by_days([UsageRow(str(at), Usage(), 1) for at in quarters], lambda _at: zone)
+    assert {row.name: row.turns for row in days} == expected
+    assert [row.name for row in days] == sorted(expected)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -159,12 +160,18 @@ async def serve(
 @asynccontextmanager
 async def _warming(gateway: Gateway) -> AsyncIterator[None]:
     """Load the agent's library and its model before the first message."""
-    warming = asyncio.create_task(gateway.house.runtime.agent.warm())
+    warming = asyncio.create_task(_warm(gateway))
     try:
         yield
     finally:
         warming.cancel()
         await asyncio.wait({warming})
+
+
+async def _warm(gateway: Gateway) -> None:
+    await gateway.house.runtime.agent.warm()
+    # What is loaded now stays. A garbage collection over it would keep all calls waiting.
+    gc.freeze()
 
 
 async def _wait_for_first(*works: Coroutine[Any, Any, Any]) -> None:

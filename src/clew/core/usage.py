@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import datetime, tzinfo
+from datetime import date, datetime, timedelta, tzinfo
 from typing import Literal
 
 import msgspec
@@ -11,7 +11,7 @@ import msgspec
 UsageBy = Literal["day", "model", "session", "platform", "person"]
 
 
-class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Tokens, money and calls; `cost` is in nano-dollars, None when the price is unknown.
 
     A sum with one unknown part is unknown, never a number that looks exact.
@@ -40,7 +40,7 @@ ESTIMATED = "estimated"
 """Metadata key: some totals of the session were estimated, so they are shown with `~`."""
 
 
-class UsageRow(msgspec.Struct, frozen=True):
+class UsageRow(msgspec.Struct, frozen=True, gc=False):
     """What was spent under one name, and in how many turns.
 
     `estimated`: some totals of those sessions were not counted by a provider.
@@ -84,12 +84,30 @@ def sum_up(rows: Iterable[UsageRow], name: str) -> UsageRow:
 
 def by_days(rows: Iterable[UsageRow], zone: Callable[[int], tzinfo]) -> tuple[UsageRow, ...]:
     """Sum rows of quarter-hours (named in milliseconds) to days in a time zone."""
-    days: dict[str, list[UsageRow]] = {}
+    days: dict[int, list[UsageRow]] = {}
+    offsets: dict[int, int | None] = {}
     for row in rows:
         at = int(row.name)
-        day = datetime.fromtimestamp(at / 1000, zone(at)).date().isoformat()
-        days.setdefault(day, []).append(row)
-    return tuple(sum_up(days[day], day) for day in sorted(days))
+        begin = at - at % _DAY
+        # The zone is asked twice for each day, not for each quarter-hour: there are 35,000 a year.
+        if begin not in offsets:
+            before, after = (_offset(each, zone) for each in (begin, begin + _DAY))
+            offsets[begin] = before if before == after else None
+        offset = offsets[begin]
+        shifted = at + (_offset(at, zone) if offset is None else offset)
+        days.setdefault(shifted // _DAY, []).append(row)
+    names = {day: (_EPOCH + timedelta(day)).isoformat() for day in days}
+    return tuple(sum_up(days[day], names[day]) for day in sorted(days))
+
+
+_DAY = 86_400_000
+_EPOCH = date(1970, 1, 1)
+
+
+def _offset(at: int, zone: Callable[[int], tzinfo]) -> int:
+    """How far the clocks of a zone are ahead of UTC, in milliseconds."""
+    offset = datetime.fromtimestamp(at / 1000, zone(at)).utcoffset()
+    return 0 if offset is None else offset // timedelta(milliseconds=1)
 
 
 def dearest_first(rows: Iterable[UsageRow]) -> tuple[UsageRow, ...]:
