@@ -7,7 +7,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, tzinfo
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
 
 from clew import config as configuration
 from clew.agent.personalities import FilePersonalities
@@ -34,6 +35,7 @@ from clew.store import open_store
 from clew.transfer import export_session, import_transcript
 from clew.transfer.message_html import MessageRenderer
 from clew.wiring import open_catalogue
+from clew.wiring.settings import ConfigSettings
 from tests.runtime.conftest import CONFIG, Actor
 from tests.runtime.receiving import RULES, make_commands
 
@@ -145,6 +147,8 @@ async def open_calls(path: Path) -> AsyncIterator[Calls]:
                 ),
                 import_transcript=partial(import_into, store),
                 rules=RULES,
+                settings=ConfigSettings(cast(Any, SimpleNamespace(config=config))),
+                config_file=config.file,
                 render=renderer.render,
                 zone=UTC,
                 timezone="UTC",

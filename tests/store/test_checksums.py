@@ -170,7 +170,7 @@ def test_of_bits_that_flip_anywhere_none_changes_a_text_unnoticed(path: Path) ->
     asyncio.run(make())
     query(path, "PRAGMA wal_checkpoint(TRUNCATE)")
     data, said = path.read_bytes(), texts_of(path)
-    rng, wrong = random.Random(2), 0
+    rng, wrong = random.Random(3), 0
     for _ in range(pick(40, 500)):
         for file in path.parent.glob("sessions.db*"):
             file.unlink()

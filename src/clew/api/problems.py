@@ -37,6 +37,7 @@ _STATUSES: Final[tuple[tuple[type[ClewError], int], ...]] = (
     (errors.TurnFailed, 502),
     (errors.GatewayUnavailable, 502),
     (errors.NotDelivered, 502),
+    (errors.ChannelRefused, 502),
     (errors.StoreUnusable, 503),
 )
 """The first class that matches counts; any other error is a 500."""

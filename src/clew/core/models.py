@@ -91,7 +91,14 @@ class Personality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 MAX_SOUL = 20_000
 """Longest system prompt of a personality, in characters."""
 
-_Line = Annotated[str, Meta(max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$")]
+_Line = Annotated[
+    str,
+    Meta(
+        max_length=500,
+        pattern=r"^[^\x00-\x1f\x7f]*$(?!\n)",
+        extra={"words": "one line without control characters"},
+    ),
+]
 
 
 class PersonalityEdit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
