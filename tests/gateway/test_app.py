@@ -252,6 +252,7 @@ async def test_answers_are_what_the_document_says(house: House, admin: str) -> N
         "personalities.get": "default",
     }
     given = {
+        "id": session,
         "value": session,
         "q": "hello",
         "ids": session,

@@ -131,13 +131,13 @@ def join_modules(modules: Mapping[str, str], start: str) -> str:
 
 def _wrap(path: str, text: str) -> str:
     """A module as a constant: the object of what it exports."""
-    exports = ", ".join(_EXPORT.findall(text))
+    exports = ",".join(_EXPORT.findall(text))
     body = _EXPORT.sub("", _IMPORT.sub(lambda match: _take(path, match), text))
     other = _OTHER.search(body)
     if other is not None:
         raise ValueError(f"{path}: {body[other.start() :].splitlines()[0]!r} can't be joined")
     body = _shorten(body)
-    return f"const {_name(path)} = (() => {{ // {path}\n{body}\nreturn {{ {exports} }};\n}})();"
+    return f"const {_name(path)} = (() => {{\n{body}\nreturn {{{exports}}};\n}})();"
 
 
 def _shorten(text: str) -> str:
@@ -206,7 +206,7 @@ def _resolve(path: str, named: str) -> str:
 
 
 def _name(path: str) -> str:
-    return "$" + re.sub(r"\W", "_", path)
+    return "$" + re.sub(r"\W", "_", path.removesuffix(".js"))
 
 
 def _sender(read: Callable[[], bytes], media_type: str) -> Callable[..., Awaitable[Response]]:
