@@ -41,9 +41,9 @@ else:
         return True
 
 
-def _open(path: Path) -> int:
+def _open(path: Path, *, make: bool) -> int:
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        return os.open(path, os.O_RDWR | (os.O_CREAT if make else 0), 0o600)
     except OSError:
         # Where nothing can be written, a file that is there can be locked all the same.
         with contextlib.suppress(OSError):
@@ -52,10 +52,14 @@ def _open(path: Path) -> int:
 
 
 class FileLock:
-    """A lock on one file, made if it is not there (mode 0600)."""
+    """A lock on one file.
 
-    def __init__(self, path: Path) -> None:
+    The file is made if it is not there (mode 0600); with `make=False` that is a FileNotFoundError.
+    """
+
+    def __init__(self, path: Path, *, make: bool = True) -> None:
         self.path = path
+        self._make = make
         self._descriptor: int | None = None
 
     def acquire(self, *, shared: bool = False) -> bool:
@@ -66,7 +70,7 @@ class FileLock:
         """
         held = self._descriptor is not None
         if self._descriptor is None:
-            self._descriptor = _open(self.path)
+            self._descriptor = _open(self.path, make=self._make)
         if _lock(self._descriptor, shared=shared):
             return True
         if not (held and _lock(self._descriptor, shared=True)):

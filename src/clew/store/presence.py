@@ -111,13 +111,12 @@ class Presence:
         if process == self.info.process:
             return self._lock is not None
         path = self._directory / f"{process}.json"
-        if not path.exists():
-            return False
-        probe = FileLock(path)
+        probe = _probe(path)
         try:
-            # A shared lock: two processes that check a dead one at once must not block each other.
             if not probe.acquire(shared=True):
                 return True
+        except FileNotFoundError:
+            return False
         except OSError:
             return True  # another user's file, or no file at all: nothing can be known
         with contextlib.suppress(OSError):  # it may belong to another user, and is dead anyway
@@ -131,7 +130,7 @@ class Presence:
             self.is_alive(path.stem)
         for path in self._directory.glob("*.new"):
             with contextlib.suppress(OSError):  # another user's, or gone meanwhile
-                probe = FileLock(path)
+                probe = _probe(path)
                 if probe.acquire(shared=True):
                     path.unlink(missing_ok=True)
                     probe.release()
@@ -152,11 +151,21 @@ class Presence:
         """Names of the files that dead processes have left. Removes none, unlike `is_alive`."""
         left = []
         for path in self._directory.glob("*.json"):
-            probe = FileLock(path)
-            if path.stem != self.info.process and probe.acquire(shared=True):
-                left.append(path.name)
-                probe.release()
+            probe = _probe(path)
+            with contextlib.suppress(FileNotFoundError):  # it left
+                if path.stem != self.info.process and probe.acquire(shared=True):
+                    left.append(path.name)
+                    probe.release()
         return tuple(sorted(left))
+
+
+def _probe(path: Path) -> FileLock:
+    """To look whether a process holds the lock on its file.
+
+    It is taken as a shared lock: two that look at once must not block each other. It never makes
+    the file: a process that starts would give its name to that one, which nobody has locked.
+    """
+    return FileLock(path, make=False)
 
 
 def process_of(holder: str) -> str | None:
