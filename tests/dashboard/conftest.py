@@ -7,6 +7,7 @@ fails the test, unless the test has said that it comes.
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shutil
 from collections.abc import AsyncIterator, Sequence
@@ -16,7 +17,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright, expect
+from playwright.async_api import Browser, BrowserContext, Page, Route, async_playwright, expect
 
 from clew.core.session import NewSession, Session
 from clew.gateway.app import build_app
@@ -147,6 +148,21 @@ class Visitors:
             each for each in self.errors if not any(re.search(one, each) for one in self.expected)
         ]
         assert wrong == [], "the browser reported errors"
+
+
+async def hold_calls(page: Page, method: str, *, then_fail: bool = False) -> asyncio.Event:
+    """Let the page's calls of an operation wait on their way until the event is set."""
+    go_on = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        if (route.request.post_data_json or {}).get("method") != method:
+            await route.continue_()
+            return
+        await go_on.wait()
+        await (route.abort() if then_fail else route.continue_())
+
+    await page.route("**/v1/rpc", hold)
+    return go_on
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="session")

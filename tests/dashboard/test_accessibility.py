@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, ViewportSize, expect
 
 from clew.core.changes import AddMessage, AddUsage, EndTurn, Send, StartTurn
 from clew.core.channels.people import NewPairing
@@ -101,7 +101,7 @@ async def check(page: Page, where: str) -> list[str]:
     return [f"{where}: {each}" for each in found]
 
 
-async def look(visit: Visitors, viewport: dict[str, int], *, signed_in: bool = True) -> Page:
+async def look(visit: Visitors, viewport: ViewportSize, *, signed_in: bool = True) -> Page:
     """A page in which axe can run; the dashboard's own rules forbid a script like it."""
     assert AXE.exists(), "axe-core is not here; `make lint` installs it"
     # So tall that nothing has to be scrolled to: axe leaves out what is out of sight.

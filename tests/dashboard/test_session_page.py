@@ -7,14 +7,14 @@ import json
 from typing import Any
 
 import pytest
-from playwright.async_api import Page, ViewportSize, expect
+from playwright.async_api import Page, Route, ViewportSize, expect
 
 from clew.core.changes import AddCompaction, AddMessage
 from clew.core.delivery import NewOutbound
 from clew.core.message import Author, Draft, ToolCall
 from clew.core.session import Session
 from clew.errors import ClewError
-from tests.dashboard.conftest import AWAY, PHONE, WIDE, Gateway, Visitors
+from tests.dashboard.conftest import AWAY, PHONE, WIDE, Gateway, Visitors, hold_calls
 from tests.dashboard.test_accessibility import check, look
 from tests.dashboard.transcripts import Asking, Stream, numbers, record, talk, write
 from tests.runtime.conftest import Held, failing, read, saying, soon, until
@@ -176,6 +176,31 @@ async def test_always_on_the_page_shows_the_rule_and_writes_it_when_it_is_said_a
     await expect(page.get_by_role("log").get_by_text("I was told: yes always")).to_be_visible()
 
 
+async def test_a_list_that_is_older_than_a_question_does_not_take_it_away(
+    gateway: Gateway, visit: Visitors
+) -> None:
+    session = await gateway.session("Threads")
+    gateway.actor.scenes = [Asking()]
+    page = await open_page(visit, session)
+    answered = 0
+
+    async def answer_as_before(route: Route) -> None:
+        nonlocal answered
+        if (route.request.post_data_json or {}).get("method") != "approvals.list":
+            await route.continue_()
+            return
+        answered += 1
+        await route.fulfill(json={"approvals": []})
+
+    await page.route("**/v1/rpc", answer_as_before)
+    await write(page, "clean up")
+    await page.get_by_role("button", name="Always…").click()
+    await until(lambda: _is(answered > 0))
+    await page.get_by_role("button", name="Allow always").click()
+    await expect(page.get_by_role("log").get_by_text("I was told: yes always")).to_be_visible()
+    await expect(page.locator(".approval")).to_have_count(0)
+
+
 async def test_a_tool_is_refused_with_a_reason_that_the_model_is_told(
     gateway: Gateway, visit: Visitors
 ) -> None:
@@ -259,6 +284,44 @@ async def test_messages_wait_while_a_turn_runs_and_can_be_taken_back(
     await expect(page.get_by_role("log").get_by_text("second answer")).to_be_visible()
     await expect(page.locator(".queued")).to_have_count(0)
     assert [each for each in await read(gateway.store, session) if "third" in each] == []
+
+
+async def test_what_is_sent_before_the_last_one_arrived_comes_after_it(
+    gateway: Gateway, visit: Visitors
+) -> None:
+    session = await gateway.session("Threads")
+    page = await open_page(visit, session)
+    go_on = await hold_calls(page, "chat.send")
+    field = page.get_by_label("Message", exact=True)
+    for text in ("first", "second"):
+        await write(page, text)
+        await expect(field).to_have_value("")
+    await field.fill("not sent")
+    go_on.set()
+    await until(lambda: _has(gateway, session, "first", "second"))
+    await expect(field).to_have_value("not sent")
+
+
+async def test_what_does_not_arrive_is_written_again_in_its_order(
+    gateway: Gateway, visit: Visitors
+) -> None:
+    visit.expect_errors("ERR_FAILED")
+    session = await gateway.session("Threads")
+    page = await open_page(visit, session)
+    go_on = await hold_calls(page, "chat.send", then_fail=True)
+    field = page.get_by_label("Message", exact=True)
+    await write(page, "first")
+    await write(page, "second")
+    go_on.set()
+    await expect(field).to_have_value("first\nsecond")
+    await page.reload()
+    await expect(field).to_have_value("first\nsecond")
+    assert await read(gateway.store, session) == []
+
+
+async def _has(gateway: Gateway, session: Session, *texts: str) -> bool:
+    said = await read(gateway.store, session)
+    return [each for each in texts if any(each in one for one in said)] == list(texts)
 
 
 async def test_a_turn_is_stopped_tried_again_taken_back_and_brought_back(

@@ -13,7 +13,7 @@ from clew.core.changes import AddMessage
 from clew.core.message import Draft, ToolCall
 from clew.core.session import Session, SessionEdit
 from clew.ports import LiveTurn
-from tests.dashboard.conftest import PHONE, Gateway, Visitors
+from tests.dashboard.conftest import PHONE, Gateway, Visitors, hold_calls
 from tests.runtime.conftest import Held, Scene, ended, saying, typed
 from tests.sizes import pick
 
@@ -231,6 +231,43 @@ async def test_everything_works_with_the_keyboard_alone(gateway: Gateway, visit:
     await expect(page.get_by_role("option", name=re.compile("Session 1"))).to_be_visible()
     await page.keyboard.press("Enter")
     await expect(page).to_have_url(re.compile("/s/"))
+
+
+async def test_undo_waits_for_the_change_that_is_under_way(
+    gateway: Gateway, visit: Visitors
+) -> None:
+    await fill(gateway, 3)
+    page = await visit("/")
+    await page.keyboard.press("j")
+    await page.keyboard.press("e")
+    await expect(page.locator(".notice")).to_contain_text("“Session 2” archived")
+    go_on = await hold_calls(page, "sessions.mark")
+    await page.keyboard.press("#")
+    await expect(names(page)).to_have_text(["Session 0"])
+    await page.keyboard.press("z")
+    go_on.set()
+    await expect(page.locator(".notice")).to_have_text(re.compile("Undone"))
+    await expect(names(page)).to_have_text(["Session 1", "Session 0"])
+
+
+async def test_a_row_shows_its_words_on_one_line(gateway: Gateway, visit: Visitors) -> None:
+    session = await gateway.session("A name")
+    await gateway.say(session, "what was said first " * 20)
+    page = await visit("/")
+    await expect(page.locator(".row .gist")).to_contain_text("what was said first")
+    row, name, gist = [
+        await page.locator(each).bounding_box() for each in (".row", ".row .name", ".row .gist")
+    ]
+    assert row is not None
+    assert name is not None
+    assert gist is not None
+    middle = row["y"] + row["height"] / 2
+    assert abs(name["y"] + name["height"] / 2 - middle) < 2
+    assert abs(gist["y"] + gist["height"] / 2 - middle) < 2
+    assert (
+        await page.locator(".row .gist").evaluate("(each) => getComputedStyle(each).padding")
+        == "0px"
+    )
 
 
 async def test_it_fits_a_phone_and_leads_on_where_nothing_is(

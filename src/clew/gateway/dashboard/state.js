@@ -50,9 +50,13 @@ export function may(scope) {
   return state.scopes.includes("admin") || state.scopes.includes(scope);
 }
 
+let approvalsAsked = 0;
+
 /** Read again which approvals wait. */
 export async function refreshApprovals() {
+  const asked = ++approvalsAsked;
   const { approvals } = await call("approvals.list");
+  if (asked !== approvalsAsked) return; // a newer question was answered before
   state.approvals = new Map(approvals.map((/** @type {any} */ each) => [each.id, each]));
   changed();
 }

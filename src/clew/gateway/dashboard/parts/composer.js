@@ -5,8 +5,8 @@ import { toBase64 } from "../api.js";
 import { h, icon, replace } from "../dom.js";
 import { size } from "../format.js";
 import { makeCompletion } from "./completion.js";
-import { forgetDraft, getDraft, keepDraft, keyOfDraft } from "./drafts.js";
-import { notify } from "./notice.js";
+import { getDraft, keepDraft, keyOfDraft } from "./drafts.js";
+import { notify, notifyProblem } from "./notice.js";
 
 const MOST_FILES = 10;
 const LARGEST = 20_000_000;
@@ -29,7 +29,10 @@ export function makeComposer(session, { send, stop, history, tools }) {
   let files = [];
   let back = -1;
   let unsent = "";
-  let isSending = false;
+  /** On their way, in this order. @type {{text: string, files: File[]}[]} */
+  let sending = [];
+  /** @type {Promise<unknown>} */
+  let sent = Promise.resolve();
   const input = h("textarea", {
     rows: "1",
     "aria-label": "Message",
@@ -107,8 +110,14 @@ export function makeComposer(session, { send, stop, history, tools }) {
     ),
   );
 
+  /** Also what is on its way is kept: it may not arrive. */
+  function keep() {
+    const texts = [...sending.map((each) => each.text), input.value];
+    keepDraft(session, texts.filter(Boolean).join("\n"));
+  }
+
   function changed() {
-    keepDraft(session, input.value);
+    keep();
     back = -1;
     fit();
     completion.look();
@@ -123,7 +132,7 @@ export function makeComposer(session, { send, stop, history, tools }) {
   }
 
   function drawButton() {
-    sendButton.disabled = isSending || (!input.value.trim() && files.length === 0);
+    sendButton.disabled = !input.value.trim() && files.length === 0;
   }
 
   /** @param {KeyboardEvent} event */
@@ -145,7 +154,7 @@ export function makeComposer(session, { send, stop, history, tools }) {
     event.preventDefault();
     back = next;
     input.value = back < 0 ? unsent : said[said.length - 1 - back];
-    keepDraft(session, input.value);
+    keep();
     fit();
     drawButton();
   }
@@ -192,29 +201,46 @@ export function makeComposer(session, { send, stop, history, tools }) {
     drawButton();
   }
 
-  async function submit() {
+  function submit() {
     const text = input.value;
-    if (isSending || (!text.trim() && files.length === 0)) return;
-    isSending = true;
-    drawButton();
+    if (!text.trim() && files.length === 0) return;
+    const message = { text, files, key: keyOfDraft(session, text) };
     completion.close();
+    sending.push(message);
+    input.value = "";
+    files = [];
+    back = -1;
+    show();
+    sent = sent.then(() => deliver(message));
+  }
+
+  /** @param {{text: string, files: File[], key: string}} message */
+  async function deliver(message) {
+    if (!sending.includes(message)) return;
+    let isArrived = false;
     try {
-      const attachments = await Promise.all(files.map(pack));
-      const arrived = await send({ text, attachments, key: keyOfDraft(session, text) });
-      if (!arrived) return;
-      // What was typed while it was on its way stays.
-      if (input.value === text) {
-        input.value = "";
-        forgetDraft(session);
-      }
-      files = [];
-      back = -1;
-      drawChips();
-      fit();
-    } finally {
-      isSending = false;
-      drawButton();
+      const attachments = await Promise.all(message.files.map(pack));
+      isArrived = await send({ text: message.text, attachments, key: message.key });
+    } catch (error) {
+      notifyProblem(error);
     }
+    if (isArrived) sending.shift();
+    else giveBack();
+    show();
+  }
+
+  /** Bring back all that is on its way: what comes after a message must not arrive before it. */
+  function giveBack() {
+    const texts = [...sending.map((each) => each.text), input.value];
+    input.value = texts.filter(Boolean).join("\n");
+    files = [...sending.flatMap((each) => each.files), ...files].slice(0, MOST_FILES);
+    sending = [];
+  }
+
+  function show() {
+    keep();
+    drawChips();
+    fit();
   }
 
   fit();

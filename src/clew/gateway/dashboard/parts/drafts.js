@@ -20,7 +20,7 @@ export function keepDraft(session, text) {
 }
 
 /** @param {string} session */
-export function forgetDraft(session) {
+function forgetDraft(session) {
   try {
     localStorage.removeItem(PREFIX + session);
   } catch {

@@ -22,6 +22,8 @@ export function makeLiveTurn(transcript, agent) {
   let isBroken = false;
   /** The list of questions may be older than the answer. @type {Set<string>} */
   const decided = new Set();
+  /** Questions that the list has had. It may also be older than a question. @type {Set<string>} */
+  const listed = new Set();
   /** @type {ReturnType<typeof setInterval> | undefined} */
   let countdown;
 
@@ -150,17 +152,21 @@ export function makeLiveTurn(transcript, agent) {
       );
       while (replies.children.length > 5) replies.firstElementChild.remove();
     },
-    /** Show these questions and no others. @param {any[]} approvals */
+    /** Show these questions, and no others that were listed before. @param {any[]} approvals */
     setQuestions(approvals) {
       const ids = approvals.map((each) => each.id);
       for (const card of [...questions.children]) {
-        if (!ids.includes(card.dataset.approval)) card.remove();
+        const id = card.dataset.approval;
+        if (!ids.includes(id) && listed.has(id)) card.remove();
       }
+      for (const each of ids) listed.add(each);
       approvals.forEach(ask);
     },
     /** The connection was lost: what came of the stream has a hole from here on. */
     breakOff() {
       isBroken = true;
+      // The decision may be in the hole: from here on the list alone knows.
+      for (const card of questions.children) listed.add(card.dataset.approval);
     },
     /** Nothing runs any more. */
     settle() {

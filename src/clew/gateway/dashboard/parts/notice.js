@@ -12,6 +12,8 @@ const place = h("div", { class: "notices", role: "status", "aria-live": "polite"
 let timer;
 /** @type {(() => void) | null} */
 let undoLast = null;
+/** What is being done and will offer an undo. @type {Set<Promise<unknown>>} */
+const underWay = new Set();
 
 /** @returns {HTMLElement} the element that the shell shows */
 export function noticePlace() {
@@ -62,10 +64,24 @@ export function notifyProblem(error) {
   notify(error instanceof Error ? error.message : String(error), { isError: true });
 }
 
+/**
+ * Something that will offer an undo once it is done. Until then the notice of the change before may
+ * still be there, and `z` must not take back that one.
+ *
+ * @template T
+ * @param {Promise<T>} doing
+ */
+export function willNotify(doing) {
+  underWay.add(doing);
+  doing.finally(() => underWay.delete(doing)).catch(() => {});
+  return doing;
+}
+
 /** Take back what was done last, if that is still offered. @returns {void | false} */
 export function undoNotified() {
-  if (!undoLast) return false;
-  undoLast();
+  if (underWay.size > 0) Promise.allSettled(underWay).then(() => undoLast?.());
+  else if (undoLast) undoLast();
+  else return false;
 }
 
 /**

@@ -3,19 +3,19 @@
 import { Problem, call } from "../api.js";
 import { counted, nameOf } from "../format.js";
 import { confirm } from "./dialog.js";
-import { notify, notifyProblem } from "./notice.js";
+import { notify, notifyProblem, willNotify } from "./notice.js";
 
 /** @typedef {import("./session_pages.js").Row} Row */
 /** @typedef {import("./session_pages.js").SessionPages} SessionPages */
 
 /** @param {SessionPages} pages @param {Row[]} rows @param {boolean} trashed */
 export function trash(pages, rows, trashed) {
-  return take(pages, rows, { trashed }, trashed ? "moved to the trash" : "restored");
+  return willNotify(take(pages, rows, { trashed }, trashed ? "moved to the trash" : "restored"));
 }
 
 /** @param {SessionPages} pages @param {Row[]} rows @param {boolean} archived */
 export function archive(pages, rows, archived) {
-  return take(pages, rows, { archived }, archived ? "archived" : "back in the list");
+  return willNotify(take(pages, rows, { archived }, archived ? "archived" : "back in the list"));
 }
 
 /** Remove for good, which asks before. @param {SessionPages} pages @param {Row[]} rows */
@@ -33,7 +33,12 @@ export async function purge(pages, rows) {
 }
 
 /** @param {SessionPages} pages @param {Row[]} rows @param {boolean} pinned */
-export async function pin(pages, rows, pinned) {
+export function pin(pages, rows, pinned) {
+  return willNotify(setPinned(pages, rows, pinned));
+}
+
+/** @param {SessionPages} pages @param {Row[]} rows @param {boolean} pinned */
+async function setPinned(pages, rows, pinned) {
   const changed = rows.filter((each) => each.pinned !== pinned);
   if (changed.length === 0) return;
   const put = (/** @type {boolean} */ value) => {
@@ -63,7 +68,12 @@ export async function pin(pages, rows, pinned) {
  * @param {Row} row
  * @param {string} text
  */
-export async function rename(pages, row, text) {
+export function rename(pages, row, text) {
+  return willNotify(setTitle(pages, row, text));
+}
+
+/** @param {SessionPages} pages @param {Row} row @param {string} text */
+async function setTitle(pages, row, text) {
   const before = { title: row.title ?? null, label: row.label };
   const title = text.trim() || null;
   if (title === before.title) return;

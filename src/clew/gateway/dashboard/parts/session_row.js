@@ -69,7 +69,7 @@ function parts(row, text, asked) {
       row.pinned && h("span", { class: "visually-hidden" }, "pinned"),
       word && h("span", { class: `pill ${row.status}` }, word),
       row.status === "open" && h("span", { class: "visually-hidden" }, OPEN),
-      !text && h("span", { class: "about cut" }, asked || about(row)),
+      !text && h("span", { class: "gist cut" }, asked || about(row)),
     ),
     text &&
       h(

@@ -102,6 +102,7 @@ function openSession(root, detail, seq, newest) {
   let unfollow;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let refreshing;
+  let queueAsked = 0;
   /** @type {string[]} */
   const said = [];
 
@@ -221,8 +222,10 @@ function openSession(root, detail, seq, newest) {
   }
 
   async function readQueue() {
+    const asked = ++queueAsked;
     const { messages } = await call("queue.list", { session: id }).catch(() => ({ messages: [] }));
-    if (isClosed) return;
+    // An older question may be answered after a newer one.
+    if (isClosed || asked !== queueAsked) return;
     const waiting = messages.filter(
       (/** @type {any} */ each) => each.status === "queued" || isRunning,
     );
@@ -780,6 +783,8 @@ function showNew(root) {
   setTitle("New chat");
   /** @type {string | null} */
   let model = null;
+  /** The session that the first message has made. @type {string | undefined} */
+  let made;
   const settings = makeSettings(async (change) => {
     model = change.model ?? model;
     settings.show({ model, thinking: null });
@@ -819,16 +824,14 @@ function showNew(root) {
       return false;
     }
     try {
-      const params = {
-        text,
-        attachments,
-        idempotency_key: key,
-        platform: "web",
-        model: model ?? undefined,
-      };
-      const accepted = await call("chat.send", params);
+      const params = { text, attachments, idempotency_key: key, platform: "web", session: made };
+      const accepted = await call(
+        "chat.send",
+        made ? params : { ...params, model: model ?? undefined },
+      );
       // The draft is forgotten before the page changes.
-      setTimeout(() => go(`/s/${accepted.session}`, { replace: true }));
+      if (!made) setTimeout(() => go(`/s/${accepted.session}`, { replace: true }));
+      made = accepted.session;
       return true;
     } catch (error) {
       notifyProblem(error);
