@@ -17,7 +17,15 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, BrowserContext, Page, Route, async_playwright, expect
+from playwright.async_api import (
+    Browser,
+    BrowserContext,
+    Page,
+    Route,
+    ViewportSize,
+    async_playwright,
+    expect,
+)
 
 from clew.core.session import NewSession, Session
 from clew.gateway.app import build_app
@@ -29,8 +37,8 @@ from tests.patience import PATIENCE
 from tests.runtime.conftest import Actor, Scene, ended, typed
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-WIDE = {"width": 1280, "height": 800}
-PHONE = {"width": 360, "height": 740}
+WIDE = ViewportSize(width=1280, height=800)
+PHONE = ViewportSize(width=360, height=740)
 
 # What a browser reports of its own where it is not signed in, and where no gateway answers.
 REFUSED = ("401", "no valid credentials")

@@ -118,7 +118,7 @@ async def look(visit: Visitors, viewport: ViewportSize, *, signed_in: bool = Tru
 
 @pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
 async def test_no_page_has_a_violation_of_wcag(
-    gateway: Gateway, visit: Visitors, viewport: dict[str, int]
+    gateway: Gateway, visit: Visitors, viewport: ViewportSize
 ) -> None:
     visit.expect_errors("400")
     session = await live_here(gateway)

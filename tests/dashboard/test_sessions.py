@@ -238,6 +238,7 @@ async def test_undo_waits_for_the_change_that_is_under_way(
 ) -> None:
     await fill(gateway, 3)
     page = await visit("/")
+    await expect(names(page)).to_have_count(3)
     await page.keyboard.press("j")
     await page.keyboard.press("e")
     await expect(page.locator(".notice")).to_contain_text("“Session 2” archived")
