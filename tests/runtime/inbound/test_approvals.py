@@ -86,8 +86,13 @@ class Room:
 
     async def ask(self, text: str = "do it", **fields: Any) -> Receipt:
         """Say something whose turn asks; returns when the question is there."""
-        before = len(self.heard)
+        before, asked = len(self.heard), set(await self.waiting())
+
+        async def is_asked() -> bool:
+            return not asked.issuperset(await self.waiting())
+
         receipt = await self.hear(text, **fields)
+        await until(is_asked)  # replies to what was said before may still arrive
         await self.hears(before + 1)
         return receipt
 
