@@ -19,8 +19,7 @@ export class Problem extends Error {
   }
 }
 
-/** @type {Set<() => void>} */
-const signedOut = new Set();
+let signedOut = () => {};
 
 /**
  * Be told when this browser's cookie no longer counts.
@@ -28,12 +27,12 @@ const signedOut = new Set();
  * @param {() => void} listener
  */
 export function onSignedOut(listener) {
-  signedOut.add(listener);
+  signedOut = listener;
 }
 
-/** Tell everybody that this browser is signed out. */
+/** This browser is signed out. */
 export function tellSignedOut() {
-  for (const listener of signedOut) listener();
+  signedOut();
 }
 
 /**

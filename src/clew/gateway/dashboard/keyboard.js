@@ -31,6 +31,11 @@ export function addKeys(group, rows) {
   };
 }
 
+/** Nobody is signed in any more: no key works. */
+export function dropAllKeys() {
+  shortcuts.length = 0;
+}
+
 /** The keys that work now, for the list of keys. @returns {Shortcut[]} */
 export function listKeys() {
   return shortcuts.filter((each) => each.does);

@@ -86,13 +86,20 @@ function open() {
   opened.onmessage = (event) => receive(JSON.parse(event.data));
   opened.onclose = (event) => {
     if (socket !== opened) return;
-    socket = null;
     if (event.code === UNAUTHORIZED) tellSignedOut();
-    if (!isWanted) return;
-    tell({ type: "connection", state: "offline" });
-    timer = setTimeout(retry, pause * (0.75 + Math.random() / 2));
-    pause = Math.min(pause * 2, LONGEST_PAUSE);
+    lose();
   };
+}
+
+/** The connection is gone. It comes back by itself, if it is still wanted. */
+function lose() {
+  const gone = socket;
+  socket = null;
+  gone?.close();
+  if (!isWanted) return;
+  tell({ type: "connection", state: "offline" });
+  timer = setTimeout(retry, pause * (0.75 + Math.random() / 2));
+  pause = Math.min(pause * 2, LONGEST_PAUSE);
 }
 
 function retry() {
@@ -135,6 +142,10 @@ function tell(frame) {
   for (const listener of [...listeners]) listener(frame);
 }
 
+// A socket does not notice that the network went: a call does. A gateway on this machine answers it.
+addEventListener("offline", () => {
+  call("status").catch((error) => error.isOffline && socket && lose());
+});
 addEventListener("online", () => {
   pause = FIRST_PAUSE;
   if (isWanted) retry();

@@ -3,12 +3,12 @@
 import { applyTheme, getTheme, setTheme } from "./theme.js";
 import { onSignedOut, post } from "./api.js";
 import { h, icon, replace, startWorker } from "./dom.js";
-import { addKeys } from "./keyboard.js";
+import { addKeys, dropAllKeys } from "./keyboard.js";
 import { connect, disconnect } from "./live.js";
 import { addCommands, openPalette } from "./parts/palette.js";
 import { openHelp } from "./parts/help.js";
 import { noticePlace, undoNotified } from "./parts/notice.js";
-import { go, startRouter, watchPlace } from "./router.js";
+import { go, startRouter, stopRouter, watchPlace } from "./router.js";
 import { watchState } from "./state.js";
 import { showMemory } from "./views/memory.js";
 import { showSession } from "./views/session.js";
@@ -38,6 +38,8 @@ async function start() {
   if (code) history.replaceState(null, "", location.pathname + location.search);
   onSignedOut(() => {
     disconnect();
+    stopRouter();
+    dropAllKeys();
     showSignIn(document.body);
   });
   try {

@@ -27,6 +27,13 @@ export function startRouter(element, pages) {
   show();
 }
 
+/** Leave the page that is shown, for none: nothing of it goes on. */
+export function stopRouter() {
+  removeEventListener("popstate", show);
+  leave?.();
+  leave = undefined;
+}
+
 /**
  * Go to an address of the dashboard. With `replace` the back button skips where we were.
  *

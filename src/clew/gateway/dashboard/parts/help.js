@@ -5,7 +5,9 @@ import { listKeys } from "../keyboard.js";
 import { openDialog } from "./dialog.js";
 
 export function openHelp() {
-  const groups = Map.groupBy ? Map.groupBy(listKeys(), (each) => each.group) : group();
+  /** @type {Map<string, ReturnType<typeof listKeys>>} */
+  const groups = new Map();
+  for (const each of listKeys()) groups.set(each.group, [...(groups.get(each.group) ?? []), each]);
   openDialog(
     "Keys",
     h(
@@ -37,11 +39,4 @@ export function openHelp() {
     ),
     { wide: true },
   );
-}
-
-function group() {
-  /** @type {Map<string, ReturnType<typeof listKeys>>} */
-  const groups = new Map();
-  for (const each of listKeys()) groups.set(each.group, [...(groups.get(each.group) ?? []), each]);
-  return groups;
 }

@@ -3,7 +3,7 @@
 import { call, Problem } from "../api.js";
 import { h, icon, replace } from "../dom.js";
 import { nameOf } from "../format.js";
-import { addKeys, isTyping } from "../keyboard.js";
+import { addKeys } from "../keyboard.js";
 import { follow, listen } from "../live.js";
 import { makeAbout } from "../parts/about.js";
 import { makeComposer } from "../parts/composer.js";
@@ -130,16 +130,11 @@ function openSession(root, detail, seq, newest) {
   const find = makeFind(id, transcript.jump, () =>
     transcript.element.focus({ preventScroll: true }),
   );
-  const head = makeHead({ rename, choices, find: find.open, about: toggleAbout });
+  const head = makeHead({ rename, choices: actions, find: find.open, about: toggleAbout });
   const queue = h("div", { class: "queue", hidden: true });
   const composer = makeComposer(id, { send, stop, history, tools: settings.element });
-  const said_ = h("p", { class: "visually-hidden", role: "status", "aria-live": "polite" });
+  const said_ = h("p", { class: "visually-hidden", role: "status" });
   const tools = makeTools();
-  const over = h(
-    "div",
-    { class: "drop-over", hidden: true },
-    "Drop files to add them to the message",
-  );
   const page = h(
     "div",
     { class: "session" },
@@ -158,10 +153,9 @@ function openSession(root, detail, seq, newest) {
       about.element,
     ),
     said_,
-    over,
   );
   root.append(page);
-  dropFiles(page, over, composer.take);
+  dropFiles(page, composer.take);
 
   // --- reading ----------------------------------------------------------------------------------
 
@@ -614,10 +608,6 @@ function openSession(root, detail, seq, newest) {
     ].filter(Boolean);
   }
 
-  function choices() {
-    return actions();
-  }
-
   // --- the buttons of a message -----------------------------------------------------------------
 
   /** One set of buttons for all messages: it moves to the one that is pointed at or has the focus. */
@@ -716,10 +706,7 @@ function openSession(root, detail, seq, newest) {
     [
       "Ctrl+f",
       "Find in this session",
-      () =>
-        isTyping(document.activeElement) && document.activeElement?.closest(".find")
-          ? false
-          : find.open(),
+      () => (document.activeElement?.closest(".find") ? false : find.open()),
     ],
     ["Escape", "Close the search, then leave the message", escape],
   ]);
@@ -734,7 +721,6 @@ function openSession(root, detail, seq, newest) {
 
   /** @returns {void | false} */
   function escape() {
-    if (document.querySelector("dialog[open]")) return false;
     if (find.close() || composer.escape()) return;
     if (document.activeElement instanceof HTMLElement && page.contains(document.activeElement)) {
       document.activeElement.blur();
@@ -795,11 +781,6 @@ function showNew(root) {
     history: () => [],
     tools: settings.element,
   });
-  const over = h(
-    "div",
-    { class: "drop-over", hidden: true },
-    "Drop files to add them to the message",
-  );
   const page = h(
     "div",
     { class: "session new-chat" },
@@ -810,10 +791,9 @@ function showNew(root) {
       h("p", { class: "faint" }, "Your first message begins it."),
     ),
     h("div", { class: "bottom" }, composer.element),
-    over,
   );
   root.append(page);
-  dropFiles(page, over, composer.take);
+  dropFiles(page, composer.take);
   settings.show({ model: null, thinking: null });
   composer.focus();
 
@@ -857,10 +837,15 @@ function showNew(root) {
  * Files that are dropped anywhere on the page belong to the message.
  *
  * @param {HTMLElement} page
- * @param {HTMLElement} over
  * @param {(files: File[]) => void} take
  */
-function dropFiles(page, over, take) {
+function dropFiles(page, take) {
+  const over = h(
+    "div",
+    { class: "drop-over", hidden: true },
+    "Drop files to add them to the message",
+  );
+  page.append(over);
   const hasFiles = (/** @type {DragEvent} */ event) => event.dataTransfer?.types.includes("Files");
   page.addEventListener("dragover", (event) => {
     if (!hasFiles(event)) return;
