@@ -45,8 +45,17 @@ PAGES: Final = ("sessions", "session", "memory", "usage", "status", "settings")
 MEMORY: Final = (
     "- The staging database is `orders_staging`; never test migrations against `orders`.\n",
     "- Ada reviews on Tuesdays and Thursdays.\n",
-    "\n## Deploying\n\n1. `make check`\n2. tag, wait for the build\n"
-    "3. watch the error rate for ten minutes\n",
+    """
+## Deploying
+
+1. `make check`
+2. tag, wait for the build
+3. watch the error rate for ten minutes
+""",
+)
+JOBS: Final = (
+    {"name": "morning-report", "schedule": "0 7 * * *", "text": "What happened since yesterday?"},
+    {"name": "weekly-review", "schedule": "0 17 * * 5", "text": "Sum up the week."},
 )
 
 
@@ -92,8 +101,7 @@ def run_gateway() -> Iterator[tuple[Gateway, str]]:
             serve, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
         )
         try:
-            assert server.stdout is not None
-            line = server.stdout.readline()
+            line = server.stdout.readline() if server.stdout else b""
             if not line:
                 raise SystemExit("The gateway did not start.")
             told = json.loads(line)
@@ -105,9 +113,11 @@ def run_gateway() -> Iterator[tuple[Gateway, str]]:
 
 
 def play(gateway: Gateway, session: str) -> None:
-    """What happens before the pictures: memory is written, a tool call waits."""
+    """What happens before the pictures: memory is written, jobs are made, a tool call waits."""
     for count in range(1, len(MEMORY) + 1):
         gateway.ask("PUT", "/v1/memory/memory", {"content": "".join(MEMORY[:count])})
+    for job in JOBS:
+        gateway.ask("POST", "/v1/cron", job)
     gateway.ask("POST", "/v1/chat", {"session": session, "text": page_demo.ASKS})
     end = time.monotonic() + PATIENCE
     while gateway.ask("GET", f"/v1/sessions/{session}")["session"]["status"] != "waiting":
