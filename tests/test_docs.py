@@ -24,7 +24,7 @@ from clew.core.changes import Change
 from clew.core.tool_rules import judge
 from clew.store.sqlite.schema import apply, shipped_migrations
 from clew.transfer import jsonl
-from scripts import consoles, picture
+from scripts import consoles, page_pictures, picture
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -427,7 +427,7 @@ def test_every_picture_is_drawn_and_shown() -> None:
     drawn = {path.resolve() for path in (DOCS / "pictures").iterdir()}
     shown = {(page.parent / link).resolve() for page in PAGES for link in links_of(page)}
 
-    assert {path.stem for path in drawn} == set(picture.PICTURES)
+    assert {path.stem for path in drawn} == {*picture.PICTURES, *page_pictures.PICTURES}
     assert drawn <= shown
 
 
