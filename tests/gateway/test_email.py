@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -13,6 +14,7 @@ import pytest
 
 from clew.config import Config, load
 from clew.testing.channel_contract import until
+from clew.testing.clock import DAY
 from clew.testing.email import ADDRESS, ANN, AUTHSERV, PASSWORD, MailServer, open_mail
 from clew.wiring import House, open_configured_store, run_errands
 from clew.wiring.channels import build_channels
@@ -74,6 +76,10 @@ async def answers(server: MailServer, count: int) -> list[str]:
     return [str(each.get_content()).strip() for each in server.sent]
 
 
+def is_made() -> bool:
+    return Path("made").exists()
+
+
 async def test_the_owner_is_answered_and_a_forger_only_gets_a_code(
     config: Config, server: MailServer
 ) -> None:
@@ -97,7 +103,7 @@ async def test_nothing_is_approved_or_linked_by_mail(config: Config, server: Mai
         rows = await house.store.list_outbound()
 
     assert said == ["Well.", "You said: yes", "You said: /approve", "You said: /link"]
-    assert not Path("made").exists()
+    assert not is_made()
     assert not any("May I" in each.content for each in rows)
 
 
@@ -112,6 +118,35 @@ async def test_a_mailbox_that_renumbers_and_a_restart_make_no_second_turn(
     await server.renumber()
     async with serving(config):
         await server.say("now")
+        said = await answers(server, 2)
+
+    assert said == ["You said: once", "You said: now"]
+
+
+async def test_what_comes_again_after_nine_days_is_no_turn(
+    config: Config, server: MailServer
+) -> None:
+    now = [1_800_000_000_000]
+
+    def clock() -> int:
+        return now[0]
+
+    def today() -> datetime:
+        return datetime.fromtimestamp(now[0] / 1000, UTC)
+
+    async with serving(config, clock) as house:
+        held = await server.say("once", at=today())
+        await answers(server, 1)
+
+        async def is_sent() -> bool:
+            return bool(await house.store.list_outbound(status="sent"))
+
+        await until(is_sent)
+        now[0] += 9 * DAY
+        await house.store.sweep()
+        again = await server.put(held.raw, at=held.at)
+        await until(lambda: "\\Seen" in again.flags)
+        await server.say("now", at=today())
         said = await answers(server, 2)
 
     assert said == ["You said: once", "You said: now"]
