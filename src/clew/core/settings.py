@@ -129,6 +129,18 @@ AccountName = Annotated[
     Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")] | None,
     Meta(description="a name of small letters, digits, - and _"),
 ]
+MailAddress = Annotated[
+    Annotated[str, Meta(pattern=r"^[^\s@<>]+@[^\s@<>]+$")] | None,
+    Meta(description="a mail address"),
+]
+MailServer = Annotated[
+    Annotated[str, Meta(pattern=r"^(imaps?|smtps?)://[^\s@/]+$")] | None,
+    Meta(description="a mail server: imaps://HOST, smtps://HOST, or smtp://HOST for STARTTLS"),
+]
+HostName = Annotated[
+    Annotated[str, Meta(pattern=r"^[^\s;]+$")] | None, Meta(description="the name of a server")
+]
+UserName = Annotated[Word | None, Meta(description="the name that you sign in with")]
 Groups = Annotated[Literal["mention", "always"], Meta(description='"mention" or "always"')]
 Owners = Annotated[
     Texts, Meta(description="a list of people: channel:id", examples=[["telegram:123"]])
@@ -383,6 +395,12 @@ class ChannelConfig(msgspec.Struct, frozen=True, kw_only=True):
     options: Variables = {}
     token: Key = None
     api_url: Address = None
+    address: MailAddress = None
+    username: UserName = None
+    password: Key = None
+    imap: MailServer = None
+    smtp: MailServer = None
+    authserv_id: HostName = None
 
 
 SECTIONS: Final[dict[str, type[msgspec.Struct]]] = {

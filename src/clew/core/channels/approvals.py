@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from clew.core.channels.incoming import Incoming
+from clew.core.channels.incoming import Incoming, is_unattended
 from clew.core.channels.replies import Choice
 from clew.core.commands import without_mention
 from clew.core.delivery import Outbound, OutboundStatus
@@ -129,6 +129,8 @@ def read_answer(incoming: Incoming, person: str) -> Answer | None:
     A message that came with a token is an answer only if the token may approve.
     """
     if person != OWNER or not incoming.from_person or incoming.attachments:
+        return None
+    if is_unattended(incoming):
         return None
     if incoming.scopes is not None and not covers(incoming.scopes, "approve"):
         return None

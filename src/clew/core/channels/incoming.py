@@ -58,7 +58,9 @@ class Incoming(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     person is there to approve tool calls. `memory`: its turn may write memory, if its person
     may; a job or a webhook only if it is configured so. `mention` is the bot's name there, for
     messages that begin with it; `is_mentioned`: it speaks to the bot, by its name or as an answer.
-    `quote` is the message that it answers. `platform` is shown as the origin of the message.
+    `quote` is the message that it answers. Not `is_verified`: the platform does not vouch for the
+    sender, who is then never the owner; the channel gives such a sender an id of its own.
+    `platform` is shown as the origin of the message.
     """
 
     arrival: Arrival
@@ -74,6 +76,7 @@ class Incoming(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     person: str | None = None
     scopes: Scopes | None = None
     is_mentioned: bool = False
+    is_verified: bool = True
     quote: Quote | None = None
     mention: str | None = None
     from_person: bool = True
@@ -124,6 +127,11 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
 
 Event = Incoming | Edited | Pressed | Learned
 """What a channel reports to its `Receive`."""
+
+
+def is_unattended(incoming: Incoming) -> bool:
+    """Whether it came over a channel on which nothing can be approved, such as e-mail."""
+    return incoming.person is None and not incoming.attended
 
 
 def message_for(

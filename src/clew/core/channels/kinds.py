@@ -52,4 +52,10 @@ TYPES: Final[dict[str, ChannelType]] = {
     "telegram": ChannelType(
         factory="clew.channels.telegram:build", extra="telegram", optional=("api_url",)
     ),
+    "email": ChannelType(
+        factory="clew.channels.email:build",
+        extra="email",
+        required=("address", "password", "imap", "smtp", "authserv_id"),
+        optional=("username",),
+    ),
 }

@@ -105,7 +105,7 @@ class _Claim:
         if not isinstance(event, Incoming) or self.decided.is_set():
             return nothing
         peer = event.arrival.peer
-        if peer is None or peer.kind != "dm" or not event.sender.id:
+        if peer is None or peer.kind != "dm" or not event.sender.id or not event.is_verified:
             return nothing
         typed = read_code(event.text)
         if typed is None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from clew.core.channels.incoming import Incoming
+from clew.core.channels.incoming import Incoming, is_unattended
 from clew.core.channels.people import Admission, Pairing, Role, admit, is_owner, person_of
 from clew.core.channels.replies import ReplyTo, read_reply_to
 from clew.core.channels.routing import Peer, Route, route
@@ -40,6 +40,9 @@ from clew.ports import Clock, Store
 from clew.runtime.inbound.approvals import Answers
 from clew.runtime.inbound.inbox import keep_files
 
+IN_PERSON = ("approve", "deny", "link")
+"""Commands that are plain text where nobody is there to approve something, as in a mail."""
+
 
 class Known(NamedTuple):
     """A message, its route, the person who wrote it, and whether they are admitted."""
@@ -56,7 +59,7 @@ class Known(NamedTuple):
 
     def may(self, name: str) -> bool:
         """Whether the person may use a command; if not, the line is plain text."""
-        if not self._reaches(name):
+        if not self._reaches(name) or (is_unattended(self.message) and name in IN_PERSON):
             return False
         role: Role = "guest" if self.admission == "known" else "stranger"
         peer = self.message.arrival.peer
@@ -121,7 +124,9 @@ class Decider:
     def _find_route(self, incoming: Incoming) -> tuple[Incoming, Route]:
         """The route of a message, and the message with `is_owner` filled in."""
         arrival = incoming.arrival
-        owner = is_owner(self._rules.owners, arrival.channel, incoming.sender.id)
+        owner = incoming.is_verified and is_owner(
+            self._rules.owners, arrival.channel, incoming.sender.id
+        )
         if incoming.key is not None:
             owner = arrival.is_owner
         if incoming.person is not None:
