@@ -189,7 +189,7 @@ def _read_again(app: App, begun: Config) -> Config:
 
 @asynccontextmanager
 async def _reloading(app: App, gateway: Gateway, stop: asyncio.Event) -> AsyncIterator[None]:
-    """Reload the configuration on SIGHUP, and with `gateway.watch` when its file changes.
+    """Reload the configuration on SIGHUP, and when its file changes if it says `watch`.
 
     If the terminal of the gateway was closed, SIGHUP stops it instead.
     """
