@@ -137,10 +137,10 @@ def _named(word: str, models: ModelNames) -> Iterator[tuple[str, str]]:
     plain = _PLAIN.sub("", wanted)
     if len(plain) < FUZZY:
         return
-    near = [each for each in models.allowed if _begins_word(plain, each)]
-    if len(near) == 1:
-        yield near[0], "part of a model's name"
-    if near:
+    begun = [each for each in models.allowed if _begins_word(plain, each)]
+    if len(begun) == 1:
+        yield begun[0], "part of a model's name"
+    if begun:
         return
     short = {_PLAIN.sub("", name.partition("/")[2].lower()): name for name in models.allowed}
     for near in difflib.get_close_matches(plain, short, 1, CLOSE):
