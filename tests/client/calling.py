@@ -12,7 +12,14 @@ from typing import Any, NamedTuple, cast
 
 from clew import config as configuration
 from clew.agent.personalities import FilePersonalities
-from clew.api.handlers.parts import AskModel, Exporter, Importer, Renderer, SettingsFile
+from clew.api.handlers.parts import (
+    AskModel,
+    ConfigReloader,
+    Exporter,
+    Importer,
+    Renderer,
+    SettingsFile,
+)
 from clew.api.local import Calls
 from clew.api.sessions import Imported
 from clew.api.status import ChannelView, ErrandView, FindingView, StoreView
@@ -65,6 +72,7 @@ class FixedParts(NamedTuple):
     config_file: Path | None = None
     workspaces: Workspaces = Workspaces()
     started_at: int | None = None
+    reloader: ConfigReloader | None = None
     settings: SettingsFile | None = None
     examine: Callable[[], Awaitable[tuple[FindingView, ...]]] | None = None
     ask_model: AskModel | None = None

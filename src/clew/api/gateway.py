@@ -1,4 +1,4 @@
-"""The gateway as a process: ending it without losing a turn."""
+"""The gateway as a process: another configuration for it, and ending it without losing a turn."""
 
 from __future__ import annotations
 
@@ -15,6 +15,13 @@ class DrainStarted(msgspec.Struct, frozen=True):
     running: tuple[str, ...]
 
 
+class ConfigReloaded(msgspec.Struct, frozen=True):
+    """`used`: keys that changed and are in use now. `waiting`: those that need a restart."""
+
+    used: tuple[str, ...]
+    waiting: tuple[str, ...]
+
+
 # --- the rows of the table ---------------------------------------------------------------------
 
 DRAIN: Final = row(
@@ -22,4 +29,8 @@ DRAIN: Final = row(
     "Take no new messages, finish the running turns, and end. Waiting messages stay in the inbox.",
     status=202,
 )  # fmt: skip
-ROWS: Final = (DRAIN,)
+RELOAD: Final = row(
+    "gateway.reload", "POST", "reload", "admin", NoParams, ConfigReloaded,
+    "Read the configuration anew. If anything in it is wrong, the old one stays.",
+)  # fmt: skip
+ROWS: Final = (DRAIN, RELOAD)

@@ -25,10 +25,15 @@ class StoreView(msgspec.Struct, frozen=True):
 
 
 class ConfigView(msgspec.Struct, frozen=True):
-    """The config file, and whether it exists."""
+    """The config file, and whether it exists.
+
+    `changed`: keys that changed in it since the gateway read it. `problem`: why it can't be read.
+    """
 
     file: str
     exists: bool
+    changed: tuple[str, ...] = ()
+    problem: str | None = None
 
 
 class GatewayView(msgspec.Struct, frozen=True):

@@ -85,6 +85,15 @@ class App:
     @cached_property
     def config(self) -> Config:
         """The configuration, read when it is first asked for; `InvalidConfig` if it is broken."""
+        return self.read_config()
+
+    @property
+    def names_config(self) -> bool:
+        """Whether a config file was named."""
+        return self._file is not None
+
+    def read_config(self) -> Config:
+        """Read the configuration anew, with the same flags."""
         return configuration.load(home=self._home, store=self._store, file=self._file)
 
     @cached_property

@@ -6,8 +6,8 @@ transcript files are read here. Nothing is opened, imported or changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 import msgspec
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from clew.client.client import Client
     from clew.core.channels.resets import ResetPolicy
     from clew.core.keys import Place
+
+T = TypeVar("T")
 
 RULES: Final = {
     "explicit": "it was given",
@@ -57,6 +59,31 @@ def explain_group() -> None:
     """
 
 
+def _ask(app: App, work: Callable[[Client], Awaitable[T]]) -> T:
+    """Ask the gateway that runs for this store, since its rules decide; else this process.
+
+    With a config file that was named, its rules are explained.
+    """
+    from clew.errors import GatewayUnavailable
+    from clew.gateway.owner_token import find_own_token
+
+    is_plain = app.gateway is None and not app.names_config
+    running = app.find_running() if is_plain else None
+    if running is None:
+        return app.call(work)
+
+    async def run(url: str) -> T:
+        from clew.client.client import Client
+
+        async with Client(url, find_own_token(app.config.state_dir)) as client:
+            return await work(client)
+
+    try:
+        return app.wait(run(running.url))
+    except GatewayUnavailable:
+        return app.call(work)
+
+
 # --- the rules for messages of channels ---------------------------------------------------------
 
 
@@ -79,7 +106,7 @@ def route_command(app: App, /, channel: str, **given: Any) -> None:
       clew explain route --channel slack --peer channel:C01 --thread 171.2
       clew explain route --channel discord --peer dm:9 --guest --json
     """
-    found = app.call(lambda client: client.explain.route(channel, **given))
+    found = _ask(app, lambda client: client.explain.route(channel, **given))
     pairs = [("key", found.key), ("agent", f"{found.agent} ({found.matched_by})")]
     pairs += [("account", found.account)]
     if found.dm_scope is not None:
@@ -108,7 +135,7 @@ def reset_command(app: App, /, key: str, updated_at: str, **given: Any) -> None:
       clew explain reset --key agent:main:main --updated-at 2026-03-09T23:00 --now 2026-03-10T08:00
       clew explain reset --key agent:main:slack:channel:c1:thread:7 --updated-at 2026-03-10T08:00Z
     """
-    found = app.call(lambda client: client.explain.reset(key, updated_at, **given))
+    found = _ask(app, lambda client: client.explain.reset(key, updated_at, **given))
     pairs = [
         ("conversation", "goes on" if found.fresh else f"begins anew ({found.reason})"),
         ("type", f"{found.type}{f' on {found.channel}' if found.channel else ''}"),
@@ -143,7 +170,7 @@ def send_command(app: App, /, key: str, **given: Any) -> None:
       clew explain send --key agent:main:discord:group:5
       clew explain send --key agent:main:main --channel telegram --override deny
     """
-    found = app.call(lambda client: client.explain.send(key, **given))
+    found = _ask(app, lambda client: client.explain.send(key, **given))
     said = "delivered" if found.decision == "allow" else "stored, not delivered"
     _answer(app, found, [("replies are", said), ("by", found.rule)], found.considered)
 
@@ -163,7 +190,7 @@ def trigger_command(app: App, /, text: str, **given: Any) -> None:
       clew explain trigger --text "/new opus fix the build"
       clew explain trigger --text "@bot /reset" --mention bot --guest
     """
-    found = app.call(lambda client: client.explain.trigger(text, **given))
+    found = _ask(app, lambda client: client.explain.trigger(text, **given))
     said = "begins a new conversation" if found.triggered else "is an ordinary message"
     pairs = [("message", said)]
     if found.model:

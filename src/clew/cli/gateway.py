@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from clew.cli.app import Gateway as Address
 from clew.core.names import counted
 
 if TYPE_CHECKING:
+    from clew.api.gateway import ConfigReloaded
     from clew.config import Config
     from clew.core.turn import Turn
     from clew.gateway.server import Address as ListenAddress
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 NAMELESS = "No host name is allowed yet: add --allow-host NAME for the one that others use."
 LOOK_S = 0.2
+WATCH_S = 1.0
+"""Seconds between two looks at a config file that is watched."""
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -131,8 +135,14 @@ async def serve(
         behind_proxy=address.behind_proxy,
     )
     with claim(state_dir) as facts, listen(address) as listener, _signals() as (stop, hurry):
-        opening = open_gateway(config, setup, tell=app.note, report=app.report_update)
-        async with opening as gateway, _warming(gateway):
+        opening = open_gateway(
+            config,
+            setup,
+            tell=app.note,
+            report=app.report_update,
+            read_config=partial(_read_again, app, config),
+        )
+        async with opening as gateway, _warming(gateway), _reloading(app, gateway, stop):
             await ensure_own_token(state_dir, gateway.house.runtime.store, app.now)
             async with serving(gateway.app, gateway.gate, address, listener, hurry=hurry) as url:
                 public = url
@@ -166,6 +176,76 @@ async def _warming(gateway: Gateway) -> AsyncIterator[None]:
     finally:
         warming.cancel()
         await asyncio.wait({warming})
+
+
+def _read_again(app: App, begun: Config) -> Config:
+    """Read the configuration anew; a workspace that was given with --workspace stays."""
+    found = app.read_config()
+    if begun.gateway.workspace == app.config.gateway.workspace:
+        return found
+    named = msgspec.structs.replace(found.gateway, workspace=begun.gateway.workspace)
+    return msgspec.structs.replace(found, gateway=named)
+
+
+@asynccontextmanager
+async def _reloading(app: App, gateway: Gateway, stop: asyncio.Event) -> AsyncIterator[None]:
+    """Reload the configuration on SIGHUP, and when its file changes if it says `watch`.
+
+    If the terminal of the gateway was closed, SIGHUP stops it instead.
+    """
+    loop, asked = asyncio.get_running_loop(), asyncio.Event()
+    had_terminal = sys.stderr.isatty()
+
+    def handle() -> None:
+        (stop if had_terminal and not sys.stderr.isatty() else asked).set()
+
+    if hasattr(signal, "SIGHUP"):
+        loop.add_signal_handler(signal.SIGHUP, handle)
+    tasks = {asyncio.create_task(_reload_when(app, gateway, asked))}
+    if gateway.house.config.gateway.watch:
+        tasks.add(asyncio.create_task(_watch_config(gateway, asked)))
+    try:
+        yield
+    finally:
+        if hasattr(signal, "SIGHUP"):
+            loop.remove_signal_handler(signal.SIGHUP)
+        for each in tasks:
+            each.cancel()
+        await asyncio.wait(tasks)
+
+
+async def _reload_when(app: App, gateway: Gateway, asked: asyncio.Event) -> None:
+    from clew.errors import ClewError
+
+    reloader = gateway.house.reloader
+    while reloader is not None:
+        await asked.wait()
+        asked.clear()
+        try:
+            app.note(_word_reload(await reloader.reload()))
+        except ClewError as error:
+            app.note(str(error))
+
+
+async def _watch_config(gateway: Gateway, asked: asyncio.Event) -> None:
+    reloader = gateway.house.reloader
+    seen = None if reloader is None else await asyncio.to_thread(reloader.look)
+    while reloader is not None:
+        await asyncio.sleep(WATCH_S)
+        now = await asyncio.to_thread(reloader.look)
+        if now != seen:
+            asked.set()
+        seen = now
+
+
+def _word_reload(found: ConfigReloaded) -> str:
+    """What a reload did, in words."""
+    if not (found.used or found.waiting):
+        return "The configuration is as it was."
+    used = f"Reloaded: {', '.join(found.used)}." if found.used else "Nothing was reloaded."
+    if not found.waiting:
+        return used
+    return f"{used} These need a restart of the gateway: {', '.join(found.waiting)}."
 
 
 async def _warm(gateway: Gateway) -> None:
@@ -317,6 +397,31 @@ async def _drain(app: App, gateway: Address, *, waits: bool) -> tuple[str, ...]:
                 await client.status()
                 await asyncio.sleep(LOOK_S)
     return running
+
+
+@gateway_group.command("reload")
+@client_command
+def gateway_reload(app: App) -> None:
+    """Let the gateway read its configuration anew, as SIGHUP does.
+
+    It is checked as a whole first: if anything is wrong, you are told what, and the old one stays.
+    Models, providers, owners, guests, agents, bindings, rules for tools and the rules of [session]
+    for channels are used at once; what needs a restart is named.
+
+    \b
+    Examples:
+      clew gateway reload
+    """
+    gateway = app.gateway or find_gateway(app)
+    found = app.wait(_reload(gateway))
+    app.answer(msgspec.to_builtins(found), _word_reload(found))
+
+
+async def _reload(gateway: Address) -> ConfigReloaded:
+    from clew.client.client import Client
+
+    async with Client(gateway.url, gateway.token) as client:
+        return await client.reload()
 
 
 @gateway_group.command("link")

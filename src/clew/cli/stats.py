@@ -18,7 +18,7 @@ from clew.core.usage import Usage, UsageBy, UsageRow
 
 if TYPE_CHECKING:
     from clew.api.sessions import ListedSession
-    from clew.api.status import StatusReport
+    from clew.api.status import ConfigView, StatusReport
     from clew.api.usage import UsageReport
     from clew.client.client import Client
     from clew.core.session import StoreStats
@@ -146,6 +146,7 @@ def _describe(report: StatusReport) -> Iterator[tuple[str, str]]:
         yield "durability", store.durability
     if config is not None:
         yield "config", f"{config.file}{'' if config.exists else ' (not there)'}"
+        yield from (("", each) for each in _word_changes(config))
     if stats is not None:
         kept = f"{format_count(stats.sessions)} and {format_count(stats.archived)} archived"
         yield "sessions", f"{kept}, {counted(stats.messages, 'message')}"
@@ -190,6 +191,20 @@ def _problems(told: StatusReport) -> Iterator[str]:
             yield f"{errand.name}: {errand.detail}; it is restarted automatically"
     for name, what in (told.cron.problems if told.cron is not None else {}).items():
         yield f"job {name}: {what}"
+    if told.config is not None:
+        yield from _word_changes(told.config)
+
+
+def _word_changes(config: ConfigView) -> Iterator[str]:
+    """Whether the file is otherwise than what a gateway uses."""
+    if config.problem is not None:
+        yield f"the config file has changed, and can't be used: {config.problem}"
+    elif config.changed:
+        keys = ", ".join(config.changed)
+        yield (
+            f"the configuration has changed since this gateway started ({keys}); "
+            "`clew gateway reload` uses it"
+        )
 
 
 async def _ask(app: App, running: Running) -> StatusReport | None:

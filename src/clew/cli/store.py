@@ -202,11 +202,13 @@ def _examine(app: App, *, full: bool) -> Diagnosis:
 def _check_surroundings(config: Config) -> Iterator[Remark]:
     """Check the config file, the memory files and the model. Nothing is sent over the network."""
     from clew.errors import ClewError
-    from clew.wiring import open_catalogue
+    from clew.wiring import list_warnings, open_catalogue
 
     yield _check_private("config file", config.file, "it may hold keys")
     for name in ("USER.md", "MEMORY.md"):
         yield _check_private(name, config.data_dir / name, "it is about you")
+    for each in list_warnings(config):
+        yield Remark("configuration", "warning", each)
     if config.memory.mode == "vector":
         yield _check_embeddings(config)
     catalogue = open_catalogue(config)

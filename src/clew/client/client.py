@@ -24,7 +24,7 @@ from clew.errors import InvalidInput
 if TYPE_CHECKING:
     from clew.api.chat import SendChat
     from clew.api.frames import StreamFrame
-    from clew.api.gateway import DrainStarted
+    from clew.api.gateway import ConfigReloaded, DrainStarted
     from clew.api.status import EventList, StatusReport
     from clew.api.transport import Live, Transport
     from clew.api.usage import UsageReport
@@ -257,6 +257,12 @@ class Client:
         from clew.api.gateway import DRAIN  # noqa: PLC0415  # only if used
 
         return await self.do(DRAIN, NoParams())
+
+    async def reload(self) -> ConfigReloaded:
+        """Let the gateway read its configuration anew; `InvalidInput` if that is wrong."""
+        from clew.api.gateway import RELOAD  # noqa: PLC0415  # only if used
+
+        return await self.do(RELOAD, NoParams())
 
     def _stream(self, params: SendChat) -> AsyncGenerator[StreamFrame]:
         from clew.api.chat import SEND  # noqa: PLC0415  # only if used

@@ -309,10 +309,14 @@ class MemoryConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GatewayConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """`[gateway]`: the directory that its agent works in, and those that a token may name."""
+    """`[gateway]`: the directory that its agent works in, and those that a token may name.
+
+    `watch`: the configuration is reloaded when its file changes.
+    """
 
     workspace: Folder = None
     workspaces: Folders = ()
+    watch: Switch = False
 
 
 class TerminalConfig(msgspec.Struct, frozen=True, kw_only=True):

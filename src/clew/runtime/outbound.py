@@ -96,6 +96,10 @@ class Replies:
         self._clock = clock
         self._rules = rules
 
+    def change(self, rules: SendRules) -> None:
+        """Decide by another send policy from now on."""
+        self._rules = rules
+
     async def answer(
         self,
         reply_to: ReplyTo,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from clew.wiring.checks import list_warnings
 from clew.wiring.gateway import Errands, Gateway, open_gateway, run_errands
 from clew.wiring.house import House
 from clew.wiring.in_process import LocalTerminal, local, local_files, open_terminal
@@ -47,6 +48,7 @@ __all__ = [
     "examine_store",
     "fill_demo_store",
     "import_file",
+    "list_warnings",
     "local",
     "local_files",
     "open_catalogue",

@@ -17,7 +17,9 @@ from clew.errors import InvalidConfig
 from clew.store.migrations import Report, quiet
 from clew.version import __version__
 from clew.wiring.channels import build_channels
+from clew.wiring.checks import check_config, list_warnings
 from clew.wiring.house import House, open_house
+from clew.wiring.reload import Reloader
 from clew.wiring.stores import retention_policy
 from clew.wiring.workspaces import make_workspace
 
@@ -66,12 +68,14 @@ async def open_gateway(
     clock: Clock | None = None,
     tell: Tell = lambda _words: None,
     report: Report = quiet,
+    read_config: Callable[[], Config] | None = None,
 ) -> AsyncIterator[Gateway]:
     """Build a gateway: store, agent, runtime, operations and their application.
 
     It does not listen yet; `gateway.server` does that. `tell` is called when an errand fails. Turns
     that run at the end are stopped, and the next gateway goes on with them. `report` is called
-    while an older store is updated.
+    while an older store is updated. `read_config` reads the configuration again, for a
+    reload.
     """
     from clew.api.local import Calls
     from clew.channels.webhook import WebhookChannel
@@ -82,10 +86,14 @@ async def open_gateway(
     from clew.gateway.unknown_senders import find_limits, raise_descriptor_limit
     from clew.gateway.webhook_endpoint import make_webhook_endpoint
 
+    check_config(config)
+    for each in list_warnings(config):
+        tell(f"Warning: {each}")
     workspace = make_workspace(config)
     async with open_house(config, clock, workspace=workspace, report=report) as house:
         hooks, clock = _list_hooks(config), house.clock
         house.started_at = clock()
+        house.reloader = None if read_config is None else Reloader(house, read_config)
         own = build_channels(config) if config.channels else ()
         channels = (*(WebhookChannel(hook, clock=clock) for hook in hooks), *own)
         async with run_errands(house, channels, tell) as errands:

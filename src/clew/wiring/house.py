@@ -31,6 +31,7 @@ from clew.wiring.workspaces import get_default_workspace, list_sealed, open_work
 
 if TYPE_CHECKING:
     from clew.agent.models.catalogue import Catalogue
+    from clew.agent.models.providers import ModelsSetup
     from clew.agent.system_prompt import SystemPrompt
     from clew.agent.tools import MCPServer, Policy, Tools
     from clew.api.handlers.parts import Format
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from clew.runtime.runtime import Runtime
     from clew.transfer.message_html import MessageRenderer
     from clew.wiring.gateway import Errands
+    from clew.wiring.reload import Reloader
     from clew.wiring.settings import ConfigSettings
 
 
@@ -86,6 +88,8 @@ class House:
         """The sessions that the terminal of this process holds."""
         self.is_terminal = False
         """Whether this process is a terminal: after a crash its messages wait for the person."""
+        self.reloader: Reloader | None = None
+        """Reads the configuration anew; only a gateway has one."""
         self._agent = agent
         self._settle_s = settle_s
 
@@ -111,6 +115,34 @@ class House:
             await self.models.close()
         if "_renderer" in built:
             await self._renderer.close()
+
+    # --- another configuration --------------------------------------------------------------------
+
+    @property
+    def effective_config(self) -> Config:
+        """The configuration, with what was answered with "always" since its start."""
+        tools = self.config.tools
+        more = tuple(each for each in self._always if each not in tools.allow)
+        changed = msgspec.structs.replace(tools, allow=(*tools.allow, *more))
+        return msgspec.structs.replace(self.config, tools=changed)
+
+    def use_config(self, config: Config, models: ModelsSetup) -> None:
+        """Use another configuration from now on; it is checked already (`wiring.reload`).
+
+        Turns that run keep their model.
+        """
+        built = self.__dict__
+        self.config = config
+        for name in ("rules", "judge"):
+            built.pop(name, None)
+        if "models" in built:
+            self.models.change(models)
+        if "tools" in built:
+            self.tools.change(self._tool_policy())
+        if "runtime" in built:
+            self.runtime.replies.change(config.session.send_policy)
+        if built.pop("reception", None) is not None:
+            _ = self.reception  # opened again, with the new rules
 
     # --- the agent ------------------------------------------------------------------------------
 
@@ -399,7 +431,11 @@ class House:
         return (
             *hold("deny", config.tools.deny, config.sources["tools.deny"]),
             *hold("allow", config.tools.allow, config.sources["tools.allow"]),
-            *hold("allow", self._always, f'{config.file} (answered with "always")'),
+            *hold(
+                "allow",
+                self.effective_config.tools.allow[len(config.tools.allow) :],
+                f'{config.file} (answered with "always")',
+            ),
         )
 
     async def remember_rule(self, rule: str) -> None:

@@ -65,6 +65,12 @@ class Tools:
         self._always: set[str] = set()
         self._turns: OrderedDict[str, TurnNotes] = OrderedDict()
 
+    def change(self, policy: Policy) -> None:
+        """Use other rules from now on, also for the next calls of turns that run."""
+        for rule in (*policy.allow, *policy.deny):
+            parse_rule(rule)
+        self._policy = policy
+
     async def list_tools(
         self, turn: LiveTurn, personality: Personality, model: ModelInfo
     ) -> tuple[ToolSpec, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clew.api.gateway import DRAIN, DrainStarted
+from clew.api.gateway import DRAIN, RELOAD, ConfigReloaded, DrainStarted
 from clew.api.handlers.parts import Caller, Parts, handles
 from clew.api.operation import NoParams
 from clew.errors import InvalidInput
@@ -15,3 +15,11 @@ async def drain(parts: Parts, _params: NoParams, _caller: Caller) -> DrainStarte
         raise InvalidInput("No gateway runs in this process. `--url` names one.")
     parts.runtime.drain()
     return DrainStarted(tuple(parts.runtime.list_running()))
+
+
+@handles(RELOAD)
+async def reload(parts: Parts, _params: NoParams, _caller: Caller) -> ConfigReloaded:
+    """Read the configuration anew, and use what can be used without a restart."""
+    if parts.reloader is None:
+        raise InvalidInput("No gateway runs in this process. `--url` names one.")
+    return await parts.reloader.reload()

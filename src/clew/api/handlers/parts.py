@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from clew.api.config import ConfigChanged, SettingView
+    from clew.api.gateway import ConfigReloaded
     from clew.api.status import ChannelView, ErrandView, FindingView, StoreView
     from clew.core.channels.session_choice import Judge, ReceptionRules
     from clew.core.keys import Place
@@ -82,6 +83,18 @@ class SettingsFile(Protocol):
 
     def set(self, key: str, value: str | None) -> ConfigChanged:
         """Change a value, in the file and from now on; None removes it. Waits for the disk."""
+        ...
+
+
+class ConfigReloader(Protocol):
+    """Reads the configuration of a gateway anew."""
+
+    async def reload(self) -> ConfigReloaded:
+        """Use the file's configuration from now on; `InvalidInput` if it is wrong."""
+        ...
+
+    def find_changes(self) -> tuple[tuple[str, ...], str | None]:
+        """The keys that the file has otherwise than this process, and what is wrong with it."""
         ...
 
 
@@ -191,6 +204,11 @@ class Parts(Protocol):
     def examine(self) -> Callable[[], Awaitable[tuple[FindingView, ...]]] | None: ...
     @property
     def settings(self) -> SettingsFile | None: ...
+    @property
+    def reloader(self) -> ConfigReloader | None:
+        """Reads the configuration anew; None without a gateway."""
+        ...
+
     @property
     def ask_model(self) -> AskModel | None: ...
     @property

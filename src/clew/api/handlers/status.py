@@ -53,7 +53,7 @@ async def get_status(parts: Parts, _params: NoParams, caller: Caller) -> StatusR
         leases=await _list_leases(parts),
         uncertain=len(await store.list_outbound(status="uncertain", limit=MOST)),
         asking=sum(each.is_open(now) for each in await store.list_pairings()),
-        config=_describe_config(parts),
+        config=await asyncio.to_thread(_describe_config, parts),
         gateway=None if parts.started_at is None else GatewayView(os.getpid(), parts.started_at),
         inbox=await store.count_inbound(),
         outbox=await store.count_outbound(),
@@ -64,7 +64,10 @@ async def get_status(parts: Parts, _params: NoParams, caller: Caller) -> StatusR
 
 def _describe_config(parts: Parts) -> ConfigView | None:
     file = parts.config_file
-    return None if file is None else ConfigView(str(file), file.exists())
+    if file is None:
+        return None
+    changed, problem = ((), None) if parts.reloader is None else parts.reloader.find_changes()
+    return ConfigView(str(file), file.exists(), changed, problem)
 
 
 async def _describe_jobs(parts: Parts) -> CronView | None:

@@ -18,6 +18,8 @@ from clew.core.models import find_alias
 DEFAULTS: Final = tuple(f"/{name}" for name in ("new", *COMMANDS["new"].aliases))
 FUZZY: Final = 6
 """Shortest word that may mean a model with a similar name, in characters."""
+WHOLE: Final = 4
+"""Shortest whole word of a model's name that may mean it after its provider, in characters."""
 CLOSE: Final = 0.85
 
 _WORDS: Final = re.compile(r"(\S+)(\s*)")
@@ -85,13 +87,36 @@ def find_model(text: str, models: ModelNames) -> tuple[str | None, str, str]:
     first = words[0][0]
     after_first = text[len("".join(words[0])) :]
     if len(words) > 1:
-        both = f"{first}/{words[1][0]}".lower()
-        for name in models.allowed:
-            if name.lower() == both:
-                return name, after_first[len("".join(words[1])) :], "a provider and its model"
+        found = _find_of_provider(first, words[1][0], models)
+        if found is not None:
+            return found[0], after_first[len("".join(words[1])) :], found[1]
     for name, why in _named(first, models):
         return name, after_first, why
     return None, text, "it begins with no model"
+
+
+def _find_of_provider(provider: str, word: str, models: ModelNames) -> tuple[str, str] | None:
+    """The model of a provider that the next word names: exactly, else one word of its name."""
+    own = [each for each in models.allowed if each.partition("/")[0].lower() == provider.lower()]
+    for name in own:
+        if name.partition("/")[2].lower() == word.lower():
+            return name, "a provider and its model"
+    plain = _PLAIN.sub("", word.lower())
+    whole = [each for each in own if len(plain) >= WHOLE and plain in _words_of(each)]
+    near = whole or [each for each in own if _begins_word(plain, each)]
+    return (near[0], "a provider and part of its model's name") if len(near) == 1 else None
+
+
+def _words_of(name: str) -> list[str]:
+    """The words of a model's name, without its provider."""
+    return _PLAIN.sub(" ", name.partition("/")[2].lower()).split()
+
+
+def _begins_word(plain: str, name: str) -> bool:
+    """Whether a text of enough letters begins at a word of a model's name."""
+    words = _words_of(name)
+    ends = ("".join(words[place:]) for place in range(len(words)))
+    return len(plain) >= FUZZY and any(each.startswith(plain) for each in ends)
 
 
 def _named(word: str, models: ModelNames) -> Iterator[tuple[str, str]]:
@@ -112,9 +137,11 @@ def _named(word: str, models: ModelNames) -> Iterator[tuple[str, str]]:
     plain = _PLAIN.sub("", wanted)
     if len(plain) < FUZZY:
         return
-    for name in models.allowed:
-        if plain in _PLAIN.sub("", name.lower()):
-            yield name, "part of a model's name"
+    begun = [each for each in models.allowed if _begins_word(plain, each)]
+    if len(begun) == 1:
+        yield begun[0], "part of a model's name"
+    if begun:
+        return
     short = {_PLAIN.sub("", name.partition("/")[2].lower()): name for name in models.allowed}
     for near in difflib.get_close_matches(plain, short, 1, CLOSE):
         yield short[near], "close to a model's name"
