@@ -96,6 +96,7 @@ COMMANDS: Final = {
         "gateway": Entry(
             "clew.cli.gateway:gateway_group", "Call an operation of a running gateway."
         ),
+        "mcp": Entry("clew.cli.mcp:mcp_command", "Let other agents read sessions, over MCP."),
         "cron": Entry("clew.cli.cron:cron_group", "Jobs that the gateway runs on a schedule."),
         "node": Entry("clew.cli.gateway:node_group", "Call a gateway from another machine."),
     },

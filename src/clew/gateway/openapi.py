@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from clew.api.blobs import BlobFile
+from clew.api.frames import ClientFrame, LiveFrame, StreamFrame
 from clew.api.operation import Operation
 from clew.api.problems import MEDIA_TYPE, Problem
 from clew.gateway.auth import Setup
@@ -36,10 +37,14 @@ FOR_BODIES: Final = {
     "415": "The body is not JSON.",
 }
 
+STREAMED: Final = 200
+FRAMES: Final[tuple[Any, ...]] = (StreamFrame, LiveFrame, ClientFrame)
+"""What is sent over streams. OpenAPI 3.1 has no word for it: `x-frames` names it."""
+
 
 def make_document(endpoints: Sequence[Endpoint], setup: Setup) -> dict[str, Any]:
     """The document of a gateway with these endpoints."""
-    kinds: list[Any] = [Problem]
+    kinds: list[Any] = [Problem, *FRAMES]
     for endpoint in endpoints:
         kinds += [
             endpoint.operation.takes,
@@ -115,7 +120,13 @@ def _parameter(name: str, place: str, schema: Any, *, is_needed: bool) -> dict[s
 def _responses(endpoint: Endpoint, known: dict[int, Any]) -> dict[str, Any]:
     operation = endpoint.operation
     if endpoint.is_socket:
-        answers: dict[str, Any] = {"101": {"description": "A WebSocket from here on."}}
+        answers: dict[str, Any] = {
+            "101": {
+                "description": "A WebSocket from here on; every frame is one JSON text.",
+                "x-frames": known[id(LiveFrame)],
+                "x-client-frames": known[id(ClientFrame)],
+            }
+        }
     else:
         answer: dict[str, Any] = {"description": operation.help}
         content = _content(operation, known)
@@ -123,6 +134,10 @@ def _responses(endpoint: Endpoint, known: dict[int, Any]) -> dict[str, Any]:
         if operation.etag is not None:
             answer["headers"] = {"ETag": {"schema": {"type": "string"}}}
         answers = {str(operation.status): answer}
+        if operation.answer == "events":
+            stream = {"description": "An event stream (SSE).", "content": _stream(known)}
+            # One that has another status when it does not stream has both answers.
+            answers = (answers if operation.status != STREAMED else {}) | {str(STREAMED): stream}
     problem = {MEDIA_TYPE: {"schema": known[id(Problem)]}}
     words = PROBLEMS | (FOR_BODIES if operation.has_body else {})
     if operation.header_fields:
@@ -140,6 +155,14 @@ def _content(operation: Operation[Any, Any], known: dict[int, Any]) -> dict[str,
     if operation.answer == "file":
         text = {"schema": {"type": "string"}}
         return dict.fromkeys(("text/markdown", "text/html", "application/jsonl"), text)
-    schema = {"application/json": {"schema": known[id(operation.gives)]}}
-    stream = {"text/event-stream": {"schema": {"type": "string"}}}
-    return schema | (stream if operation.answer == "events" else {})
+    return {"application/json": {"schema": known[id(operation.gives)]}}
+
+
+def _stream(known: dict[int, Any]) -> dict[str, Any]:
+    told = "Each event's `data` is one of `x-frames`; its `event` is that frame's type."
+    return {
+        "text/event-stream": {
+            "schema": {"type": "string", "description": told},
+            "x-frames": known[id(StreamFrame)],
+        }
+    }

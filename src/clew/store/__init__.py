@@ -86,6 +86,11 @@ def sqlite_path(url: str) -> Path:
     scheme, colon, rest = url.partition("://")
     if not url.strip():
         raise InvalidInput("A store needs a URL, such as sqlite:///home/me/sessions.db.")
+    if url.strip().rpartition("/")[2].startswith((":memory:", "file::memory:")):
+        raise InvalidInput(
+            "A store is a file: clew keeps none in memory. Use a file in a temporary directory, as "
+            "in `tempfile.TemporaryDirectory()`. Nothing was made."
+        )
     if not colon:
         return Path(url).expanduser().absolute()
     if scheme != "sqlite":

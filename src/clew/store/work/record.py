@@ -15,7 +15,7 @@ import msgspec
 
 from clew.core import changes
 from clew.core.changes import Change, Recorded
-from clew.core.message import ROLES, blob_hashes
+from clew.core.message import ROLES, Draft, blob_hashes
 from clew.core.text import from_json, to_json
 from clew.core.usage import Usage
 from clew.errors import Conflict, InvalidInput, RecordNotFound
@@ -147,6 +147,11 @@ def _whole_usage(usage: Usage) -> tuple[int | None, ...]:
 def new_message(change: changes.AddMessage, now: int) -> tuple[Row, int, int]:
     """A draft as NEW_MESSAGE_COLUMNS, its size in bytes, and its time."""
     draft = change.draft
+    if not isinstance(draft, Draft):
+        raise InvalidInput(
+            f'A message is given as a Draft, as in Draft(role="user", content=…), not as '
+            f"{type(draft).__name__}. Nothing was written."
+        )
     if draft.role not in ROLES:
         raise InvalidInput(f'A message is from {", ".join(ROLES)}, not "{draft.role}".')
     if draft.usage is not None:

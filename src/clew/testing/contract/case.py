@@ -52,6 +52,9 @@ class Contract:
     async def store(self, open_store: OpenStore, clock: FakeClock) -> AsyncIterator[Store]:
         """An empty store."""
         store = await open_store(clock)
+        missing = list_missing(store)
+        if missing:
+            pytest.fail(f"{type(store).__name__} has no {', '.join(missing)}", pytrace=False)
         yield store
         await store.close()
 
@@ -71,6 +74,14 @@ class Contract:
         other = await open_store(clock)
         yield other
         await other.close()
+
+
+def list_missing(store: object) -> list[str]:
+    """The names of the port `Store` that an object does not have, in the order of the page."""
+    wanted = (name for port in reversed(Store.__mro__) for name in vars(port))
+    public = dict.fromkeys(each for each in wanted if not each.startswith("_"))
+    kind = type(store)  # a property is not asked for: it may need an open store
+    return [each for each in public if not hasattr(kind, each) and each not in vars(store)]
 
 
 async def make(store: Store, key: str | None = None, **fields: Any) -> Session:

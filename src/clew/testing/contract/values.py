@@ -328,6 +328,8 @@ def wrong(kind: Any, /, **fields: Any) -> Any:
 
 
 CHANGES: dict[str, Any] = {
+    "text instead of a draft": wrong(AddMessage, draft="hi"),
+    "nothing instead of a draft": wrong(AddMessage, draft=None),
     "an unknown role": AddMessage(wrong(Draft, role="system", content="x")),
     "no role": AddMessage(wrong(Draft, role=None)),
     "a number as content": AddMessage(wrong(Draft, role="user", content=5)),
