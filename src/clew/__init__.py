@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from clew.version import __version__
 
 if TYPE_CHECKING:
+    from clew.adapters.conversation import Conversation
     from clew.client.client import Client
     from clew.core.message import Draft, Message, ToolCall
     from clew.core.search.hits import SearchFilter
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ClewError",
     "Client",
+    "Conversation",
     "Draft",
     "Message",
     "NewSession",
@@ -48,6 +50,7 @@ __all__ = [
 _HOMES = {
     "ClewError": "clew.errors",
     "Client": "clew.client.client",
+    "Conversation": "clew.adapters.conversation",
     "Draft": "clew.core.message",
     "Message": "clew.core.message",
     "NewSession": "clew.core.session",

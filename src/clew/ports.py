@@ -270,9 +270,9 @@ class Log(Protocol):
         """Apply all of the changes, in order, or none. A message un-archives its session.
 
         `StaleLease` unless `epoch` is that of the current lease. With None the record takes the
-        lease and releases it in its own commit: `LeaseHeld` while anybody's is alive. If this session has seen the
-        idempotency key before, the first result is returned, whoever holds the lease, and nothing
-        changes; keys are remembered for at least seven days.
+        lease and releases it in its own commit: `LeaseHeld` while anybody's is alive. If this
+        session has seen the idempotency key before, the first result is returned, whoever holds the
+        lease, and nothing changes; keys are remembered for at least seven days.
         """
         ...
 
