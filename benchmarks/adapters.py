@@ -1,4 +1,4 @@
-"""How appending and reading through an adapter grow with the conversation, and 100 × 100 steps.
+"""How appending and reading through an adapter grow with the conversation, and random steps.
 
 `python -m benchmarks.adapters` prints the growth from 200 to 5,000 items, and the ratio to the
 framework's own store in SQLite; `--compare` makes 100 runs of 100 random steps in both.

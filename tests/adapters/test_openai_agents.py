@@ -43,7 +43,7 @@ class ScriptedModel(Model):
         self.asked.append(input)
         return ModelResponse(output=[self.outputs.pop(0)], usage=Usage(), response_id=None)
 
-    async def stream_response(self, *_: Any, **__: Any) -> AsyncIterator[Any]:  # type: ignore[override]
+    async def stream_response(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
         raise NotImplementedError
         yield
 
