@@ -110,6 +110,10 @@ PARTS = {
         "2,000 sessions of another agent: a third of the rate",
         (PYTHON, "-m", "benchmarks", "import"),
     ),
+    "adapters": Part(
+        "100 runs of 100 random steps: an adapter does what the framework's own store does",
+        (PYTHON, "-m", "benchmarks.adapters", "--compare"),
+    ),
     "dashboard": Part(
         "50,000 sessions in a browser like fifty",
         (PYTHON, "-m", "benchmarks", "dashboard"),

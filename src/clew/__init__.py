@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from clew.version import __version__
 
 if TYPE_CHECKING:
+    from clew.adapters.conversation import Conversation
     from clew.client.client import Client
     from clew.core.changes import AddMessage, AddUsage, EndTurn, StartTurn, UndoTurn
     from clew.core.keys import new_id
@@ -36,6 +37,7 @@ __all__ = [
     "ClewError",
     "Client",
     "Committed",
+    "Conversation",
     "Draft",
     "EndTurn",
     "Message",
@@ -65,6 +67,7 @@ _HOMES = {
     "ClewError": "clew.errors",
     "Client": "clew.client.client",
     "Committed": "clew.core.live_events",
+    "Conversation": "clew.adapters.conversation",
     "Draft": "clew.core.message",
     "EndTurn": "clew.core.changes",
     "Message": "clew.core.message",

@@ -263,22 +263,23 @@ class Log(Protocol):
     async def record(
         self,
         session_id: str,
-        epoch: int,
+        epoch: int | None,
         *changes: Change,
         idempotency_key: str | None = None,
     ) -> Recorded:
         """Apply all of the changes, in order, or none. A message un-archives its session.
 
-        `StaleLease` unless `epoch` is that of the current lease. If this session has seen the
-        idempotency key before, the first result is returned, whoever holds the lease, and nothing
-        changes; keys are remembered for at least seven days.
+        `StaleLease` unless `epoch` is that of the current lease. With None the record takes the
+        lease and releases it in its own commit: `LeaseHeld` while anybody's is alive. If this
+        session has seen the idempotency key before, the first result is returned, whoever holds the
+        lease, and nothing changes; keys are remembered for at least seven days.
         """
         ...
 
     async def append(
         self,
         session_id: str,
-        epoch: int,
+        epoch: int | None,
         draft: Draft,
         *,
         turn_id: str | None = None,
@@ -303,6 +304,13 @@ class Log(Protocol):
         with `after` and a limit, the newest of them are returned. `limit=0` returns nothing; a
         negative limit or offset is a `ValueError`. Inherited messages belong to a fork's thread.
         Messages of undone turns are left out unless `undone`.
+        """
+        ...
+
+    async def find_message(self, session_id: str, external_id: str) -> Message | None:
+        """The message of the thread that another program knows by this id, if there is one.
+
+        Also one of an undone turn, or of a parent before the knot. The cost is constant.
         """
         ...
 

@@ -1,1 +1,10 @@
-"""Other programs on top of clew: an MCP server, and stores of other frameworks."""
+"""Other programs on top of clew: an MCP server, and the store of other programs' conversations.
+
+mcp_server ─► client                        what `clew mcp` serves to other agents
+Conversation ─► ports.Store                 one conversation under a key, for a program with its own agent
+openai_agents.ClewSession ─► Conversation   the Session of the OpenAI Agents SDK
+
+Each framework has a module of its own, which is imported only when it is used, and an extra. What a
+framework stores is a session like any other: people list, read and search it. The framework's own
+item is kept beside the readable message, and given back exactly.
+"""

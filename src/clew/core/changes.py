@@ -12,16 +12,22 @@ import msgspec
 from clew.core.delivery import NewOutbound
 from clew.core.message import Draft
 from clew.core.notes import Todo
+from clew.core.session import SessionFacts
 from clew.core.turn import TurnEnd
 from clew.core.usage import Usage
 
 
 class AddMessage(msgspec.Struct, frozen=True):
-    """The next message of the thread. `from_person` moves the reset clock."""
+    """The next message of the thread. `from_person` moves the reset clock.
+
+    A message with an `external_id` that the session has already is a `Conflict`; with `once` it is
+    passed over, and the first one's number is returned.
+    """
 
     draft: Draft
     turn_id: str | None = None
     from_person: bool = True
+    once: bool = False
 
 
 class StartTurn(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,6 +95,23 @@ class RedoTurn(msgspec.Struct, frozen=True):
     turn_id: str
 
 
+class EraseTurn(msgspec.Struct, frozen=True):
+    """Undo a turn for good: what its messages said is removed from the store at once.
+
+    Their numbers stay. A turn that a fork shares, or that was inherited, is undone here only: the
+    other session still has it.
+    """
+
+    turn_id: str
+
+
+class DescribeSession(msgspec.Struct, frozen=True):
+    """What is learned about the session, see `Sessions.describe_session`."""
+
+    facts: SessionFacts
+    noted: dict[str, Any] | None = None
+
+
 class AddCompaction(msgspec.Struct, frozen=True, kw_only=True):
     """From now on the model reads `summary` instead of what comes before `keep_from`."""
 
@@ -144,6 +167,8 @@ Change = (
     | AddUsage
     | UndoTurn
     | RedoTurn
+    | EraseTurn
+    | DescribeSession
     | AddCompaction
     | UndoCompaction
     | WriteScratch

@@ -41,7 +41,8 @@ class Draft(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     `parts` holds what the provider needs back beyond the text (thinking signatures, images); a part
     that stands for stored bytes names them as `{"blob": "<hash>"}`. `at` is for imports; left out,
-    the store's clock is used.
+    the store's clock is used. `external_id` is the id that another program has for the message,
+    unique in its session.
     """
 
     role: Role
@@ -55,6 +56,7 @@ class Draft(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     usage: Usage | None = None
     at: int | None = None
     author: Author | None = None
+    external_id: str | None = None
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -79,6 +81,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     usage: Usage | None
     at: int
     author: Author | None = None
+    external_id: str | None = None
 
     @property
     def draft(self) -> Draft:
@@ -95,6 +98,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
             usage=self.usage,
             at=self.at,
             author=self.author,
+            external_id=self.external_id,
         )
 
 
@@ -118,6 +122,7 @@ def number(
         draft.usage,
         at if draft.at is None else draft.at,
         draft.author,
+        draft.external_id,
     )
 
 

@@ -232,7 +232,8 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
     `archived`: False leaves archived sessions out, True shows only those, None both. `trashed`
     lists the trash instead, most recently deleted first. `text` is a fragment of the title or
     of the first prompt; case is ignored. `active_since` and `active_until` bound the time of the
-    last update, both inclusive. `state` is for `list_sessions` only.
+    last update, both inclusive. `state` is for `list_sessions` only. `key_prefix` is the beginning
+    of the session's own key: the cost depends on how many sessions share it.
     """
 
     viewer: str
@@ -249,6 +250,8 @@ class SessionFilter(msgspec.Struct, frozen=True, kw_only=True):
     trashed: bool = False
     text: str | None = None
     state: ListedState | None = None
+    key_prefix: str | None = None
+    parent_id: str | None = None
 
 
 class SessionFacets(msgspec.Struct, frozen=True):

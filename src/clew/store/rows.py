@@ -45,12 +45,12 @@ NAME_COLUMNS = """
 
 MESSAGE_COLUMNS = f"""
   id, session_id, seq, turn_id, role, content, parts, tool_call_id, tool_name, tool_calls, is_error,
-  model, {USAGE_COLUMNS}, at, author
+  model, {USAGE_COLUMNS}, at, author, external_id
 """
 
 NEW_MESSAGE_COLUMNS = f"""
   checksum, turn_id, role, content, parts, tool_call_id, tool_name, tool_calls, model, author,
-  is_error, {USAGE_COLUMNS}
+  is_error, {USAGE_COLUMNS}, external_id
 """
 
 COVERED = (
@@ -217,6 +217,7 @@ def message_from(row: Row) -> Message:
     (
         row_id, session_id, seq, turn_id, role, content, parts, call_id, tool, calls, is_error,
         model, tokens_in, tokens_out, cache_read, cache_made, cost, api_calls, at, author,
+        external_id,
     ) = row  # fmt: skip
     return Message(
         row_id,
@@ -236,6 +237,7 @@ def message_from(row: Row) -> Message:
         else Usage(tokens_in, tokens_out, cache_read, cache_made, cost, api_calls),
         at,
         None if author is None else from_json(author, Author),
+        plain(external_id),
     )
 
 
@@ -269,6 +271,7 @@ def message_bindings(draft: Draft, turn_id: str | None) -> tuple[Row, int]:
     author = None if draft.author is None else to_json(draft.author)
     covered = (turn, draft.role, content, parts, call_id, tool, calls, model, author)
     bindings = (checksum(*covered), *covered, bool(draft.is_error), *usage)
+    bindings += (optional(draft.external_id),)
     return bindings, size
 
 

@@ -66,10 +66,10 @@ ON CONFLICT DO NOTHING RETURNING id
 async def stage(connection: Connection, messages: Sequence[AddMessage]) -> bool:
     """Copy the messages into a temporary table; False, and nothing done, if that is not possible.
 
-    It is not for few messages, for a value that `record` is going to refuse, and where this user
-    may not make temporary tables.
+    It is not for few messages, for ids of other programs, for a value that `record` is going to
+    refuse, and where this user may not make temporary tables.
     """
-    if len(messages) <= MANY:
+    if len(messages) <= MANY or any(each.draft.external_id is not None for each in messages):
         return False
     try:
         rows = [_row(place, change) for place, change in enumerate(messages, 1)]

@@ -6,13 +6,13 @@ import psycopg
 
 from clew.core.changes import AddMessage, Change, Recorded
 from clew.core.message import Message
-from clew.errors import InvalidInput, SessionNotFound
+from clew.errors import InvalidInput, LeaseHeld, SessionNotFound
 from clew.store.postgres.connection import Connection
 from clew.store.postgres.database import Database
 from clew.store.postgres.record import append, is_plain, record
 from clew.store.rows import MESSAGE_COLUMNS, Row, message_from, text
 from clew.store.work.log import SharedLog
-from clew.store.work.thread import Window, read_thread
+from clew.store.work.thread import NOT_ERASED, Window, read_thread
 
 # The session's own messages, each with the mark of a fork; one row of NULLs if there are none.
 OWN = f"""
@@ -20,9 +20,9 @@ SELECT m.*, s.parent_id IS NOT NULL FROM sessions s LEFT JOIN LATERAL (
   SELECT {MESSAGE_COLUMNS} FROM messages
   WHERE session_id = s.id AND seq > greatest(coalesce(s.forked_at_seq, 0), $2::bigint)
     AND seq <= least(s.head, $3::bigint - 1)
-    AND ($6::boolean OR NOT EXISTS (
+    AND (CASE WHEN $6::boolean THEN {NOT_ERASED} ELSE NOT EXISTS (
       SELECT 1 FROM undone u
-      WHERE u.session_id = $1 AND u.turn_id = messages.turn_id AND u.ended IS NULL))
+      WHERE u.session_id = $1 AND u.turn_id = messages.turn_id AND u.ended IS NULL) END)
   ORDER BY seq DESC LIMIT $4 OFFSET $5) AS m ON true
 WHERE s.id = $1 AND s.purged_at IS NULL
 ORDER BY m.seq DESC
@@ -35,22 +35,34 @@ class PostgresLog(SharedLog):
     _db: Database
 
     async def record(
-        self, session_id: str, epoch: int, *changes: Change, idempotency_key: str | None = None
+        self,
+        session_id: str,
+        epoch: int | None,
+        *changes: Change,
+        idempotency_key: str | None = None,
     ) -> Recorded:
         """See `ports.Log`."""
-        if is_plain(changes):
+        if epoch is not None and is_plain(changes):
             added = await self._append(session_id, epoch, changes[0], idempotency_key)
             if added is not None:
                 return added
 
         async def job(connection: Connection) -> Recorded:
             return await record(
-                connection, session_id, epoch, changes, idempotency_key=idempotency_key
+                self._db, connection, session_id, epoch, changes, idempotency_key=idempotency_key
             )
 
-        return await self._db.write(
-            job, about=session_id, lane=session_id, repeatable=idempotency_key is not None
-        )
+        async def write() -> Recorded:
+            return await self._db.write(
+                job, about=session_id, lane=session_id, repeatable=idempotency_key is not None
+            )
+
+        try:
+            return await write()
+        except LeaseHeld as held:
+            if not await self._db.find_dead([held.holder]):
+                raise
+        return await write()
 
     async def _append(
         self, session_id: str, epoch: int, change: Change, idempotency_key: str | None

@@ -21,6 +21,7 @@ from clew.store.postgres.connection import Connection
 from clew.store.postgres.presence import CHANNEL
 from clew.store.postgres.words import vector_of
 from clew.store.rows import NEW_MESSAGE_COLUMNS, Row, optional, text, whole
+from clew.store.work.leases import take_for_one_record
 from clew.store.work.record import (
     PREVIEW,
     Recording,
@@ -28,7 +29,8 @@ from clew.store.work.record import (
     new_message,
     remember_answer,
 )
-from clew.store.work.transaction import Transaction
+from clew.store.work.sessions import lock
+from clew.store.work.transaction import Engine, Transaction
 
 _BEGIN = """
 SELECT s.head, s.preview IS NULL, l.epoch, l.holder IS NOT NULL,
@@ -43,9 +45,9 @@ _INSERT_MESSAGE = f"""
 WITH added AS (
   INSERT INTO messages (id, session_id, seq, {NEW_MESSAGE_COLUMNS}, at)
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20,
-    $21)
+    $21, $22)
 )
-INSERT INTO messages_words (message_id, words, size, partial) VALUES ($1, $22::tsvector, $23, $24)
+INSERT INTO messages_words (message_id, words, size, partial) VALUES ($1, $23::tsvector, $24, $25)
 """
 
 _ADVANCE = """
@@ -55,6 +57,11 @@ UPDATE sessions SET
   preview = coalesce(preview, $7), preview_key = coalesce(preview_key, $8), archived_at = NULL
 WHERE id = $1
 """
+
+_FORGET_WORDS = """
+UPDATE messages_words SET words = $2::tsvector, size = $3, partial = $4 WHERE message_id = $1
+"""
+_SET_PREVIEW = "UPDATE sessions SET preview = $2, preview_key = $3 WHERE id = $1"
 
 # The row that was locked is the newest there is; another epoch by now, and nothing is written.
 APPEND = f"""
@@ -69,17 +76,18 @@ WITH held AS MATERIALIZED (
 ), added AS (
   INSERT INTO messages (session_id, seq, {NEW_MESSAGE_COLUMNS}, at)
   SELECT id, seq, $5::integer, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15::boolean, $16::bigint,
-    $17::bigint, $18::bigint, $19::bigint, $20::bigint, $21::bigint, coalesce($22::bigint, now)
+    $17::bigint, $18::bigint, $19::bigint, $20::bigint, $21::bigint, $22,
+    coalesce($23::bigint, now)
   FROM held RETURNING id, at
 ), indexed AS (
   INSERT INTO messages_words (message_id, words, size, partial)
-  SELECT id, $23::tsvector, $24::bigint, $25::boolean FROM added
+  SELECT id, $24::tsvector, $25::bigint, $26::boolean FROM added
 ), advanced AS (
   UPDATE sessions s SET
     head = held.seq, message_count = s.message_count + 1,
-    content_bytes = s.content_bytes + $26::bigint, updated_at = greatest(s.updated_at, added.at),
-    last_interaction_at = CASE WHEN $27::boolean THEN added.at ELSE s.last_interaction_at END,
-    preview = coalesce(s.preview, $28), preview_key = coalesce(s.preview_key, $29),
+    content_bytes = s.content_bytes + $27::bigint, updated_at = greatest(s.updated_at, added.at),
+    last_interaction_at = CASE WHEN $28::boolean THEN added.at ELSE s.last_interaction_at END,
+    preview = coalesce(s.preview, $29), preview_key = coalesce(s.preview_key, $30),
     archived_at = NULL
   FROM held, added WHERE s.id = held.id
 ), remembered AS (
@@ -121,6 +129,15 @@ class PostgresRecording(Recording):
             await self.tx.run(_INSERT_MESSAGE, (*place, *bindings, at, *words))
         return row_id
 
+    async def forget_words(self, row_id: int) -> None:
+        """See `Recording`."""
+        await self.tx.run(_FORGET_WORDS, (row_id, *vector_of("")))
+
+    async def set_preview(self, preview: str | None) -> None:
+        """See `Recording`."""
+        folded = None if preview is None else fold(preview)
+        await self.tx.run(_SET_PREVIEW, (self.session_id, preview, folded))
+
     async def advance(self, bindings: Row, preview: str | None) -> None:
         """See `Recording`."""
         folded = None if preview is None else fold(preview)
@@ -128,9 +145,10 @@ class PostgresRecording(Recording):
 
 
 async def record(
+    engine: Engine,
     connection: Connection,
     session_id: str,
-    epoch: int,
+    epoch: int | None,
     requested: Sequence[Change],
     *,
     idempotency_key: str | None,
@@ -138,6 +156,14 @@ async def record(
     """Apply the changes, fenced by the epoch and recognised by the key."""
     messages = [change for change in requested if isinstance(change, AddMessage)]
     staged = await bulk.stage(connection, messages)
+    once = epoch is None
+    if epoch is None:
+        await lock(connection, session_id)
+        if idempotency_key is not None:
+            answer = await find_answer(connection, session_id, idempotency_key)
+            if answer is not None:
+                return answer
+        epoch = await take_for_one_record(engine, connection, session_id)
     row = await connection.one(_BEGIN, (text(session_id), connection.given_now, len(messages)))
     if idempotency_key is not None:
         # Asked behind the lock, so that of two with one key the second sees the first's answer.
@@ -149,7 +175,7 @@ async def record(
             raise StaleLease(session_id, epoch, 0)
         raise SessionNotFound(session_id)
     head, no_preview, current, held, at, ids = row
-    if epoch != current or not held:
+    if epoch != current or not (held or once):
         raise StaleLease(session_id, epoch, current)
     recording = PostgresRecording(
         connection, session_id, now=at, head=head, no_preview=no_preview, ids=ids, placed=staged
@@ -171,8 +197,10 @@ async def _is_there(connection: Connection, session_id: str) -> bool:
 
 
 def is_plain(changes: Sequence[Change]) -> bool:
-    """Whether a record is one message that needs no stored bytes."""
+    """Whether a record is one message that needs no stored bytes and has no id to look up."""
     if len(changes) != 1 or type(changes[0]) is not AddMessage:
+        return False
+    if changes[0].draft.external_id is not None:
         return False
     parts = changes[0].draft.parts
     return not parts or not blob_hashes(parts)

@@ -9,9 +9,10 @@ from clew.core.message import Message
 from clew.errors import InvalidInput, SessionNotFound, StaleLease
 from clew.store.rows import MESSAGE_COLUMNS, NEW_MESSAGE_COLUMNS, Row, message_from, text
 from clew.store.sqlite.engine import SqliteEngine
+from clew.store.work.leases import take_for_one_record
 from clew.store.work.log import SharedLog
 from clew.store.work.record import Recording, find_answer, remember_answer
-from clew.store.work.thread import Window, read_thread
+from clew.store.work.thread import NOT_ERASED, Window, read_thread
 from clew.store.work.transaction import Transaction
 
 BEGIN = """
@@ -22,7 +23,7 @@ WHERE s.id = ?1 AND s.purged_at IS NULL
 
 INSERT_MESSAGE = f"""
 INSERT INTO messages (session_id, seq, {NEW_MESSAGE_COLUMNS}, at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id
 """
 
 ADVANCE = """
@@ -58,12 +59,18 @@ class SqliteLog(SharedLog):
     _engine: SqliteEngine
 
     async def record(
-        self, session_id: str, epoch: int, *changes: Change, idempotency_key: str | None = None
+        self,
+        session_id: str,
+        epoch: int | None,
+        *changes: Change,
+        idempotency_key: str | None = None,
     ) -> Recorded:
         """See `ports.Log`."""
 
         async def work(tx: Transaction) -> Recorded:
-            return await _record(tx, session_id, epoch, changes, idempotency_key=idempotency_key)
+            return await _record(
+                self._engine, tx, session_id, epoch, changes, idempotency_key=idempotency_key
+            )
 
         return await self._engine.write(work)
 
@@ -99,15 +106,25 @@ class SqliteRecording(Recording):
         ((row_id,),) = await self.tx.fetch(INSERT_MESSAGE, row)
         return int(row_id)
 
+    async def forget_words(self, row_id: int) -> None:
+        """See `Recording`. A trigger does it."""
+
+    async def set_preview(self, preview: str | None) -> None:
+        """See `Recording`."""
+        await self.tx.run(
+            "UPDATE sessions SET preview = $2 WHERE id = $1", (self.session_id, preview)
+        )
+
     async def advance(self, bindings: Row, preview: str | None) -> None:
         """See `Recording`."""
         await self.tx.run(ADVANCE, (*bindings, preview))
 
 
 async def _record(
+    engine: SqliteEngine,
     tx: Transaction,
     session_id: str,
-    epoch: int,
+    epoch: int | None,
     requested: Sequence[Change],
     *,
     idempotency_key: str | None,
@@ -121,7 +138,9 @@ async def _record(
         if first is not None:
             return first
     head, no_preview, current, held = begin
-    if epoch != current or not held:
+    if epoch is None:
+        await take_for_one_record(engine, tx, session_id)
+    elif epoch != current or not held:
         raise StaleLease(session_id, epoch, current)
     recording = SqliteRecording(
         tx, session_id, now=await tx.now(), head=head, no_preview=bool(no_preview)
@@ -141,7 +160,8 @@ async def _read_newest(tx: Transaction, session_id: str, window: Window) -> list
     parent, head, has_undone = row
     if parent is not None:
         return await read_thread(tx, session_id, window)
-    sql = MESSAGES.format(hide=_NOT_UNDONE if has_undone and not window.undone else "")
+    hide = f"AND {NOT_ERASED}" if window.undone else _NOT_UNDONE
+    sql = MESSAGES.format(hide=hide if has_undone else "")
     low = 0 if window.after is None else window.after
     high = head if window.before is None else min(head, window.before - 1)
     limit = -1 if window.limit is None else window.limit

@@ -220,6 +220,16 @@ def _lease_from(row: Row) -> Lease:
     return Lease(row[0], plain(row[1]) or "", row[2], row[3])
 
 
+async def take_for_one_record(engine: Engine, tx: Transaction, session_id: str) -> int:
+    """Take the lease and release it, in the transaction of a record; returns its epoch."""
+    now = await tx.now()
+    held = await lock_lease(engine, tx, session_id, now)
+    if held is not None:
+        raise LeaseHeld(session_id, held.holder, held.expires_at)
+    ((epoch,),) = await tx.fetch(_ACQUIRE, (text(session_id), None, now))
+    return int(epoch)
+
+
 async def living_leases(
     engine: Engine, tx: Transaction, now: int, ids: Sequence[str] | None = None
 ) -> dict[str, Lease]:

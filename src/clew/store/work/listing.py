@@ -45,6 +45,9 @@ MAX_SESSIONS = 1000
 MAX_NAMES = 5000
 """The longest pages: building one blocks other threads."""
 
+LAST_CHARACTER = "\U0010ffff"
+"""Comes after every other character in the order of keys."""
+
 Place = tuple[int, int, str]
 """The position of a session in a list: pinned, time, id."""
 
@@ -458,7 +461,7 @@ def _conditions(
             conditions.append(f"{IS_ARCHIVED} = {archived}")
     if where.viewer != OWNER:
         conditions += [f"person = {bind(text(where.viewer))}", f"person <> '{OWNER}'"]
-    for column in ("platform", "agent", "kind", "person", "cwd", "project"):
+    for column in ("platform", "agent", "kind", "person", "cwd", "project", "parent_id"):
         value = getattr(where, column)
         if value is not None:
             conditions.append(f"{column} = {bind(text(value))}")
@@ -471,6 +474,9 @@ def _conditions(
         conditions.append(f"updated_at >= {bind(where.active_since)}")
     if where.active_until is not None:
         conditions.append(f"updated_at <= {bind(where.active_until)}")
+    if where.key_prefix is not None:
+        prefix = text(where.key_prefix)
+        conditions.append(f"key >= {bind(prefix)} AND key < {bind(prefix + LAST_CHARACTER)}")
     if where.text:
         conditions.append(dialect.contains_text.format(bind(text(fold(where.text)))))
     return conditions, bound

@@ -14,10 +14,12 @@ from clew.errors import Conflict, RecordNotFound
 from clew.ports import Log
 from clew.store.rows import (
     APPROVAL_COLUMNS,
+    MESSAGE_COLUMNS,
     REASON,
     TURN_COLUMNS,
     approval_from,
     check_limit,
+    message_from,
     optional,
     text,
     turn_from,
@@ -25,7 +27,13 @@ from clew.store.rows import (
 from clew.store.work import usage
 from clew.store.work.checksums import list_damaged
 from clew.store.work.leases import find_living_lease, lock_lease
+from clew.store.work.thread import read_line
 from clew.store.work.transaction import Engine, Transaction
+
+_EXTERNAL = f"""
+SELECT {MESSAGE_COLUMNS} FROM messages
+WHERE session_id = $1 AND external_id = $2 AND seq > $3 AND seq <= $4
+"""
 
 _TURN = f"SELECT {TURN_COLUMNS} FROM turns WHERE id = $1"
 
@@ -75,7 +83,7 @@ class SharedLog:
     async def append(
         self: Log,
         session_id: str,
-        epoch: int,
+        epoch: int | None,
         draft: Draft,
         *,
         turn_id: str | None = None,
@@ -101,6 +109,19 @@ class SharedLog:
             turn_id=turn_id,
             at=recorded.at,
         )
+
+    async def find_message(self, session_id: str, external_id: str) -> Message | None:
+        """See `ports.Log`."""
+        wanted = text(external_id)
+
+        async def work(tx: Transaction) -> Message | None:
+            for part in (await read_line(tx, session_id)).segments:
+                row = await tx.one(_EXTERNAL, (part.session_id, wanted, part.low, part.high))
+                if row is not None:
+                    return message_from(row)
+            return None
+
+        return await self._engine.snapshot(work)
 
     async def list_damaged(self, session_id: str) -> tuple[int, ...]:
         """See `ports.Log`."""

@@ -22,13 +22,16 @@ from clew.errors import Conflict, InvalidInput, RecordNotFound
 from clew.store.rows import (
     Row,
     byte_length,
+    checksum,
     message_bindings,
     optional,
+    plain,
     text,
     usage_bindings,
     whole,
 )
 from clew.store.work.delivery import ADD_OUTBOUND, outbound_bindings
+from clew.store.work.sessions import describe
 from clew.store.work.thread import Line, is_hidden, read_line
 from clew.store.work.transaction import Transaction
 
@@ -85,6 +88,32 @@ _TURN_START = "SELECT session_id, first_seq FROM turns WHERE id = $1"
 _COUNT_MESSAGES = """
 SELECT count(*) FROM messages
 WHERE session_id = $1 AND seq >= $2 AND seq <= $3 AND turn_id = $4
+"""
+
+_KNOWN = "SELECT seq, id FROM messages WHERE session_id = $1 AND external_id = $2"
+
+_IS_SHARED = "SELECT 1 FROM sessions WHERE parent_id = $1 AND forked_at_seq >= $2 LIMIT 1"
+_SAID = """
+SELECT id, content, parts, tool_calls FROM messages
+WHERE session_id = $1 AND seq >= $2 AND seq <= $3 AND turn_id = $4 AND role <> 'erased'
+"""
+_ERASE = """
+UPDATE messages SET role = 'erased', content = '', parts = NULL, tool_call_id = NULL,
+  tool_name = NULL, tool_calls = NULL, model = NULL, author = NULL, external_id = NULL,
+  checksum = $2
+WHERE id = $1
+"""
+_FORGET_BLOBS = "DELETE FROM message_blobs WHERE message_id = $1"
+_FORGET_TURN = "UPDATE turns SET error = NULL, partial = NULL, reply_to = NULL WHERE id = $1"
+_IS_ERASED = """
+SELECT 1 FROM messages
+WHERE session_id = $1 AND seq >= $2 AND turn_id = $3 AND role = 'erased' LIMIT 1
+"""
+_FIRST_SAID = """
+SELECT content FROM messages m WHERE session_id = $1 AND role = 'user' AND trim(content) <> ''
+  AND NOT EXISTS (SELECT 1 FROM undone u
+    WHERE u.session_id = $1 AND u.turn_id = m.turn_id AND u.ended IS NULL)
+ORDER BY seq LIMIT 1
 """
 
 _ADD_COMPACTION = """
@@ -180,10 +209,19 @@ class Recording(ABC):
         self._preview: str | None = None
         self._count = 0
         self._bytes = 0
+        self._added = False
 
     @abstractmethod
     async def insert_message(self, change: changes.AddMessage, bindings: Row, at: int) -> int:
         """Insert the row of a message at `head`, and index it; returns its id."""
+
+    @abstractmethod
+    async def forget_words(self, row_id: int) -> None:
+        """Take the words of an erased message out of the search index."""
+
+    @abstractmethod
+    async def set_preview(self, preview: str | None) -> None:
+        """Replace the session's preview."""
 
     @abstractmethod
     async def advance(self, bindings: Row, preview: str | None) -> None:
@@ -203,7 +241,7 @@ class Recording(ABC):
 
     async def finish(self) -> Recorded:
         """Write the session's row, if anything changed it."""
-        if self._seqs:
+        if self._added:
             bindings = (
                 self.session_id, self.head, self._count, self._bytes, self._updated_at,
                 self._interaction,
@@ -224,7 +262,16 @@ class Recording(ABC):
     async def _add_message(self, change: changes.AddMessage) -> None:
         draft = change.draft
         bindings, size, at = new_message(change, self.now)
+        if draft.external_id is not None:
+            known = await self.tx.one(_KNOWN, (self.session_id, text(draft.external_id)))
+            if known is not None and not change.once:
+                raise Conflict(f"This session has the message {draft.external_id} already.")
+            if known is not None:
+                self._seqs.append(known[0])
+                self._ids.append(known[1])
+                return
         self.head += 1
+        self._added = True
         row_id = await self.insert_message(change, bindings, at)
         if draft.parts:
             for blob_hash in blob_hashes(draft.parts):
@@ -325,12 +372,42 @@ class Recording(ABC):
         line = await read_line(self.tx, self.session_id)
         count = await self._count_messages(line, change.turn_id)
         if await is_hidden(self.tx, line, change.turn_id):
+            if await self._is_erased(change.turn_id):
+                raise RecordNotFound("turn in this thread", change.turn_id)
             step = await self._next_step()
             bindings = (self.session_id, text(change.turn_id), step)
             if not await self.tx.run(_REDO_TURN, bindings):
                 # A parent had undone it: a mark that ends where it begins goes before that.
                 await self.tx.run(_UNDO_TURN, (*bindings, step, self.now))
             self._count += count
+
+    async def _erase_turn(self, change: changes.EraseTurn) -> None:
+        await self._undo_turn(changes.UndoTurn(change.turn_id))
+        turn_id = text(change.turn_id)
+        row = await self.tx.one(_TURN_START, (turn_id,))
+        assert row is not None
+        session_id, first = row
+        if session_id != self.session_id or await self.tx.one(_IS_SHARED, row) is not None:
+            return
+        empty = checksum(turn_id, "erased", "", *[None] * 6)
+        for row_id, *said in await self.tx.fetch(_SAID, (session_id, first, self.head, turn_id)):
+            self._bytes -= sum(byte_length(each or "") for each in said)
+            await self.tx.run(_ERASE, (row_id, empty))
+            await self.tx.run(_FORGET_BLOBS, (row_id,))
+            await self.forget_words(row_id)
+        await self.tx.run(_FORGET_TURN, (turn_id,))
+        oldest = await self.tx.one(_FIRST_SAID, (self.session_id,))
+        self._preview = None if oldest is None else text((plain(oldest[0]) or "").strip()[:PREVIEW])
+        await self.set_preview(self._preview)
+        self._no_preview = self._preview is None
+
+    async def _is_erased(self, turn_id: str) -> bool:
+        row = await self.tx.one(_TURN_START, (text(turn_id),))
+        bindings = None if row is None else (*row, text(turn_id))
+        return bindings is not None and await self.tx.one(_IS_ERASED, bindings) is not None
+
+    async def _describe_session(self, change: changes.DescribeSession) -> None:
+        await describe(self.tx, self.session_id, change.facts, change.noted)
 
     async def _next_step(self) -> int:
         """The number of the next step of undoing and redoing in this session."""
@@ -414,6 +491,8 @@ _HANDLERS: dict[type[Any], Callable[[Recording, Any], Awaitable[None]]] = {
     changes.AddUsage: Recording._add_usage,
     changes.UndoTurn: Recording._undo_turn,
     changes.RedoTurn: Recording._redo_turn,
+    changes.EraseTurn: Recording._erase_turn,
+    changes.DescribeSession: Recording._describe_session,
     changes.AddCompaction: Recording._add_compaction,
     changes.UndoCompaction: Recording._undo_compaction,
     changes.WriteScratch: Recording._write_scratch,

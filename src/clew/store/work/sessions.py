@@ -79,6 +79,26 @@ def check_id(wanted: str | None) -> str:
     return wanted
 
 
+async def describe(
+    tx: Transaction, session_id: str, facts: SessionFacts, noted: dict[str, Any] | None
+) -> Session:
+    """See `ports.Sessions.describe_session`."""
+    changed = _columns(facts)
+    origin = changed.pop("origin", UNSET)
+    if facts.title is not UNSET:
+        changed |= title_columns(facts.title, by="auto")
+    before = await lock(tx, session_id)
+    if noted is not None and noted != before.metadata:
+        raise Conflict(f"The metadata of session {session_id} has changed meanwhile.")
+    if before.title_by == "user":
+        for column in ("title", "title_key", "title_by"):
+            changed.pop(column, None)
+    if origin is not UNSET:
+        news = {name: value for name, value in origin.items() if value not in (None, "")}
+        changed["origin"] = to_json({**before.origin, **news})
+    return await _update(tx, session_id, changed, edited=False) or before
+
+
 class SharedSessions:
     """The part of `ports.Sessions` that makes and changes sessions and routes."""
 
@@ -138,23 +158,9 @@ class SharedSessions:
         self, session_id: str, facts: SessionFacts, *, noted: dict[str, Any] | None = None
     ) -> Session:
         """See `ports.Sessions`."""
-        columns = _columns(facts)
-        origin = columns.pop("origin", UNSET)
-        if facts.title is not UNSET:
-            columns |= title_columns(facts.title, by="auto")
 
         async def work(tx: Transaction) -> Session:
-            before = await lock(tx, session_id)
-            if noted is not None and noted != before.metadata:
-                raise Conflict(f"The metadata of session {session_id} has changed meanwhile.")
-            changed = dict(columns)
-            if before.title_by == "user":
-                for column in ("title", "title_key", "title_by"):
-                    changed.pop(column, None)
-            if origin is not UNSET:
-                news = {name: value for name, value in origin.items() if value not in (None, "")}
-                changed["origin"] = to_json({**before.origin, **news})
-            return await _update(tx, session_id, changed, edited=False) or before
+            return await describe(tx, session_id, facts, noted)
 
         return await self._engine.write(work, about=session_id)
 

@@ -16,6 +16,9 @@ from clew.store.work.transaction import Transaction
 
 NO_LIMIT = 2**63 - 1
 
+NOT_ERASED = "role <> 'erased'"
+"""An erased message is a row without text; its turn is undone."""
+
 # From the session to its oldest ancestor: the seqs above `low`, up to `high`, are in the thread,
 # and the marks that had begun at `step` count.
 _LINE = f"""
@@ -130,7 +133,7 @@ async def read_thread(tx: Transaction, session_id: str, window: Window) -> list[
     not a fork.
     """
     line = await read_line(tx, session_id)
-    hide, marks = "", ()
+    hide, marks = (f"AND {NOT_ERASED}" if window.undone else ""), ()
     if line.marks and not window.undone:
         hidden, marks = line.hidden("messages.turn_id", 5)
         hide = f"AND NOT {hidden}"

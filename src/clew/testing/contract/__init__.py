@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from clew.testing.contract.access import PairingsContract, TokensContract
 from clew.testing.contract.delivery import InboxContract, OutboxContract
+from clew.testing.contract.foreign import ErasingContract, ForeignContract
 from clew.testing.contract.forks import ForksContract
 from clew.testing.contract.imports import ImportsContract
 from clew.testing.contract.leases import AttachmentsContract, LeasesContract, ProcessesContract
@@ -42,6 +43,8 @@ from clew.testing.contract.vectors import VectorsContract
 
 __all__ = [
     "AttachmentsContract",
+    "ErasingContract",
+    "ForeignContract",
     "ForksContract",
     "HandlesContract",
     "ImportsContract",
@@ -78,6 +81,8 @@ class StoreContract(
     ForksContract,
     LogContract,
     TurnsContract,
+    ForeignContract,
+    ErasingContract,
     UsageContract,
     ProcessesContract,
     LeasesContract,

@@ -57,6 +57,7 @@ CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "record": lambda store: store.record(ID, 1, AddMessage(Draft(role="user"))),
     "append": lambda store: store.append(ID, 1, Draft(role="user")),
     "get_messages": lambda store: store.get_messages(ID),
+    "find_message": lambda store: store.find_message(ID, "e"),
     "get_turn": lambda store: store.get_turn("t"),
     "list_turns": lambda store: store.list_turns(ID),
     "get_usage": lambda store: store.get_usage(since=0),
