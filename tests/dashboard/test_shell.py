@@ -70,9 +70,11 @@ async def test_the_first_page_is_few_requests_and_small(gateway: Gateway, visit:
     await page.goto("/")
     await expect(page.get_by_role("link", name="Mine")).to_be_visible()
     await page.wait_for_load_state("networkidle")
-    # The icon in the page and that of the tab are one file.
-    different = {(each.method, each.url, each.post_data) for each in asked}
-    assert len(different) <= MOST_REQUESTS, different
+    # The icon in the page and that of the tab are one file. Of the session, which is a moment old,
+    # news may come while the page opens: it then reads the list again, with its count.
+    different = {(each.method, each.url, each.post_data or "") for each in asked}
+    first = {each for each in different if '"count":true' not in each[2]}
+    assert len(first) <= MOST_REQUESTS, sorted(first)
     answers = [await each.response() for each in asked]
     sizes = {each.url: len(await each.body()) for each in answers if each is not None}
     assert sum(sizes.values()) <= MOST_BYTES, sizes

@@ -132,6 +132,7 @@ console.log(JSON.stringify(all));
 """
     script = join_modules({"main.js": text}, "main.js")
     assert "const one=1;const all=[" in script
+    assert "function find(text){return / ; /.test(text)}" in script
     assert json.loads(run(script, tmp_path)) == [
         "a , b 1 , c ; } d e", "kept / /kept", 0.5, 3, [True, True], True,
         {"name": "x", "in": "string"},

@@ -1,7 +1,7 @@
 """Other programs on top of clew: an MCP server, and the store of other programs' conversations.
 
 mcp_server ─► client                        what `clew mcp` serves to other agents
-Conversation ─► ports.Store                 one conversation under a key, for a program with its own agent
+Conversation ─► ports.Store                 one conversation under a key, for one's own agent
 openai_agents.ClewSession ─► Conversation   the Session of the OpenAI Agents SDK
 
 Each framework has a module of its own, which is imported only when it is used, and an extra. What a

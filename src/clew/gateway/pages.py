@@ -141,9 +141,10 @@ def _wrap(path: str, text: str) -> str:
 
 
 def _shorten(text: str) -> str:
-    """A script without comments, indentation, and spaces around signs.
+    """A script without comments, indentation, spaces around signs, and semicolons before a brace.
 
-    Texts, templates and regular expressions stay as they are.
+    Texts, templates and regular expressions stay as they are. A loop has a body in braces here: an
+    empty statement that is the whole body would lose its semicolon.
     """
     text = _SCRIPT_COMMENTS.sub("", text)
     pieces: list[str] = []
@@ -171,6 +172,8 @@ def _shorten(text: str) -> str:
                 continue
         elif piece.startswith("//"):
             continue
+        elif piece == "}" and before == ";":
+            pieces.pop()
         pieces.append(piece)
         before = piece[-1]
     return "".join(pieces).strip()
