@@ -115,7 +115,7 @@ def channels_add(  # noqa: PLR0917  # click passes them all
         )
     if kind not in list_types():
         raise InvalidInput(f"{kind} is not a type of channel: {', '.join(list_types())}.")
-    settings = _read_settings(kind, given)
+    settings = _read_settings(app, kind, given)
     if groups is not None:
         settings["groups"] = groups
     one = _configured(app, label, kind, settings)
@@ -196,20 +196,25 @@ def _find(app: App, name: str) -> Configured:
     raise RecordNotFound("channel", name)
 
 
-def _read_settings(kind: str, given: Sequence[str]) -> dict[str, Any]:
+def _read_settings(app: App, kind: str, given: Sequence[str]) -> dict[str, Any]:
     """The settings of the command line; those that the type needs besides are asked for."""
+    from clew.wiring.channels import introduce
+
     settings: dict[str, Any] = {}
     for each in given:
         key, sign, value = each.partition("=")
         if not sign or key not in ChannelConfig.__struct_fields__:
             raise InvalidInput(f'--set is KEY=VALUE with a setting of channels, not "{each}".')
         settings[key] = value
-    for field in TYPES[kind].required if kind in TYPES else ():
-        if field not in settings:
-            is_secret = "Secret" in str(get_type(("channels", kind, field)))
-            words = f"The {field.replace('_', ' ')} of the {kind} account"
-            more = " (it is not shown)" if is_secret else ""
-            settings[field] = click.prompt(f"{words}{more}", hide_input=is_secret, err=True).strip()
+    required = TYPES[kind].required if kind in TYPES else ()
+    missing = [field for field in required if field not in settings]
+    if missing and (introduction := introduce(kind)) is not None:
+        app.note(introduction)
+    for field in missing:
+        is_secret = "Secret" in str(get_type(("channels", kind, field)))
+        words = f"The {field.replace('_', ' ')} of the {kind} account"
+        more = " (it is not shown)" if is_secret else ""
+        settings[field] = click.prompt(f"{words}{more}", hide_input=is_secret, err=True).strip()
     return settings
 
 

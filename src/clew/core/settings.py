@@ -398,6 +398,7 @@ class ChannelConfig(msgspec.Struct, frozen=True, kw_only=True):
     factory: Factory = None
     options: Variables = {}
     token: Key = None
+    app_token: Key = None
     api_url: Address = None
     address: MailAddress = None
     username: UserName = None

@@ -168,6 +168,16 @@ def list_types() -> Iterator[str]:
     yield from sorted({*TYPES, *(each.name for each in entry_points(group=GROUP))})
 
 
+def introduce(kind: str) -> str | None:
+    """What a person does at a platform before a channel of that type can be added."""
+    found = TYPES.get(kind)
+    if found is None or found.introduction is None:
+        return None
+    module, _, name = found.introduction.partition(":")
+    text: str = getattr(importlib.import_module(module), name)()
+    return text
+
+
 # --- for the command line -----------------------------------------------------------------------
 
 

@@ -15,12 +15,14 @@ class ChannelType(msgspec.Struct, frozen=True, kw_only=True):
 
     `factory` is `module:function`; `extra` is what pip has to install for it. `required` and
     `optional` are the settings of `[channels.NAME]` that it reads, besides those of every channel.
+    `introduction` is a `module:function` whose text says what a person does at the platform first.
     """
 
     factory: str
     extra: str
     required: tuple[str, ...] = ("token",)
     optional: tuple[str, ...] = ()
+    introduction: str | None = None
 
 
 class ChannelSetup(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +53,13 @@ COMMON: Final = ("type", "account", "groups", "factory", "options", "token")
 TYPES: Final[dict[str, ChannelType]] = {
     "telegram": ChannelType(
         factory="clew.channels.telegram:build", extra="telegram", optional=("api_url",)
+    ),
+    "slack": ChannelType(
+        factory="clew.channels.slack:build",
+        extra="slack",
+        required=("token", "app_token"),
+        optional=("api_url",),
+        introduction="clew.channels.slack_app:introduce",
     ),
     "email": ChannelType(
         factory="clew.channels.email:build",
