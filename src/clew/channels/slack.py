@@ -58,6 +58,10 @@ SETTLE: Final = 0.1
 """Seconds in which events that come together are put into the order in which they happened."""
 PING: Final = 5.0
 """Seconds between two signs of life on the socket."""
+LOST: Final = 0.25
+"""Seconds after which a connection that broke is noticed."""
+GOODBYE: Final = 2.0
+"""Seconds that Slack has to answer when a connection is closed."""
 LOOKUP: Final = 5.0
 """Seconds that a name may take; without it there is the id."""
 KNOWN: Final = 2_000
@@ -166,23 +170,18 @@ class SlackChannel:
             events: _Events = asyncio.Queue()
             socket = await self._open_socket(events)
             reading = asyncio.create_task(self._read(events, me, receive, lambda: socket))
+            ending: list[asyncio.Task[None]] = []
             try:
-                while True:
-                    leaving = asyncio.create_task(socket.wait())
-                    try:
-                        await asyncio.wait({reading, leaving}, return_when="FIRST_COMPLETED")
-                    finally:
-                        leaving.cancel()
-                    if reading.done():
-                        return reading.result()
+                while not await socket.wait(reading):
                     if socket.reason == "link_disabled":
                         raise ChannelRefused(_SWITCHED_OFF)
                     old, socket = socket, await self._open_socket(events)
-                    await old.end()
+                    ending.append(asyncio.create_task(old.end()))
+                await reading
             finally:
                 reading.cancel()
                 await asyncio.wait({reading})
-                await socket.end()
+                await asyncio.gather(socket.end(), *ending)
 
     async def _open_socket(self, events: _Events) -> _Socket:
         web = self._make_web(self._tokens[1])
@@ -717,18 +716,31 @@ class _Socket(SocketModeClient):
         elif message.get("envelope_id"):
             self._events.put_nowait((self, message))
 
-    async def wait(self) -> None:
-        """Wait until Slack asks for another connection, or this one is lost."""
-        while not self._leaving.is_set() and not self.is_over:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(0.25):
-                    await self._leaving.wait()
+    async def wait(self, reading: asyncio.Task[None]) -> bool:
+        """Wait until Slack asks for another connection, or this one is lost, or reading failed.
+
+        Returns whether it failed.
+        """
+        leaving = asyncio.create_task(self._leaving.wait())
+        try:
+            while not (reading.done() or leaving.done() or self.is_over):
+                await asyncio.wait(
+                    {reading, leaving}, timeout=LOST, return_when=asyncio.FIRST_COMPLETED
+                )
+        finally:
+            leaving.cancel()
+        return reading.done()
 
     async def end(self) -> None:
         """Close it, and wait for the tasks of the library."""
         tasks = [self.message_processor, self.current_session_monitor, self.message_receiver]
         with contextlib.suppress(Exception):
-            await self.close()  # type: ignore[no-untyped-call]
+            async with asyncio.timeout(GOODBYE):
+                await self.close()  # type: ignore[no-untyped-call]
+        for each in tasks:
+            if each is not None:
+                each.cancel()
+        await self.aiohttp_client_session.close()
         await asyncio.gather(*(each for each in tasks if each is not None), return_exceptions=True)
 
 
