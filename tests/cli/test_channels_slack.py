@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import subprocess
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 import pytest
 from click.testing import CliRunner, Result
 
+from clew.channels.slack_app import MANIFEST
 from clew.cli import main
 from clew.config import load
 from clew.testing.slack import ANN, APP_TOKEN, CHANNEL, TOKEN, SlackServer, direct, open_slack
@@ -103,7 +105,8 @@ def test_the_manifest_is_shown_and_both_tokens_are_asked_kept_tested_and_removed
     result = add(home, server, "--no-owner", typed=f"{TOKEN}\n{APP_TOKEN}\n")
 
     assert result.exit_code == 0, result.output
-    assert '"socket_mode_enabled": true' in result.output
+    begin, end = result.output.index("{"), result.output.index("\n}") + 2
+    assert json.loads(result.output[begin:end]) == MANIFEST
     assert "files:read (to get files)" in result.output
     for name, token in (("token", TOKEN), ("app_token", APP_TOKEN)):
         assert token not in result.output

@@ -465,7 +465,9 @@ class SlackChannel:
                 lost.append(f"[{name}: bigger than 20 MB, so it was not fetched]")
             else:
                 kind = str(found.get("mimetype") or "application/octet-stream")
-                data = await self._download(address, kind)
+                data = None
+                with contextlib.suppress(aiohttp.ClientError, TimeoutError):  # Slack gives up soon
+                    data = await self._download(address, kind)
                 if data is None:
                     lost.append(f"[{name} could not be fetched: does the app have files:read?]")
                 else:
@@ -767,9 +769,11 @@ def _naming(token: str) -> Iterator[None]:
 
 def _code_of(error: SlackApiError) -> str:
     """Slack's word for an error; empty if the answer was not Slack's."""
-    if getattr(error.response, "status_code", 200) == 429:
+    answer = error.response
+    # An answer that is not JSON is one of the library below, which names it in another way.
+    if getattr(answer, "status_code", getattr(answer, "status", None)) == 429:
         return "ratelimited"
-    data = getattr(error.response, "data", None)
+    data = getattr(answer, "data", None)
     return str(data.get("error") or "") if isinstance(data, Mapping) else ""
 
 

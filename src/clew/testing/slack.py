@@ -606,7 +606,7 @@ class SlackServer:
         kind = self.chats[one.chat].type if one.chat in self.chats else "im"
         place = {"channel": one.chat, "channel_type": kind}
         now = {"type": "message", "user": BOT, "bot_id": "B0BOT", "text": one.raw, "ts": one.ts}
-        event = now | place | {"event_ts": self._tick()}
+        event: dict[str, Any] = now | place | {"event_ts": self._tick()}
         if before is not None:
             event = {
                 "type": "message", "subtype": "message_changed", "message": now, **place,
