@@ -221,6 +221,26 @@ async def test_edits_presses_and_new_channels_are_reported(
     assert (learned.labels.conversation, learned.sender.name) == ("#kitchen", "Ann")
 
 
+async def test_what_began_a_thread_stays_where_it_was_written(
+    server: SlackServer, channel: SlackChannel
+) -> None:
+    listener = Listener()
+    async with keep_running(channel, listener):
+        said = await server.say("helo", chat=CHANNEL)
+        await channel.ask(parcel_for(KITCHEN, "May I?"), [Choice("Yes", "0123456789abcdef:yes")])
+        for first in (server.ts_of(said), server.sent[0].ts):
+            await server.say("a reply", chat=CHANNEL, thread=first)
+        await server.edit(said, "hello")
+        await server.press(server.sent[0], "Yes")
+        await until(lambda: len(listener.events) == 5)
+
+    *_, edited, pressed = listener.events
+    assert isinstance(edited, Edited)
+    assert isinstance(pressed, Pressed)
+    assert edited.arrival.thread is None
+    assert pressed.reply_to.place == KITCHEN.place
+
+
 async def test_bots_and_service_messages_are_not_reported_but_acknowledged(
     server: SlackServer, channel: SlackChannel
 ) -> None:

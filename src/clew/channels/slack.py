@@ -92,7 +92,8 @@ _HINTS: Final = {
 
 _REFUSED: Final = (
     "Slack does not accept the {} ({}): it is wrong, or was revoked. The app's page at "
-    "api.slack.com/apps shows the right one; `clew channels add slack` stores it."
+    "api.slack.com/apps shows the right one; `clew channels remove slack` and `clew channels add "
+    "slack` store it."
 )
 _BOT, _APP = "bot token", "app-level token"
 _SWITCHED_OFF: Final = (
@@ -176,6 +177,7 @@ class SlackChannel:
                     if socket.reason == "link_disabled":
                         raise ChannelRefused(_SWITCHED_OFF)
                     old, socket = socket, await self._open_socket(events)
+                    ending = [each for each in ending if not each.done()]
                     ending.append(asyncio.create_task(old.end()))
                 await reading
             finally:
@@ -316,7 +318,9 @@ class SlackChannel:
         if not (chat and person and shown and action.get("value")):
             return
         thread = message.get("thread_ts") or container.get("thread_ts")
-        place = await self._find_place(me, {"channel": chat, "user": person, "thread_ts": thread})
+        place = await self._find_place(
+            me, {"channel": chat, "user": person, "thread_ts": thread, "ts": shown}
+        )
         receipt = await receive(
             Pressed(
                 arrival=place.arrival,
@@ -334,7 +338,7 @@ class SlackChannel:
                 await self._web.chat_update(channel=chat, ts=shown, text=text, blocks=[])
             elif note:
                 await self._web.chat_postEphemeral(
-                    channel=chat, user=person, text=escape(note), thread_ts=thread
+                    channel=chat, user=person, text=escape(note), thread_ts=place.arrival.thread
                 )
 
     async def _read_command(self, me: _Me, payload: dict[str, Any]) -> Incoming:
@@ -366,6 +370,8 @@ class SlackChannel:
             peer = person or chat
             _keep(self._chats, peer, chat)
         thread = event.get("thread_ts")
+        if thread == event.get("ts"):
+            thread = None  # it began a thread, and is itself where it was written
         return _Place(
             Arrival(
                 channel=self.name,

@@ -231,7 +231,8 @@ class SlackServer:
             attached = [*(self._attach(each) for each in files), *links]
             event |= {"subtype": "file_share", "files": attached}
         if thread is not None:
-            parent = self._authors.get((chat.id, thread), {})
+            parent = self._authors.setdefault((chat.id, thread), {})
+            parent["thread_ts"] = thread
             event |= {"thread_ts": thread, "parent_user_id": parent.get("user")}
         event |= more
         self._authors[chat.id, ts] = event
@@ -285,8 +286,9 @@ class SlackServer:
             value = next(value for shown, value in sent.buttons if shown == label)
         message = {"type": "message", "user": BOT, "ts": sent.ts, "text": sent.raw}
         container = {"type": "message", "message_ts": sent.ts, "channel_id": sent.chat}
-        if sent.thread is not None:
-            message["thread_ts"] = container["thread_ts"] = sent.thread
+        thread = sent.thread or self._authors.get((sent.chat, sent.ts), {}).get("thread_ts")
+        if thread is not None:
+            message["thread_ts"] = container["thread_ts"] = thread
         name = "directmessage" if sent.chat.startswith("D") else "privategroup"
         payload: dict[str, Any] = {
             "type": "block_actions", "user": {"id": sender.id, "team_id": self.team["id"]},
