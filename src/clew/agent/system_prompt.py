@@ -43,8 +43,9 @@ RECENT: Final = 50
 MAX_LISTED = 100
 """Most scratchpad entries that are listed by name."""
 
-EMBEDDED_SOUL = "You are clew, a friendly assistant.\nAnswer briefly and truthfully."
-"""Short: a tiny model reads slowly and gets lost in more."""
+EMBEDDED_SOUL = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
+"""The prompt that it was trained with, to the letter: with others it answers fewer questions right
+(`python -m benchmarks.trivia`)."""
 
 PLAN = """\
 Plan mode is on: look, think and propose, but change nothing. Tools that change things are absent.

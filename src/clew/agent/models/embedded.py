@@ -38,6 +38,14 @@ READ: Final = 400
 ANSWER: Final = 384
 """Most tokens of an answer, unless fewer are asked for."""
 
+SAMPLING: Final[dict[str, float]] = {
+    "temperature": 0.2,
+    "top_p": 0.9,
+    # It gets stuck on a word or a sentence otherwise.
+    "repeat_penalty": 1.1,
+    "dry_multiplier": 0.8,
+}
+
 # Without the first, pydantic-ai would spend 71 tokens on explaining a tag.
 PROFILE: Final = ModelProfile(
     supports_inline_system_prompts=True,
@@ -126,11 +134,8 @@ def _options(settings: ModelSettings | None) -> dict[str, Any]:
     given = settings or {}
     return {
         "max_tokens": min(given.get("max_tokens", ANSWER), ANSWER),
-        "temperature": given.get("temperature", 0.2),
-        "top_p": given.get("top_p", 0.9),
-        # It gets stuck on a word or a sentence otherwise.
-        "repeat_penalty": 1.1,
-        "dry_multiplier": 0.8,
+        **SAMPLING,
+        **{name: given[name] for name in ("temperature", "top_p") if name in given},
         **({"seed": given["seed"]} if "seed" in given else {}),
         **({"stop": list(given["stop_sequences"])} if given.get("stop_sequences") else {}),
     }
