@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from clew.core.live_events import Signal
     from clew.core.memory import MemoryFile, MemoryName, MemoryVersion
     from clew.core.message import Draft, Message, ToolCall
-    from clew.core.models import ModelInfo, Personality, PersonalityEdit
+    from clew.core.models import LocalServer, ModelInfo, Personality, PersonalityEdit
     from clew.core.names import Title
     from clew.core.notes import Blob, Compaction, ScratchEntry, Todo
     from clew.core.search.hits import SearchFilter, SearchPage
@@ -1069,6 +1069,10 @@ class Models(Protocol):
 
     def get_model(self, name: str | None = None) -> ModelInfo:
         """The model of a typed name, the default if None; `ModelNotFound` with similar names."""
+        ...
+
+    async def find_servers(self) -> tuple[LocalServer, ...]:
+        """Servers of models that answer at the configured addresses of this machine."""
         ...
 
 

@@ -38,7 +38,7 @@ def complete(home: Home, *words: str) -> list[str]:
 
 
 def test_commands_and_options_are_completed(home: Home) -> None:
-    assert complete(home, "se") == ["sessions", "search", "serve", "service"]
+    assert complete(home, "se") == ["sessions", "search", "serve", "service", "setup"]
     assert complete(home, "list", "--arch") == ["--archived"]
 
 

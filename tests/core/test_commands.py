@@ -125,7 +125,7 @@ def test_the_scopes_of_commands_are_those_of_their_operations() -> None:
             "send", "thinking", "tier", "title", "uncompact", "undo", "verbose",
         },
         "approve": {"approve", "deny"},
-        "admin": {"pair"},
+        "admin": {"pair", "setup"},
     }  # fmt: skip
 
 
@@ -136,7 +136,7 @@ def test_a_command_that_needs_only_read_changes_nothing() -> None:
 
 def test_what_goes_elsewhere_is_done_by_a_terminal_itself() -> None:
     here = {name for name, each in COMMANDS.items() if each.runs_in == "client"}
-    assert here == {"new", "resume", "fork", "export", "exit", "help"}
+    assert here == {"new", "resume", "fork", "export", "exit", "help", "setup"}
 
 
 def test_a_setting_is_shown_read_only_and_not_changed() -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 from clew.api.fields import Word
 from clew.api.operation import NoParams, Params, row
-from clew.core.models import ModelInfo
+from clew.core.models import LocalServer, ModelInfo
 
 
 class GetModel(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,6 +42,12 @@ class ModelList(msgspec.Struct, frozen=True):
     current: ModelInfo
 
 
+class ServersFound(msgspec.Struct, frozen=True):
+    """Servers of models on that machine, each with its models."""
+
+    servers: tuple[LocalServer, ...]
+
+
 # --- the rows of the table ---------------------------------------------------------------------
 
 LIST: Final = row(
@@ -56,4 +62,8 @@ TEST: Final = row(
     "models.test", "POST", "models/test", "admin", TryModel, ModelTested,
     "Ask a model one tiny question, to see whether it works.",
 )  # fmt: skip
-ROWS: Final = (LIST, GET, TEST)
+SERVERS: Final = row(
+    "models.servers", "GET", "models/servers", "admin", NoParams, ServersFound,
+    "Look for servers of models, such as Ollama, on the machine.",
+)  # fmt: skip
+ROWS: Final = (LIST, GET, TEST, SERVERS)

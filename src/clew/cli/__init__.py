@@ -105,6 +105,7 @@ COMMANDS: Final = {
         "personality": Entry(
             "clew.cli.personality:personality_group", "Personalities of the agent."
         ),
+        "setup": Entry("clew.cli.setup:setup_command", "Choose the model: provider, key, test."),
         "model": Entry("clew.cli.model:model_group", "Choose the model that answers."),
         "config": Entry("clew.cli.config:config_group", "Show and change the configuration."),
         "completion": Entry("clew.cli:completion_command", "Completion for your shell."),

@@ -44,7 +44,7 @@ from clew.api.memory import (
     SearchMemory,
     WriteMemory,
 )
-from clew.api.models import GetModel, ModelList, ModelTested, TryModel
+from clew.api.models import GetModel, ModelList, ModelTested, ServersFound, TryModel
 from clew.api.operation import NoParams
 from clew.api.outbox import ConfirmOutbound, ListOutbox, RetryOutbound
 from clew.api.pairings import DecidePairing
@@ -156,6 +156,10 @@ class Models(Noun):
     async def test(self, name: str | None = None) -> ModelTested:
         """Ask a model one tiny question, to see whether it works."""
         return await self._do(models.TEST, TryModel(name=name))
+
+    async def servers(self) -> ServersFound:
+        """Look for servers of models, such as Ollama, on the machine."""
+        return await self._do(models.SERVERS, NoParams())
 
 
 class Configuration(Noun):

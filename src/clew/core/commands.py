@@ -258,6 +258,12 @@ _ROWS: Final = (
         needs_session=False, is_slow=False, changes="nothing",
     ),
     Command(
+        name="setup", aliases=(), usage="",
+        help="Choose the model that answers: provider, key, test.",
+        scope="admin", who="owner", surfaces=_TERMINAL, runs_in="client",
+        needs_session=False, is_slow=False, changes="nothing",
+    ),
+    Command(
         name="exit", aliases=("quit",), usage="",
         help="Leave the chat; Ctrl+D does too.",
         scope="read", who="owner", surfaces=_TERMINAL, runs_in="client",

@@ -45,6 +45,15 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     problem: str | None = None
 
 
+class LocalServer(msgspec.Struct, frozen=True):
+    """A server of models on this machine that answers; `title` is how people call it."""
+
+    name: str
+    title: str
+    url: str
+    models: tuple[str, ...]
+
+
 def find_alias(aliases: Mapping[str, str], name: str) -> str | None:
     """The model that has this alias in the configuration; ignores case, follows one step only."""
     wanted = name.strip().lower()
@@ -67,10 +76,9 @@ def introduction(info: ModelInfo) -> str | None:
     if not info.embedded:
         return None
     return (
-        "SmolLM2 answers here: a very small model (135M parameters) that runs on this machine "
-        "without a key, so expect weak answers. Better ones: set ANTHROPIC_API_KEY or "
-        "OPENAI_API_KEY, or `clew config set model anthropic/…`, or use any OpenAI-compatible URL "
-        "such as Ollama's (`clew help model`)."
+        "For good answers type /setup: it finds Ollama and others on this machine, or takes a key "
+        "of Anthropic, OpenAI or Google (ANTHROPIC_API_KEY in the environment does too). Until "
+        "then SmolLM2 answers, a very small model inside clew: expect weak answers."
     )
 
 

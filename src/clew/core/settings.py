@@ -74,6 +74,10 @@ Tokens = Annotated[
 Seconds = Annotated[Whole, Meta(description="a whole number of seconds, at least 1")]
 Characters = Annotated[Whole, Meta(description="a whole number of characters, at least 1")]
 Rules = Annotated[Texts, Meta(description="a list of rules", examples=[["shell:git status"]])]
+Servers = Annotated[
+    tuple[Annotated[str, Meta(pattern=r"^http://[^\s/?#@]+(/[^\s?#]*)?$")], ...],
+    Meta(max_length=20, description="a list of addresses such as http://127.0.0.1:11434/v1"),
+]
 Switch = Annotated[bool, Meta(description="true or false")]
 PruningMode = Annotated[Literal["auto", "off"], Meta(description='"auto" or "off"')]
 Patterns = Annotated[Texts, Meta(description="a list of tools", examples=[["shell", "web_*"]])]
@@ -234,11 +238,20 @@ class GeneralConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelsConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """`[models]`: models that a message may ask for, their aliases, and when silence ends."""
+    """`[models]`: models that a message may ask for, their aliases, and when silence ends.
+
+    `servers`: where `clew setup` looks for servers of models.
+    """
 
     allowed: Names = ()
     aliases: Aliases = {}
     stall_timeout: Seconds = 120
+    servers: Servers = (
+        "http://127.0.0.1:11434/v1",
+        "http://127.0.0.1:1234/v1",
+        "http://127.0.0.1:8080/v1",
+        "http://127.0.0.1:8000/v1",
+    )
 
 
 class StoreConfig(msgspec.Struct, frozen=True, kw_only=True):

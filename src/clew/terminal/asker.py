@@ -43,6 +43,11 @@ class LineAsker:
             self._aside.moved()
         return (typed or "").strip()
 
+    async def ask_text(self, question: str, *, hidden: bool = False) -> str:
+        """A line from the person, perhaps without showing it."""
+        with self._lines.hidden() if hidden else contextlib.nullcontext():
+            return await self.ask(question)
+
     async def choose(self, sessions: tuple[SessionView, ...]) -> Picked | None:
         """Let the person choose one by its number; None for any other answer."""
         shown = sessions[:CHOICES] or await self._list_recent()

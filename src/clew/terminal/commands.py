@@ -99,6 +99,16 @@ async def _help(_chat: Conversation, rest: str) -> Reply:
     return Reply(text=describe_help(ISSUER, rest))
 
 
+async def _setup(chat: Conversation, _rest: str) -> Reply:
+    """`/setup`: the model that it sets is the session's from now on."""
+    from clew.terminal.setup import set_up  # noqa: PLC0415  # rarely needed
+
+    info = await set_up(chat.seat.client, chat.startup.asker)
+    if info is None:
+        return Reply()
+    return await chat.run_there(f"/model {info.name}")
+
+
 async def _exit(_chat: Conversation, _rest: str) -> Reply:
     """`/exit`."""
     return Reply(leaves=True)
@@ -116,6 +126,7 @@ FUNCTIONS: Final[Mapping[str, Run]] = {
     "fork": _fork,
     "export": _export,
     "help": _help,
+    "setup": _setup,
     "exit": _exit,
 }
 if FUNCTIONS.keys() != {name for name, each in COMMANDS.items() if each.runs_in == "client"}:

@@ -12,7 +12,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 PASTE = 0.02
 """Seconds within which the next line of a paste arrives; nobody types that fast."""
@@ -83,6 +83,22 @@ class Lines:
             self._next = (line, self.came_at)
             return None
         return line
+
+    @contextlib.contextmanager
+    def hidden(self) -> Iterator[None]:
+        """What is typed in this block is not shown."""
+        if not self.is_terminal:
+            yield
+            return
+        import termios  # noqa: PLC0415  # POSIX only, and rarely needed
+
+        before = termios.tcgetattr(self._descriptor)
+        silent = [*before[:3], before[3] & ~termios.ECHO | termios.ECHONL, *before[4:]]
+        termios.tcsetattr(self._descriptor, termios.TCSANOW, silent)
+        try:
+            yield
+        finally:
+            termios.tcsetattr(self._descriptor, termios.TCSANOW, before)
 
     def drop_unread(self) -> None:
         """Drop lines that were entered and are not read yet, as before a question."""

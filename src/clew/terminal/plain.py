@@ -5,6 +5,7 @@ A display of the conversation; `plain_output` decides how events look.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import Final
 
@@ -134,6 +135,11 @@ class PlainChat:
         """A line from the person."""
         self._writer.prompt(question)
         return (await self._lines.get() or "").strip()
+
+    async def ask_text(self, question: str, *, hidden: bool = False) -> str:
+        """A line from the person, perhaps without showing it."""
+        with self._lines.hidden() if hidden else contextlib.nullcontext():
+            return await self.ask(question)
 
     async def choose(self, sessions: tuple[SessionView, ...]) -> Picked | None:
         """One of them, by its number."""

@@ -78,6 +78,10 @@ class Asker(Protocol):
         """A short answer to a question that names its keys; empty for none."""
         ...
 
+    async def ask_text(self, question: str, *, hidden: bool = False) -> str:
+        """A line of text; `hidden`: it is not shown while it is typed."""
+        ...
+
     async def choose(self, sessions: tuple[SessionView, ...]) -> Picked | None:
         """Let the person choose one of these; without any, one of all."""
         ...

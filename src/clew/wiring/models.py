@@ -42,6 +42,7 @@ def make_models_setup(config: Config) -> ModelsSetup:
         service_tier=config.service_tier,
         context_window=config.session.context_window,
         aliases=config.models.aliases,
+        servers=config.models.servers,
     )
 
 

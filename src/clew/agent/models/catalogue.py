@@ -29,7 +29,15 @@ from clew.agent.models.providers import (
     open_provider_model,
 )
 from clew.agent.models.weights import Progress, fetch_weights, find_weights
-from clew.core.models import EMBEDDED, THINKING, ModelInfo, Thinking, clamp_thinking, find_alias
+from clew.core.models import (
+    EMBEDDED,
+    THINKING,
+    LocalServer,
+    ModelInfo,
+    Thinking,
+    clamp_thinking,
+    find_alias,
+)
 from clew.errors import ModelNotFound, ModelUnavailable
 from clew.files.durable import make_directory
 
@@ -216,6 +224,12 @@ class Catalogue:
             tools=False,
             problem=None if here else INSTALL,
         )
+
+    async def find_servers(self) -> tuple[LocalServer, ...]:
+        """The servers of models that answer on this machine; nothing of them is used."""
+        from clew.agent.models.local_servers import find_servers  # noqa: PLC0415  # only at a set-up
+
+        return await find_servers(self._setup.servers)
 
     # --- the embedded model's weights ---------------------------------------------------------
 

@@ -88,6 +88,7 @@ class ModelsSetup(msgspec.Struct, frozen=True, kw_only=True):
     service_tier: str | None = None
     context_window: int | None = None
     aliases: dict[str, str] = {}
+    servers: tuple[str, ...] = ()
 
 
 def find_problem(provider: ProviderSetup) -> str | None:

@@ -7,7 +7,17 @@ from time import monotonic
 from typing import Final
 
 from clew.api.handlers.parts import Caller, Parts, handles
-from clew.api.models import GET, LIST, TEST, GetModel, ModelList, ModelTested, TryModel
+from clew.api.models import (
+    GET,
+    LIST,
+    SERVERS,
+    TEST,
+    GetModel,
+    ModelList,
+    ModelTested,
+    ServersFound,
+    TryModel,
+)
 from clew.api.operation import NoParams
 from clew.core.models import ModelInfo
 from clew.core.redaction import redact
@@ -41,6 +51,12 @@ async def check_model(parts: Parts, params: TryModel, _caller: Caller) -> ModelT
     """Ask a model; an unknown name is an error, a model that does not answer is a result."""
     info = await asyncio.to_thread(parts.models.get_model, params.name)
     return await try_model(parts, info, QUESTION)
+
+
+@handles(SERVERS)
+async def find_servers(parts: Parts, _params: NoParams, _caller: Caller) -> ServersFound:
+    """What listens on this machine is known to its owner only."""
+    return ServersFound(await parts.models.find_servers())
 
 
 async def try_model(parts: Parts, info: ModelInfo, question: str, soul: str = "") -> ModelTested:

@@ -31,7 +31,7 @@ from clew.terminal.plain_output import one_line
 from clew.terminal.screen import driver, styles
 from clew.terminal.screen.approvals import SETTLES, ApprovalBar
 from clew.terminal.screen.completion import Choice, Wanted, complete
-from clew.terminal.screen.dialogs import AskScreen, open_picker, show_over
+from clew.terminal.screen.dialogs import AskScreen, TextScreen, open_picker, show_over
 from clew.terminal.screen.driver import NEW_LINE
 from clew.terminal.screen.editor import Editor
 from clew.terminal.screen.history import History
@@ -325,6 +325,10 @@ class ChatApp(App[int], inherit_bindings=False):
     async def ask(self, question: str) -> str:
         """A question over the chat."""
         return await self._ask_screen(AskScreen(question)) or ""
+
+    async def ask_text(self, question: str, *, hidden: bool = False) -> str:
+        """A line of text, typed over the chat."""
+        return await self._ask_screen(TextScreen(question, hidden=hidden)) or ""
 
     async def choose(self, sessions: tuple[SessionView, ...]) -> Picked | None:
         """The picker, among these or all."""

@@ -13,7 +13,7 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen, Screen
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from clew.api.sessions import SessionView
 from clew.core.text import strip_controls
@@ -70,6 +70,43 @@ class AskScreen(ModalScreen[str]):
     def action_answer(self, answer: str) -> None:
         """Nothing was chosen."""
         self.dismiss(answer)
+
+
+class TextScreen(ModalScreen[str]):
+    """A question over the chat that a line of text answers. `hidden`: it is not shown."""
+
+    DEFAULT_CSS = """
+    TextScreen { align: center middle; }
+    TextScreen > Vertical {
+        width: 80%; max-width: 90; height: auto; max-height: 80%; padding: 1 2;
+        background: $panel; border: round $primary;
+    }
+    TextScreen .hint { color: $text-muted; margin-top: 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,ctrl+c,ctrl+d", "leave", "Nothing", priority=True),
+    ]
+
+    def __init__(self, question: str, *, hidden: bool) -> None:
+        super().__init__()
+        self._question = strip_controls(question).strip().removesuffix(":")
+        self._hidden = hidden
+
+    def compose(self) -> ComposeResult:
+        """The question, a line to type in, and how to leave."""
+        with Vertical():
+            yield Static(self._question, markup=False)
+            yield Input(password=self._hidden)
+            yield Static("Enter to go on; Esc for nothing", classes="hint", markup=False)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """The line is the answer."""
+        event.stop()
+        self.dismiss(event.value.strip())
+
+    def action_leave(self) -> None:
+        """Nothing was typed."""
+        self.dismiss("")
 
 
 async def show_over(
