@@ -123,6 +123,8 @@ def channels_add(  # noqa: PLR0917  # click passes them all
     app.note(f"The {kind} account is {checked.who}.")
     for problem in checked.problems:
         app.note(f"Note: {problem}")
+    for hint in checked.hints:
+        app.note(hint)
     owner = None
     if not no_owner:
         code = make_code()
@@ -153,7 +155,8 @@ def channels_test(app: App, name: str) -> None:
     from clew.wiring.channels import build_channel, check_channel
 
     checked = app.wait(check_channel(build_channel(_find(app, name))))
-    lines = [f"{name} is {checked.who}.", *(f"Note: {each}" for each in checked.problems)]
+    problems = (f"Note: {each}" for each in checked.problems)
+    lines = [f"{name} is {checked.who}.", *problems, *checked.hints]
     app.answer(
         {"name": name, "who": checked.who, "problems": list(checked.problems)}, "\n".join(lines)
     )
@@ -181,6 +184,7 @@ def channels_remove(app: App, name: str) -> None:
         path = secret_path(app.config, one.label, field)
         if isinstance(value, Secret) and value.text == f"file:{path}":
             path.unlink(missing_ok=True)
+    one.memory.unlink(missing_ok=True)
     app.answer(
         {"name": name, "removed": True},
         f"Removed {name}. A gateway that runs still listens on it until it is restarted.",

@@ -32,12 +32,16 @@ NOT_HERE: Final = ("cli", "web", "api", "cron", "hook", "node", "agent", "subage
 
 
 class Configured(NamedTuple):
-    """A section `[channels.NAME]`: its name, and the type and account that it means."""
+    """A section `[channels.NAME]`: its name, and the type and account that it means.
+
+    `memory` is where the channel may remember what it has reported.
+    """
 
     label: str
     kind: str
     account: str
     config: ChannelConfig
+    memory: Path
 
 
 def list_configured(config: Config) -> tuple[Configured, ...]:
@@ -48,7 +52,8 @@ def list_configured(config: Config) -> tuple[Configured, ...]:
         if kind in NOT_HERE or not kind:
             raise InvalidConfig(f"channels.{label}: {kind or 'that'} is not a type of channel.")
         account = each.account or ("default" if kind == normalise_word(label) else label.lower())
-        one = Configured(label, kind, account, each)
+        memory = config.data_dir / "channels" / f"{label}.json"
+        one = Configured(label, kind, account, each, memory)
         before = found.setdefault((kind, account), one)
         if before is not one:
             raise InvalidConfig(
@@ -83,6 +88,7 @@ def build_channel(one: Configured, *, token: str | None = None) -> Channel:
         token=token,
         groups=one.config.groups,
         settings=_settings_of(one, token),
+        memory=one.memory,
     )
     try:
         channel: Channel = factory(setup)

@@ -5,6 +5,7 @@ Values only. The modules behind them are imported when a channel of that type is
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
@@ -29,7 +30,8 @@ class ChannelSetup(msgspec.Struct, frozen=True, kw_only=True):
     """What a channel is built from; its factory gets this. Secrets are already revealed.
 
     `name` is the type: the channel's name in keys, in `owners` and in the outbox. `settings` has
-    the other keys of `[channels.NAME]`, and `options` of a channel of one's own.
+    the other keys of `[channels.NAME]`, and `options` of a channel of one's own. `memory` is a file
+    in which the channel may remember up to where it has reported; it need not be there yet.
     """
 
     name: str
@@ -37,14 +39,19 @@ class ChannelSetup(msgspec.Struct, frozen=True, kw_only=True):
     token: str | None = None
     groups: Literal["mention", "always"] = "mention"
     settings: dict[str, Any] = {}
+    memory: Path | None = None
 
 
 class ChannelCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """Who a channel is on its platform, what it lacks, and how people write to it."""
+    """Who a channel is on its platform, what it lacks, and how people write to it.
+
+    `hints` are what a person has to do before they can write to it.
+    """
 
     who: str
     problems: tuple[str, ...] = ()
     contact: str | None = None
+    hints: tuple[str, ...] = ()
 
 
 COMMON: Final = ("type", "account", "groups", "factory", "options", "token")
@@ -60,6 +67,9 @@ TYPES: Final[dict[str, ChannelType]] = {
         required=("token", "app_token"),
         optional=("api_url",),
         introduction="clew.channels.slack_app:introduce",
+    ),
+    "discord": ChannelType(
+        factory="clew.channels.discord:build", extra="discord", optional=("api_url",)
     ),
     "email": ChannelType(
         factory="clew.channels.email:build",
