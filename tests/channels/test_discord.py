@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -337,6 +338,38 @@ async def test_a_memory_that_can_not_be_read_is_begun_anew(
         await listener.wait_for(1)
 
     assert "position" in memory.read_text()
+
+
+async def test_nothing_is_lost_or_out_of_order_whatever_breaks(
+    server: DiscordServer, tmp_path: Path
+) -> None:
+    chance, memory, listener = random.Random(3), tmp_path / "discord.json", Listener()
+    said: list[str] = []
+    async with listening(server, open_channel(server, memory=memory), listener):
+        await server.say("hello")
+        await listener.wait_for(1)
+    for _ in range(8):
+        async with listening(server, open_channel(server, memory=memory), listener):
+            for _ in range(3):
+                for _ in range(3):
+                    place = chance.choice([None, GENERAL, THREAD])
+                    said.append(str(await server.say("so", channel=place)))
+                match chance.choice(["line", "session", "order", "store"]):
+                    case "line":
+                        await server.hang_up()
+                    case "session":
+                        await server.forget()
+                    case "order":
+                        await server.order_reconnect()
+                    case _:
+                        listener.failures = 1
+    async with listening(server, open_channel(server, memory=memory), listener):
+        await until(lambda: {*said} <= {each.external_id for each in listener.messages})
+
+    first = {each.external_id: each for each in reversed(listener.messages)}
+    for chat in {each.reply_to.place for each in first.values() if each.reply_to}:
+        kept = [e.position for e in listener.messages if e.reply_to and e.reply_to.place == chat]
+        assert [*dict.fromkeys(kept)] == sorted({each for each in kept if each})
 
 
 # --- what goes wrong ------------------------------------------------------------------------------

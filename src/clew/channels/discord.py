@@ -13,6 +13,7 @@ import hashlib
 import io
 import logging
 import re
+import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -148,14 +149,15 @@ class DiscordChannel:
         """See `ports.Channel`."""
         await self.taken.begin()
         async with self._listening():
-            client = _Listener(self._base_url, again=self._again)
+            client = _Listener(self._base_url, self.taken, again=self._again)
             try:
                 await client.open(self._token)
                 await self._listen(client, receive)
             finally:
                 self.listening.clear()
                 await client.leave()
-                await self.taken.save()
+                with contextlib.suppress(OSError):  # what has ended the run is more important
+                    await self.taken.save()
 
     async def _listen(self, client: _Listener, receive: Receive) -> None:
         """Report what comes, until the connection is lost or something can't be kept."""
@@ -169,9 +171,7 @@ class DiscordChannel:
             for task in done:
                 await task
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.wait(tasks)
+            await _stop(tasks)
         raise ConnectionError("Discord closed the connection")
 
     async def _report_all(self, client: _Listener, receive: Receive) -> None:
@@ -195,8 +195,6 @@ class DiscordChannel:
     async def _report_message(
         self, client: _Listener, message: discord.Message, receive: Receive
     ) -> None:
-        if message.guild is None and not message.author.bot:
-            self.taken.note_chat(message.channel.id)
         if _is_persons(message):
             incoming = await self._read_message(client, message)
             if incoming is not None:
@@ -572,8 +570,9 @@ class _Client(discord.Client):
 class _Listener(_Client):
     """A client that puts what comes into a queue; None stands for a new session."""
 
-    def __init__(self, base_url: str, *, again: float) -> None:
+    def __init__(self, base_url: str, taken: _Taken, *, again: float) -> None:
         self._wanted = discord.Intents(guilds=True, guild_messages=True, dm_messages=True)
+        self._taken = taken
         self._again = again
         self._held: list[Any] | None = []
         self._to_come = 0
@@ -627,6 +626,9 @@ class _Listener(_Client):
             self._held.append(event)
 
     async def on_message(self, message: discord.Message) -> None:
+        # At once: if this message can't be reported, its chat has to be looked through.
+        if message.guild is None and not message.author.bot:
+            self._taken.note_chat(message.channel.id)
         self._take(message)
 
     async def on_raw_message_edit(self, change: discord.RawMessageUpdateEvent) -> None:
@@ -676,6 +678,14 @@ def _watch_limits() -> aiohttp.TraceConfig:
     return trace
 
 
+async def _stop(tasks: set[asyncio.Task[None]]) -> None:
+    """Cancel tasks and wait for their end. The library can lose a cancel while it connects."""
+    while tasks:
+        for task in tasks:
+            task.cancel()
+        _, tasks = await asyncio.wait(tasks, timeout=0.5)
+
+
 async def _look_at_limit(_session: Any, _context: Any, end: aiohttp.TraceRequestEndParams) -> None:
     answer = end.response
     if answer.status != 429:
@@ -716,6 +726,7 @@ class _Taken:
         self._file = file
         self._state = _Remembered()
         self._is_read = False
+        self._writing = threading.Lock()
         self._changed = asyncio.Event()
 
     @property
@@ -779,12 +790,13 @@ class _Taken:
         """Write the file."""
         self._changed.clear()
         if self._file is not None:
-            await asyncio.to_thread(_write, self._file, msgspec.json.encode(self._state))
+            await asyncio.to_thread(self._write, self._file)
 
-
-def _write(file: Path, data: bytes) -> None:
-    make_directory(file.parent)
-    put_bytes(file, data)
+    def _write(self, file: Path) -> None:
+        # Who waits for it may be cancelled, and save again before it is done.
+        with self._writing:
+            make_directory(file.parent)
+            put_bytes(file, msgspec.json.encode(self._state))
 
 
 # --- what Discord says ----------------------------------------------------------------------------
@@ -816,7 +828,8 @@ def _has_content(flags: discord.ApplicationFlags | None) -> bool:
 def _list_places(client: discord.Client, after: int) -> Iterator[Any]:
     """The channels and threads of servers in which something was written since."""
     for guild in client.guilds:
-        places: list[Any] = [*guild.text_channels, *guild.voice_channels, *guild.threads]
+        threads = (each for each in guild.threads if each.parent is not None)
+        places: list[Any] = [*guild.text_channels, *guild.voice_channels, *threads]
         for each in places:
             rights = each.permissions_for(guild.me)
             if (each.last_message_id or 0) > after and rights.read_message_history:
