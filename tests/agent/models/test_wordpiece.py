@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clew.agent.models.minilm import WordPiece, split_words
 from clew.agent.models.weights import EMBEDDINGS
-from clew.agent.models.wordpiece import WordPiece, split_words
 from tests.weights import have_embeddings
 
 REFERENCE = {
