@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from clew.api.give_way import give_way
 from clew.api.handlers.parts import Caller
 from clew.api.local import Calls
 from clew.api.operation import NoParams
 from clew.api.sessions import LIST
 from clew.api.table import OPERATIONS, get_operation
+from clew.api.transport import give_way
 from clew.errors import TooManyRequests
 from clew.gateway.app import build_app
 from clew.gateway.auth import Credential

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from contextvars import ContextVar
+from typing import Final, Protocol
 
 from clew.api.chat import SendChat
 from clew.api.frames import LiveFrame, StreamFrame
@@ -51,3 +53,23 @@ class Transport(Protocol):
     async def close(self) -> None:
         """Close connections."""
         ...
+
+
+# --- long calls ------------------------------------------------------------------------------------
+
+PAGE: Final = 100
+"""Rows that are read at once; decoding them takes about a millisecond."""
+
+GIVE_WAY: ContextVar[Callable[[], Awaitable[None]] | None] = ContextVar("give_way", default=None)
+"""Set by a transport that serves many callers: waits until a long call may go on."""
+
+
+async def give_way() -> None:
+    """Let other tasks go on; at a gateway, wait a moment for the short calls that run.
+
+    Handlers of long calls await it after each millisecond of work, or each page that they read.
+    """
+    await asyncio.sleep(0)
+    wait = GIVE_WAY.get()
+    if wait is not None:
+        await wait()

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import msgspec
 
-from clew.api.give_way import GIVE_WAY
 from clew.api.operation import Operation, Params
+from clew.api.transport import GIVE_WAY
 from clew.errors import TooManyRequests
 from clew.gateway.auth import Credential
 from clew.gateway.problems import Refused

@@ -15,7 +15,6 @@ from typing import Final, Literal
 import msgspec
 from msgspec import UNSET
 
-from clew.api.give_way import PAGE, give_way
 from clew.api.handlers.parts import (
     CHOOSE,
     Caller,
@@ -103,6 +102,7 @@ from clew.api.sessions import (
     UndoMarks,
     UpdateSession,
 )
+from clew.api.transport import PAGE, give_way
 from clew.core.keys import Identity, Place, check_key, complete_key
 from clew.core.message import Draft, Message, number
 from clew.core.notes import Compacted, Compaction

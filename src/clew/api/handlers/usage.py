@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from clew.api.give_way import give_way
 from clew.api.handlers.parts import Caller, Parts, handles
+from clew.api.transport import give_way
 from clew.api.usage import USAGE, GetUsage, UsageReport, UsedSession
 from clew.core.usage import by_days, dearest_first, sum_up
 
