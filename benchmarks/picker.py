@@ -24,7 +24,7 @@ from benchmarks.timing import Finding, seconds
 from clew.api.handlers.parts import Caller
 from clew.api.local import Calls, LocalTransport
 from clew.client.client import Client
-from clew.client.place import locate
+from clew.client.seats import locate
 from clew.config import load
 from clew.core.session import OWNER, Session, SessionFilter
 from clew.ports import Store

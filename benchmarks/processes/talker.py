@@ -23,7 +23,7 @@ from clew.api.handlers.parts import Caller
 from clew.api.local import Calls, LocalTransport
 from clew.api.seats import Seated
 from clew.client.client import Client
-from clew.client.place import locate
+from clew.client.seats import locate
 from clew.config import load
 from clew.core.context.thread import repair
 from clew.core.live_events import ApprovalAsked, Committed, Event

@@ -23,7 +23,7 @@ from clew.api.handlers.parts import (
 from clew.api.local import Calls
 from clew.api.sessions import Imported
 from clew.api.status import ChannelView, ErrandView, FindingView, StoreView
-from clew.client.place import locate
+from clew.client.seats import locate
 from clew.clock import host_clock
 from clew.core.channels.session_choice import Judge, ReceptionRules
 from clew.core.keys import Place

@@ -21,7 +21,7 @@ from clew.agent.models.catalogue import Catalogue
 from clew.agent.personalities import FilePersonalities
 from clew.agent.system_prompt import ContextParts, SystemPrompt
 from clew.agent.tools import Tools
-from clew.client.place import locate
+from clew.client.seats import locate
 from clew.clock import host_clock
 from clew.core.changes import AddMessage
 from clew.core.channels.incoming import Incoming, message_for

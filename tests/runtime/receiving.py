@@ -15,7 +15,7 @@ from clew.agent.models.catalogue import Catalogue
 from clew.agent.personalities import FilePersonalities
 from clew.agent.system_prompt import ContextParts, SystemPrompt
 from clew.agent.tools import Tools
-from clew.client.place import locate
+from clew.client.seats import locate
 from clew.core.channels.incoming import Event, Incoming, Labels, Receipt, Sender
 from clew.core.channels.replies import ReplyTo
 from clew.core.channels.routing import Arrival, Peer

@@ -10,7 +10,7 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
-from clew.client.place import locate
+from clew.client.seats import locate
 from clew.config import load
 from clew.core.commands import Issuer
 from clew.core.session import Session, SessionFilter

@@ -10,7 +10,7 @@ import pytest
 
 from clew import config as configuration
 from clew.agent.models.catalogue import Catalogue
-from clew.client.place import locate
+from clew.client.seats import locate
 from clew.core.changes import AddCompaction
 from clew.core.keys import new_id
 from clew.core.notes import ScratchEntry

@@ -351,7 +351,7 @@ def _print_choice(app: App, *, everywhere: bool) -> None:
 
 
 async def _pick(app: App, client: Client, *, everywhere: bool) -> Picked | None:
-    from clew.client.place import locate
+    from clew.client.seats import locate
     from clew.errors import InvalidInput
     from clew.terminal.picker import PickerSetup, run_picker
 

@@ -120,7 +120,7 @@ async def _open_seat(
     follows: bool,
 ) -> Parts:
     from clew import config as configuration
-    from clew.client.place import locate
+    from clew.client.seats import locate
     from clew.terminal.breadcrumbs import find_terminal, leave_breadcrumb, read_breadcrumb
     from clew.terminal.live import LiveEvents, open_live
     from clew.terminal.seat import Seat

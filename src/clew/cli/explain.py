@@ -257,7 +257,7 @@ def resume_command(app: App, value: str | None, continued: bool, key: str | None
     """
     if continued and value is not None:
         raise click.UsageError("Give a VALUE or --continue, not both.")
-    from clew.client.place import locate
+    from clew.client.seats import locate
 
     place, explicit = locate(scope=app.config.session.scope), key or app.config.session_key
 
@@ -276,7 +276,7 @@ def resume_command(app: App, value: str | None, continued: bool, key: str | None
 
 
 async def _explain_value(client: Client, value: str, place: Place) -> Explanation:
-    from clew.client.place import find_file, find_question
+    from clew.client.seats import find_file, find_question
     from clew.core.resume import STEP_NAMES, STEPS, check_value, word_question
 
     value = check_value(value)
@@ -315,7 +315,7 @@ async def _explain_continue(
     app: App, client: Client, place: Place, explicit: str | None
 ) -> Explanation:
     from clew.api.seats import TerminalBreadcrumb
-    from clew.client.place import tell_place
+    from clew.client.seats import tell_place
     from clew.config import terminal_variables
     from clew.core.keys import is_id
     from clew.terminal.breadcrumbs import find_crumbs, find_terminal, read_breadcrumb
@@ -334,7 +334,7 @@ async def _explain_continue(
 
 
 async def _explain_key(client: Client, place: Place, explicit: str | None) -> Explanation:
-    from clew.client.place import tell_place
+    from clew.client.seats import tell_place
 
     found = await client.explain.key(tell_place(place), explicit)
     rule = RULES[found.rule].format(old=home_relative(found.moved_from))

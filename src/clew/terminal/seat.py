@@ -22,7 +22,7 @@ from clew.api.seats import Located, Reason, Seated, TerminalBreadcrumb, Wanted
 from clew.api.sessions import SessionView
 from clew.client.chat import Sending
 from clew.client.client import Client
-from clew.client.place import tell_place
+from clew.client.seats import tell_place
 from clew.clock import host_clock
 from clew.core.channels.replies import Attached
 from clew.core.channels.session_choice import word_reset

@@ -14,7 +14,7 @@ import msgspec
 
 from clew.api.seats import Reason, Seated
 from clew.api.sessions import SessionView
-from clew.client.place import find_file, find_question, locate
+from clew.client.seats import find_file, find_question, locate
 from clew.core.keys import home_of
 from clew.core.resume import (
     Answer,

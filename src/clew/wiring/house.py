@@ -361,7 +361,7 @@ class House:
     @cached_property
     def place(self) -> Place:
         """The directory for callers that have none of their own: a gateway's, or the process's."""
-        from clew.client.place import locate
+        from clew.client.seats import locate
 
         return locate(self._workspace, scope=self.config.session.scope)
 

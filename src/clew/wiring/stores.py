@@ -77,7 +77,7 @@ async def import_file(
 
 def find_import_place(config: Config, cwd: str | None) -> Place | None:
     """The place of an imported session; `InvalidInput` if there is no such directory."""
-    from clew.client.place import locate
+    from clew.client.seats import locate
 
     if cwd is None:
         return None

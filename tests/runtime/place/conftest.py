@@ -18,7 +18,7 @@ from clew.api.handlers.parts import Caller
 from clew.api.local import Calls, LocalTransport
 from clew.api.sessions import SessionView
 from clew.client.client import Client
-from clew.client.place import locate
+from clew.client.seats import locate
 from clew.clock import host_clock
 from clew.core.channels.session_choice import Judge
 from clew.core.keys import cli_key

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from clew.api.sessions import SessionView
-from clew.client.place import locate
+from clew.client.seats import locate
 from clew.core.commands import COMMANDS
 from clew.core.session import NewSession
 from clew.ports import Store

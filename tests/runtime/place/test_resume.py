@@ -13,7 +13,7 @@ import pytest
 from clew.api.handlers.parts import Caller
 from clew.api.local import Calls, LocalTransport
 from clew.client.client import Client
-from clew.client.place import find_file, find_question, locate
+from clew.client.seats import find_file, find_question, locate
 from clew.config import load
 from clew.core.changes import AddMessage
 from clew.core.keys import Place, Purpose, qualified_key

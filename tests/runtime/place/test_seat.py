@@ -14,7 +14,7 @@ import pytest
 
 from clew.agent.models.catalogue import Catalogue
 from clew.api.seats import Wanted
-from clew.client.place import locate
+from clew.client.seats import locate
 from clew.core.keys import new_key
 from clew.core.message import ToolCall
 from clew.core.session import NewSession, Session, SessionEdit

@@ -16,7 +16,7 @@ from textual.pilot import Pilot
 from clew.api.handlers.parts import Caller
 from clew.api.local import Calls, LocalTransport
 from clew.client.client import Client
-from clew.client.place import locate
+from clew.client.seats import locate
 from clew.config import load
 from clew.core.changes import AddMessage
 from clew.core.keys import Place

@@ -19,7 +19,7 @@ from clew.api.local import Calls, LocalTransport
 from clew.api.sessions import SessionView
 from clew.cli.conversation import LocalTranscripts
 from clew.client.client import Client
-from clew.client.place import locate
+from clew.client.seats import locate
 from clew.ports import Store
 from clew.runtime.place.attachment import Attachments
 from clew.store import open_store
