@@ -38,13 +38,12 @@ if TYPE_CHECKING:
         Outbound,
         OutboundStatus,
     )
-    from clew.core.imports import ImportNote
     from clew.core.live_events import Signal
     from clew.core.memory import MemoryFile, MemoryName, MemoryVersion
     from clew.core.message import Draft, Message, ToolCall
     from clew.core.models import LocalServer, ModelInfo, Personality, PersonalityEdit
     from clew.core.names import Title
-    from clew.core.notes import Blob, Compaction, ScratchEntry, Todo
+    from clew.core.notes import Blob, Compaction, ImportNote, ScratchEntry, Todo
     from clew.core.search.hits import SearchFilter, SearchPage
     from clew.core.session import (
         NamePage,

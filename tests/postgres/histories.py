@@ -7,9 +7,8 @@ import uuid
 from clew.core import changes
 from clew.core.channels.people import NewPairing
 from clew.core.delivery import ContextLine, NewInbound, NewOutbound
-from clew.core.imports import ImportNote
 from clew.core.message import Draft
-from clew.core.notes import Todo
+from clew.core.notes import ImportNote, Todo
 from clew.core.session import NewSession, SessionEdit
 from clew.core.tokens import Token
 from clew.core.turn import Lease

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from clew.core.changes import AddMessage, Change, EndTurn, EraseTurn, StartTurn
-from clew.core.imports import ImportNote
 from clew.core.keys import new_id
 from clew.core.message import Draft, Message, Role
+from clew.core.notes import ImportNote
 from clew.core.search.hits import SearchFilter, SearchHit
 from clew.core.session import OWNER, NewSession, Session
 from clew.errors import InvalidInput

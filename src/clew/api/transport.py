@@ -55,7 +55,7 @@ class Transport(Protocol):
         ...
 
 
-# --- long calls ------------------------------------------------------------------------------------
+# --- long calls --------------------------------------------------------------------------------
 
 PAGE: Final = 100
 """Rows that are read at once; decoding them takes about a millisecond."""

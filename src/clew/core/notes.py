@@ -1,4 +1,4 @@
-"""What a session has besides its messages: scratchpad, todo list, compactions, blobs."""
+"""What a session has besides its messages: scratchpad, todos, compactions, blobs, its source."""
 
 from __future__ import annotations
 
@@ -51,6 +51,24 @@ class Blob(msgspec.Struct, frozen=True):
     data: bytes
 
 
+# Known by its first bytes: the claim of a sender or a file's name decides nothing.
+_BEGINNINGS = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+    b"RIFF": "image/webp",
+}
+
+
+def find_picture_type(data: bytes) -> str | None:
+    """The media type of a PNG, JPEG, GIF or WebP; None for everything else. Twelve bytes do."""
+    for magic, kind in _BEGINNINGS.items():
+        if data.startswith(magic) and (kind != "image/webp" or data[8:12] == b"WEBP"):
+            return kind
+    return None
+
+
 class Compacted(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a compaction, for the person."""
 
@@ -59,3 +77,23 @@ class Compacted(msgspec.Struct, frozen=True, kw_only=True):
     kept: int
     tokens_before: int
     tokens_after: int
+
+
+Gone = Literal["trashed", "purged"]
+
+
+class ImportNote(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a session came from. `native_id` is the id that its agent has for it.
+
+    `transfer.histories` decides with it what is new. Retention leaves such a session alone until
+    somebody talks in it. `stamp` is what the source looked like when it was last read; the same
+    stamp means that there is nothing new. Messages up to `head` came from the source. `gone` says that the session is in
+    the trash or purged; it is only read.
+    """
+
+    session_id: str
+    agent: str
+    native_id: str
+    stamp: str
+    head: int
+    gone: Gone | None = None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from clew.core.channels.replies import Attached
-from clew.core.pictures import find_picture_type
+from clew.core.notes import find_picture_type
 
 MOST: Final = 10
 """Pictures that are sent with one message."""

@@ -26,8 +26,8 @@ from typing import Literal
 
 import msgspec
 
-from clew.core.imports import ImportNote
 from clew.core.keys import is_id
+from clew.core.notes import ImportNote
 from clew.core.session import SessionFacts
 from clew.core.text import strip_controls, to_json
 from clew.errors import ClewError, Conflict, Diverged, SessionNotFound

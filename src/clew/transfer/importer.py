@@ -29,10 +29,9 @@ from clew.core.changes import (
     WriteScratch,
     WriteTodos,
 )
-from clew.core.imports import ImportNote
 from clew.core.keys import Place, new_id
 from clew.core.message import Draft, Message, blob_hashes
-from clew.core.notes import Compaction, ScratchEntry, Todo
+from clew.core.notes import Compaction, ImportNote, ScratchEntry, Todo
 from clew.core.rules import ALLOWED, list_held
 from clew.core.session import Kind, NewSession, Session, SessionEdit, SessionFacts
 from clew.core.text import cut, encode_text, strip_controls

@@ -23,7 +23,7 @@ from clew.agent.tools.paths import (
 )
 from clew.agent.tools.search_process import HEAD, PRIVATE_KEY
 from clew.agent.tools.tool import Arguments, Job, Tool, ToolFailure
-from clew.core.pictures import find_picture_type
+from clew.core.notes import find_picture_type
 
 MAX_IMAGE = 5_000_000
 MAX_TEXT = 10_000_000

@@ -19,7 +19,7 @@ import msgspec
 
 from clew.agent.tools.search_process import list_identities
 from clew.agent.tools.tool import Job, Policy, ToolFailure
-from clew.core.confidential import is_confidential
+from clew.core.tool_rules import is_confidential
 
 _DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_PATH", os.O_RDONLY)
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)

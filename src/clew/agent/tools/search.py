@@ -14,8 +14,8 @@ from clew.agent.tools.files import PathArgument, reach
 from clew.agent.tools.paths import ResolvedPath, get_workspace
 from clew.agent.tools.processes import clean_environment, run_process
 from clew.agent.tools.tool import Arguments, Job, Tool, ToolFailure
-from clew.core.confidential import CONFIDENTIAL
 from clew.core.names import counted
+from clew.core.tool_rules import CONFIDENTIAL
 
 SECONDS = 20.0
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from clew.api.blobs import GET, BlobFile, GetBlob
 from clew.api.handlers.parts import Caller, Parts, get_visible, handles
-from clew.core.pictures import find_picture_type
+from clew.core.notes import find_picture_type
 from clew.errors import BlobNotFound
 
 ANY_BYTES: Final = "application/octet-stream"

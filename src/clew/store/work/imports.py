@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clew.core.imports import Gone, ImportNote
+from clew.core.notes import Gone, ImportNote
 from clew.core.session import Session
 from clew.store.rows import SESSION_COLUMNS, Row, check_limit, plain, sessions_from, text, whole
 from clew.store.work.transaction import Engine, Transaction

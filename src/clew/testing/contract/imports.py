@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from clew.core.imports import ImportNote
+from clew.core.notes import ImportNote
 from clew.core.session import Retained, Retention, RetentionAction
 from clew.errors import SessionNotFound
 from clew.ports import Store

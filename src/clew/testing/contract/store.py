@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from clew.core.changes import AddMessage
 from clew.core.channels.people import NewPairing
 from clew.core.delivery import ContextLine, NewInbound, NewOutbound
-from clew.core.imports import ImportNote
 from clew.core.message import Draft
+from clew.core.notes import ImportNote
 from clew.core.search.hits import SearchFilter
 from clew.core.session import (
     NewSession,
