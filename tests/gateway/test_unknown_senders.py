@@ -17,7 +17,7 @@ import pytest
 from clew.channels.webhook import MAX_BODY, Hook, sign
 from clew.clock import host_clock
 from clew.gateway.auth import Setup
-from clew.gateway.log_limit import OncePerMinute
+from clew.gateway.log_file import OncePerMinute
 from clew.gateway.server import Address
 from clew.gateway.unknown_senders import Limits, find_limits, network_of
 from clew.gateway.webhook_endpoint import make_webhook_endpoint

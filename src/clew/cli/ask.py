@@ -156,7 +156,7 @@ class Question:
 
     async def _decide(self, approval: Approval) -> None:
         """Ask the person about a tool call; only what is typed after the question answers it."""
-        from clew.terminal.line_question import Answer, LineQuestion
+        from clew.terminal.asker import Answer, LineQuestion
         from clew.terminal.plain_output import question_lines
 
         question = LineQuestion(approval)

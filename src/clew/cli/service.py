@@ -2,13 +2,16 @@
 
 On Linux it is a unit of the user's systemd, on macOS an agent of launchd (written, not tested).
 What a service does is `clew serve`; this only writes the file and calls the system's own program.
+`clew logs` shows what the gateway has logged, as a service or not.
 """
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import subprocess
 import sys
+from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 from xml.sax.saxutils import escape
@@ -21,6 +24,9 @@ from clew.files.durable import put_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from clew.core.gateway_events import GatewayEvent
+
 
 ENVIRONMENT: Final = "service.env"
 """A file beside the configuration with lines NAME=VALUE for the service, such as keys."""
@@ -198,8 +204,6 @@ def service_logs(app: App, ctx: click.Context, follow: bool) -> None:
     Examples:
       clew service logs --follow
     """
-    from clew.cli.logs import logs_command
-
     _get_service(app)
     ctx.invoke(logs_command, follow=follow)
 
@@ -293,3 +297,72 @@ def _call(program: str, *arguments: str) -> None:
     if done.returncode != 0:
         words = (done.stderr or done.stdout).strip().splitlines() or ["no reason was given"]
         raise ClewError(f"`{program} {' '.join(arguments)}` failed: {words[-1][:300]}")
+
+
+LOOK_S: Final = 0.3
+
+
+@click.command("logs")
+@click.option(
+    "-n", "count", type=click.IntRange(0), default=50, show_default=True, help="How many."
+)
+@click.option("-f", "--follow", is_flag=True, help="Go on with what comes, until Ctrl+C.")
+@click.option("--session", metavar="ID", help="Only of this session: its id, or the beginning.")
+@click.option(
+    "--level",
+    type=click.Choice(("info", "warning", "error")),
+    default="info",
+    help="Only from this level on.",
+)
+@local_command
+def logs_command(app: App, count: int, follow: bool, session: str | None, level: str) -> None:
+    """Show what the gateway has logged: turns, deliveries, channels, sign-ins.
+
+    A line never has the text of a message, nor a secret. With --json each line is an object.
+
+    \b
+    Examples:
+      clew logs
+      clew logs --follow --level warning
+      clew logs --session 3f2a -n 200
+    """
+    app.wait(_show(app, count, session, level, follow=follow))
+
+
+async def _show(app: App, count: int, session: str | None, level: str, *, follow: bool) -> None:
+    from clew.gateway.log_file import LogReader, read_log
+
+    def fits(event: GatewayEvent) -> bool:
+        levels = ("info", "warning", "error")
+        return levels.index(event.level) >= levels.index(level) and (
+            session is None or (event.session or "").startswith(session)
+        )
+
+    reader = LogReader(app.config.state_dir)
+    shown = deque((each for each in read_log(app.config.state_dir) if fits(each)), maxlen=count)
+    for event in shown:
+        _print(app, event)
+    if not shown and not follow:
+        app.note("Nothing is logged. `clew serve` runs a gateway, which logs what it does.")
+    while follow:
+        for event in reader.read():
+            if fits(event):
+                _print(app, event)
+        sys.stdout.flush()
+        await asyncio.sleep(LOOK_S)
+
+
+def _print(app: App, event: GatewayEvent) -> None:
+    if app.json:
+        app.emit(event)
+        return
+    facts = [
+        f"session {event.session[:8]}" if event.session else None,
+        event.channel,
+        f"{event.ms / 1000:.1f} s" if event.ms is not None else None,
+        f"{event.input_tokens + event.output_tokens:,} tokens" if event.output_tokens else None,
+        f"{event.count} times" if event.count > 1 else None,
+    ]
+    more = ", ".join(each for each in facts if each)
+    mark = {"info": " ", "warning": "!", "error": "✗"}[event.level]
+    app.say(f"{app.local_time(event.at)} {mark} {event.text}{f' ({more})' if more else ''}")

@@ -87,8 +87,8 @@ class ImportNote(msgspec.Struct, frozen=True, kw_only=True):
 
     `transfer.histories` decides with it what is new. Retention leaves such a session alone until
     somebody talks in it. `stamp` is what the source looked like when it was last read; the same
-    stamp means that there is nothing new. Messages up to `head` came from the source. `gone` says that the session is in
-    the trash or purged; it is only read.
+    stamp means that there is nothing new. Messages up to `head` came from the source. `gone` says
+    that the session is in the trash or purged; it is only read.
     """
 
     session_id: str

@@ -29,7 +29,7 @@ from websockets.protocol import State
 from clew.errors import ClewError, InvalidInput
 from clew.gateway.auth import Gate
 from clew.gateway.client_queue import WIRE
-from clew.gateway.log_limit import limited_logs
+from clew.gateway.log_file import limited_logs
 from clew.gateway.middleware import LOOPBACK, split_host
 from clew.gateway.unknown_senders import STATE, OpenConnection, UnknownSenders
 from clew.runtime.runtime import Runtime

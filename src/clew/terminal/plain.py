@@ -14,9 +14,8 @@ from clew.api.sessions import SessionView
 from clew.core.live_events import Event
 from clew.core.names import counted
 from clew.core.turn import QUEUED, Approval, place_unfinished
-from clew.terminal.asker import LineAsker
+from clew.terminal.asker import Answer, LineAsker, LineQuestion
 from clew.terminal.conversation import Conversation, read_command
-from clew.terminal.line_question import Answer, LineQuestion
 from clew.terminal.lines import Lines
 from clew.terminal.picker import Picked
 from clew.terminal.plain_output import EventWriter, question_lines
