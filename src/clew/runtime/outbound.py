@@ -41,7 +41,7 @@ from clew.errors import (
     StoreClosed,
 )
 from clew.ports import AsksWithButtons, Channel, Clock, EditsMessages, SendsFiles, Store
-from clew.runtime.cancellation import whole
+from clew.runtime.commits import whole
 from clew.runtime.event_log import EventLog
 from clew.runtime.streams import Streams
 from clew.runtime.watch import Bus

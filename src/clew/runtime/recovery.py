@@ -24,8 +24,7 @@ from clew.core.turn import ENDS, Turn, find_ends
 from clew.errors import ClewError, RecordNotFound, SessionNotFound
 from clew.ports import Store
 from clew.runtime.inbound.inbox import MANY, STORE_TROUBLE
-from clew.runtime.lane.order import PERSONS
-from clew.runtime.lane.queue import Attempt
+from clew.runtime.lane.queue import PERSONS, Attempt
 from clew.runtime.place.directories import walk_sessions
 from clew.runtime.runtime import Runtime
 

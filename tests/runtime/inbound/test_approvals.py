@@ -27,7 +27,7 @@ from clew.core.turn import Approval
 from clew.ports import LiveTurn
 from clew.runtime.commands import run_command
 from clew.runtime.commands.turns import LATE, QUIET
-from clew.runtime.inbound.approvals import AGAIN_MS
+from clew.runtime.inbound.decision import AGAIN_MS
 from clew.runtime.lane.turn import APPROVAL_MS
 from clew.runtime.outbound import Deliverer, DeliverySettings
 from clew.testing.channels import Peer, PeerChannel, open_peer

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from clew.core.delivery import Inbound
 from clew.core.tokens import ALL
-from clew.runtime.lane.order import Waiting
-from clew.runtime.lane.queue import Chore, Queue, Work
+from clew.runtime.lane.queue import Chore, Queue, Waiting, Work
 
 NOBODY: Any = None
 """Who waits for it."""

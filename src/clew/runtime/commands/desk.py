@@ -21,9 +21,9 @@ from clew.core.tokens import Scopes, scopes_of
 from clew.core.turn import QueueMode, read_mode
 from clew.errors import InvalidInput, PersonalityNotFound
 from clew.ports import Context, Memory, Models, Personalities, Recall, Store
+from clew.runtime.commits import note
 from clew.runtime.inbound.reception import Ticket
 from clew.runtime.lane.queue import Attempt
-from clew.runtime.metadata import note
 from clew.runtime.place.begin import Surface, begin
 from clew.runtime.place.switch import Switch, Switched, branching, switch
 from clew.runtime.runtime import Runtime

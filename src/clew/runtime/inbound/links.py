@@ -17,7 +17,7 @@ from clew.core.channels.session_choice import RETURNED
 from clew.core.session import OWNER, Session, may_see
 from clew.errors import InvalidInput
 from clew.ports import Store
-from clew.runtime.metadata import note
+from clew.runtime.commits import note
 
 CODE_MS: Final = 600_000
 TRIES: Final = 5

@@ -60,8 +60,7 @@ from clew.errors import (
 )
 from clew.ports import Clock, Store
 from clew.runtime.event_log import EventLog
-from clew.runtime.inbound.approvals import Answers
-from clew.runtime.inbound.decision import Decider, Known, decide_for_session, name_of
+from clew.runtime.inbound.decision import Answers, Decider, Known, decide_for_session, name_of
 from clew.runtime.inbound.inbox import MANY, STORE_TROUBLE, Inbox, is_own
 from clew.runtime.inbound.pairing import offer_pairing
 from clew.runtime.lane.lane import Lanes

@@ -21,12 +21,11 @@ from clew.core.live_events import NotAnswered, Notice, TurnJoined
 from clew.core.turn import Lease, Turn
 from clew.errors import ClewError, Conflict, Draining, LeaseHeld, RecordNotFound, StaleLease
 from clew.ports import Store
-from clew.runtime.cancellation import heed_cancel, unbroken, whole
+from clew.runtime.commits import heed_cancel, unbroken, whole
 from clew.runtime.inbound.inbox import MANY, STORE_TROUBLE, Inbox, is_own
 from clew.runtime.lane.lease import Leasing
-from clew.runtime.lane.order import Later, Order
 from clew.runtime.lane.parts import RuntimeParts
-from clew.runtime.lane.queue import Chore, Queue, Work, drafts_of, is_quiet
+from clew.runtime.lane.queue import Chore, Later, Order, Queue, Work, drafts_of, is_quiet
 from clew.runtime.lane.turn import RunningTurn, new_turn_id, run_to_end
 
 Abandon = Callable[[Work, BaseException | None], Awaitable[None]]

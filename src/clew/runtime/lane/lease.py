@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 from clew.core.turn import HEARTBEAT_MS, LEASE_MS, Lease, Turn
 from clew.errors import ClewError, LeaseHeld, StaleLease
 from clew.ports import Store
-from clew.runtime.cancellation import heed_cancel, unbroken, whole
+from clew.runtime.commits import heed_cancel, unbroken, whole
 from clew.runtime.lane.parts import RuntimeParts
 
 T = TypeVar("T")

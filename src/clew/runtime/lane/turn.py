@@ -43,11 +43,10 @@ from clew.core.tokens import Scopes
 from clew.core.turn import Approval, Lease, Turn, TurnEnd
 from clew.core.usage import ESTIMATED, Usage
 from clew.errors import ClewError, ContextTooLong, RecordNotFound, StaleLease
-from clew.runtime.cancellation import heed_cancel, is_cancelled, unbroken, whole
+from clew.runtime.commits import Change as Noting
+from clew.runtime.commits import heed_cancel, is_cancelled, note, unbroken, whole
 from clew.runtime.lane.lease import Leasing
 from clew.runtime.lane.parts import RuntimeParts
-from clew.runtime.metadata import Change as Noting
-from clew.runtime.metadata import note
 
 APPROVAL_MS = 600_000
 """Ten minutes; then an unanswered approval is denied."""

@@ -9,7 +9,7 @@ from clew.core.session import Session
 from clew.core.turn import HEARTBEAT_MS, Attachment
 from clew.errors import ClewError
 from clew.ports import Store
-from clew.runtime.cancellation import unbroken
+from clew.runtime.commits import unbroken
 
 
 class Attachments:

@@ -19,8 +19,7 @@ from clew.core.models import ModelInfo
 from clew.core.session import Session, SessionEdit, word_reader
 from clew.core.turn import Attachment
 from clew.errors import ClewError, ModelNotFound, SwitchRefused
-from clew.runtime.cancellation import unbroken
-from clew.runtime.metadata import note
+from clew.runtime.commits import note, unbroken
 from clew.runtime.place.begin import Surface
 from clew.runtime.place.directories import fork_here
 from clew.runtime.recovery import Recovered, recover

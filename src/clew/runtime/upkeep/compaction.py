@@ -45,7 +45,7 @@ from clew.core.turn import HEARTBEAT_MS, LEASE_MS, Lease, Turn
 from clew.core.usage import Usage
 from clew.errors import ClewError, InvalidInput, RecordNotFound, StaleLease
 from clew.ports import LiveTurn, Store
-from clew.runtime.cancellation import unbroken, whole
+from clew.runtime.commits import unbroken, whole
 from clew.runtime.lane.lease import hold
 from clew.runtime.upkeep.usage import Record, UsageLedger
 from clew.runtime.watch import Bus

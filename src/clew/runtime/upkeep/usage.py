@@ -17,7 +17,7 @@ from clew.core.turn import Lease
 from clew.core.usage import Usage
 from clew.errors import ClewError
 from clew.ports import Store
-from clew.runtime.cancellation import unbroken
+from clew.runtime.commits import unbroken
 from clew.runtime.lane.lease import hold
 from clew.runtime.lane.turn import new_turn_id
 
