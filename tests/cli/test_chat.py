@@ -182,6 +182,7 @@ def test_a_line_that_was_entered_before_the_question_is_no_answer(
         chat.type("shell\n")
         chat.wait_for("Let me")
         chat.type("y\n")
+        chat.wait_for("y\n")  # the terminal has the line
         time.sleep(delay)
         go.touch()
         chat.wait_for(ASKED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 
 from clew.terminal.lines import Lines
 from tests.patience import PATIENCE
@@ -60,3 +61,28 @@ async def test_lines_that_come_together_in_a_terminal_are_one_message() -> None:
         os.write(master, b"\x04")
         os.close(slave)
         os.close(master)
+
+
+async def test_what_was_entered_before_a_mark_has_come_before_it() -> None:
+    """However late the thread that reads is."""
+    master, slave = os.openpty()
+    try:
+        lines = Lines(slave)
+        lines.start()
+        for number in range(200):
+            os.write(master, b"%d\n" % number)
+            await asyncio.to_thread(select.select, [master], [], [], PATIENCE)  # its echo
+            os.read(master, 1_000)
+            mark = lines.mark()
+            async with asyncio.timeout(PATIENCE):
+                assert await lines.get() == str(number)
+            assert lines.came_at < mark
+        mark = lines.mark()
+        os.write(master, b"later\n")
+        async with asyncio.timeout(PATIENCE):
+            assert await lines.get() == "later"
+        assert lines.came_at >= mark
+    finally:
+        os.write(master, b"\x04")
+        os.close(master)
+        os.close(slave)

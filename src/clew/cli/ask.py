@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -167,7 +166,7 @@ class Question:
         while not isinstance(read, Answer):
             if read == "message":
                 self._aside.line(f"Please answer {question.words}.")
-            asked_at = time.monotonic()  # first: an answer may be quicker than the next line
+            asked_at = self._lines.mark()  # first: an answer may be quicker than the next line
             self._aside.write(question.prompt)
             typed = await self._read_line(asked_at)
             read = Answer("no") if typed is None else question.read(typed)

@@ -10,6 +10,7 @@ import asyncio
 import codecs
 import contextlib
 import os
+import select
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -31,6 +32,10 @@ class Lines:
         """When the line or message that was returned last was entered, by `time.monotonic`."""
         self._ended = False
         self._started = False
+        self._reading = threading.Lock()
+        """Held while something is read."""
+        self._take: Callable[[], None] | None = None
+        self._is_read = False
         self.heard: Callable[[], None] = lambda: None
         """Called with each line, at once: the cursor of a terminal has gone to a new line."""
         try:
@@ -111,14 +116,39 @@ class Lines:
         """Read from now on, so that it is known when each line was entered."""
         if not self._started:
             self._started = True
-            loop = asyncio.get_running_loop()
+            self._take = self._make_taker(asyncio.get_running_loop())
             # A daemon: a read that nobody answers must not keep the process alive.
-            threading.Thread(target=self._read, args=(loop,), daemon=True, name="lines").start()
+            threading.Thread(target=self._read, daemon=True, name="lines").start()
 
-    def _read(self, loop: asyncio.AbstractEventLoop) -> None:
+    def mark(self) -> float:
+        """The time now. Whatever was entered in the terminal before has an earlier `came_at`.
+
+        The thread that reads may be late on a busy machine, so what waits is read here.
+        """
+        if self.is_terminal and self._take is not None and self._reading.acquire(timeout=1.0):
+            try:
+                while not self._is_read and _is_readable(self._descriptor, 0, unsure=False):
+                    self._take()
+            finally:
+                self._reading.release()
+        return time.monotonic()
+
+    def _read(self) -> None:
+        while True:
+            _is_readable(self._descriptor, None, unsure=True)
+            with self._reading:  # where `mark` may have been quicker
+                if self._is_read:
+                    return
+                if self._take and _is_readable(self._descriptor, 0, unsure=True):
+                    self._take()
+
+    def _make_taker(self, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
+        """Returns what reads once, and passes on the lines with their time."""
         decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
         rest = ""
-        while True:
+
+        def take() -> None:
+            nonlocal rest
             try:
                 data = os.read(self._descriptor, _CHUNK)
             except OSError:  # the terminal is gone
@@ -133,10 +163,23 @@ class Lines:
                     came = (line.removesuffix("\r"), now)
                     loop.call_soon_threadsafe(self._queue.put_nowait, came)
                 if not data:
+                    self._is_read = True
                     loop.call_soon_threadsafe(self._queue.put_nowait, (None, now))
-                    return
             except RuntimeError:  # the loop is closed: nobody reads any more
-                return
+                self._is_read = True
+
+        return take
+
+
+def _is_readable(descriptor: int, seconds: float | None, *, unsure: bool) -> bool:
+    """Whether a read would return at once; waits so long for it, None: for ever.
+
+    `unsure`: the answer for what can't be asked, such as a descriptor that is closed.
+    """
+    try:
+        return bool(select.select([descriptor], [], [], seconds)[0])
+    except (OSError, ValueError):
+        return unsure
 
 
 class SingleLines(Lines):

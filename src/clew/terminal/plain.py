@@ -6,7 +6,6 @@ A display of the conversation; `plain_output` decides how events look.
 from __future__ import annotations
 
 import contextlib
-import time
 from typing import Final
 
 from clew.api.seats import Seated
@@ -87,7 +86,7 @@ class PlainChat:
             self._prompt(self._question)
 
     def _prompt(self, question: LineQuestion) -> None:
-        self._asked_at = time.monotonic()  # first: an answer may be quicker than the next line
+        self._asked_at = self._lines.mark()  # first: an answer may be quicker than the next line
         self._writer.prompt(question.prompt)
 
     # --- the display ----------------------------------------------------------------------------
