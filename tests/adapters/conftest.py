@@ -11,6 +11,7 @@ import pytest_asyncio
 from clew.ports import Store
 from clew.store import open_store
 from tests.postgres.server import Server
+from tests.stores import lay_store
 
 
 @pytest.fixture(scope="session")
@@ -24,6 +25,7 @@ def server() -> Iterator[Server]:
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """The URL of an empty store."""
     if request.param == "sqlite":
+        lay_store(tmp_path / "sessions.db")
         yield f"sqlite://{tmp_path}/sessions.db"
         return
     server: Server = request.getfixturevalue("server")

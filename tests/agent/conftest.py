@@ -21,6 +21,7 @@ from clew.core.tokens import scopes_of
 from clew.core.turn import Approval, Lease
 from clew.ports import Store
 from clew.store import open_store
+from tests.stores import lay_store
 
 DEFAULT = Personality(id="default", name="Default", soul="You are a test.")
 SCRIPTED = ModelInfo(name="script/one", provider="script", context_window=8000, images=True)
@@ -140,6 +141,7 @@ def outline(thread: Sequence[Message]) -> list[str]:
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    lay_store(tmp_path / "store" / "sessions.db")
     async with await open_store(
         f"sqlite://{tmp_path}/store/sessions.db", durability="normal"
     ) as opened:

@@ -20,6 +20,7 @@ from clew.core.message import Draft
 from clew.core.session import NewSession, Session
 from clew.ports import Clock, Store
 from clew.store import open_store
+from tests.stores import lay_store
 
 T = TypeVar("T")
 
@@ -88,6 +89,8 @@ base_url = "{path}"
 
     def store(self, work: Callable[[Store], Awaitable[T]], clock: Clock | None = None) -> T:
         """Do something with the store itself."""
+
+        lay_store(self.path / "sessions.db")
 
         async def run() -> T:
             async with await open_store(str(self.path / "sessions.db"), clock=clock) as store:

@@ -45,6 +45,7 @@ from clew.wiring import open_catalogue
 from clew.wiring.settings import ConfigSettings
 from tests.runtime.conftest import CONFIG, Actor
 from tests.runtime.receiving import RULES, make_commands
+from tests.stores import lay_store
 
 
 class FixedParts(NamedTuple):
@@ -129,6 +130,7 @@ async def open_calls(path: Path) -> AsyncIterator[Calls]:
     (home / "config.toml").write_text(CONFIG, encoding="utf-8")
     config = configuration.load(home=str(home), environ={})
     async with AsyncExitStack() as stack:
+        lay_store(path / "store" / "sessions.db")
         url = f"sqlite://{path}/store/sessions.db"
         store: Store = await open_store(url, durability="normal")
         stack.push_async_callback(store.close)

@@ -32,6 +32,7 @@ from clew.ports import Store
 from clew.store import open_store
 from tests.forks import Forked, start_clew
 from tests.patience import PATIENCE
+from tests.stores import lay_store
 
 T = TypeVar("T")
 
@@ -100,6 +101,7 @@ class Home:
 
     def store(self, work: Callable[[Store], Awaitable[T]]) -> T:
         """Do something with the store itself."""
+        lay_store(self.file)
 
         async def run() -> T:
             async with await open_store(str(self.file)) as store:

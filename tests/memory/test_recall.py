@@ -21,6 +21,7 @@ from clew.ports import Store
 from clew.store import open_store
 from tests.patience import PATIENCE
 from tests.sizes import pick
+from tests.stores import lay_store
 from tests.weights import have_embeddings
 
 TOPICS = (("tea", "coffee", "drink"), ("boat", "sail", "sea"), ("key", "door", "lock"))
@@ -67,6 +68,7 @@ class Clock:
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    lay_store(tmp_path / "sessions.db")
     async with await open_store(f"sqlite://{tmp_path}/sessions.db") as opened:
         yield opened
 

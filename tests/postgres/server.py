@@ -167,19 +167,18 @@ class Server:
 
     def empty(self, database: str) -> None:
         """Leave nothing in a database of clew's, and nobody connected to it."""
-        tables = self.execute(
-            """SELECT relname FROM pg_class WHERE relkind = 'r' AND relname <> 'clew_schema'
-               AND relnamespace = 'public'::regnamespace""",
-            database,
-        )
-        self.execute(
-            """SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
-               WHERE datname = current_database() AND pid <> pg_backend_pid()""",
-            database,
-        )
-        # No triggers: every table is emptied anyway.
-        away = "; ".join(f"DELETE FROM {table}" for (table,) in tables)
-        self.execute(f"SET session_replication_role = replica; {away}", database)
+        with psycopg.connect(self.url(database), autocommit=True) as connection:
+            connection.execute(
+                """SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+                   WHERE datname = current_database() AND pid <> pg_backend_pid()"""
+            )
+            tables = connection.execute(
+                """SELECT relname FROM pg_class WHERE relkind = 'r' AND relname <> 'clew_schema'
+                   AND relnamespace = 'public'::regnamespace"""
+            ).fetchall()
+            # No triggers: every table is emptied anyway.
+            away = "; ".join(f"DELETE FROM {table}" for (table,) in tables)
+            connection.execute(f"SET session_replication_role = replica; {away}")
 
     def drop_database(self, name: str) -> None:
         """Away with it, whoever is connected."""

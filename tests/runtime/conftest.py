@@ -47,6 +47,7 @@ from clew.runtime.runtime import Runtime
 from clew.store import open_store
 from clew.wiring import open_catalogue
 from tests.patience import PATIENCE
+from tests.stores import lay_store
 
 T = TypeVar("T")
 Scene = Callable[[LiveTurn], Awaitable[None]]
@@ -219,6 +220,7 @@ def messages(events: Sequence[Event]) -> list[str]:
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
+    lay_store(tmp_path / "store" / "sessions.db")
     return f"sqlite://{tmp_path}/store/sessions.db"
 
 

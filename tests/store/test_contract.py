@@ -10,6 +10,7 @@ from clew.ports import Clock, Store
 from clew.store.sqlite.store import SqliteStore
 from clew.testing.contract import StoreContract
 from clew.testing.contract.case import Contract, OpenStore
+from tests.stores import lay_store
 
 
 class TestSqliteStore(StoreContract):
@@ -19,6 +20,7 @@ class TestSqliteStore(StoreContract):
             # What is tested here does not depend on the sync of a disk.
             # Nor on how busy the machine is: a search that ran out of time finds less.
             path = tmp_path / "home" / "sessions.db"
+            lay_store(path)
             return SqliteStore(path, durability="normal", clock=clock, search_seconds=30)
 
         return open_store

@@ -42,11 +42,21 @@ def compare(name: str, screen: Screen, place: Path) -> None:
     wanted = steady((picture.TARGET / f"{name}.svg").read_text("utf-8"))
     limit = time.monotonic() + PATIENCE
     while (seen := steady(picture.draw_screen(name, screen, place))) != wanted:
-        if not screen.read(limit - time.monotonic()):
+        if not read_on(screen, limit):
             news = difflib.unified_diff(
                 lines_of(wanted), lines_of(seen), "docs", "now", lineterm="", n=0
             )
             raise AssertionError(f"{name} looks different:\n" + ("\n".join(news) or "in colour"))
+
+
+def read_on(screen: Screen, limit: float) -> bool:
+    """Take in what comes next, and what comes right behind it: drawing a picture takes longer."""
+    if not screen.read(limit - time.monotonic()):
+        return False
+    end = min(limit, time.monotonic() + 0.3)
+    while screen.read(min(0.05, end - time.monotonic())):
+        pass
+    return True
 
 
 def steady(svg: str) -> str:

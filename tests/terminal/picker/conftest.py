@@ -8,6 +8,7 @@ import pytest
 
 from clew.ports import Store
 from clew.store import open_store
+from tests.stores import lay_store
 
 
 class Ticking:
@@ -23,8 +24,9 @@ class Ticking:
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    path = str(tmp_path / "store" / "sessions.db")
-    async with await open_store(path, clock=Ticking()) as opened:
+    path = tmp_path / "store" / "sessions.db"
+    lay_store(path)
+    async with await open_store(str(path), clock=Ticking()) as opened:
         yield opened
 
 

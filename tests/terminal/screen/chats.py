@@ -30,6 +30,7 @@ from clew.terminal.seat import Seat
 from clew.terminal.startup import Asker, Startup
 from clew.wiring import House, LocalTerminal
 from tests.patience import PATIENCE
+from tests.stores import lay_store
 
 NAMES = {" ": "space", "/": "slash", "@": "at", ".": "full_stop"}
 ECHO = {"text": "You said: ", "echo": "user"}
@@ -200,6 +201,7 @@ class Terminal:
 @asynccontextmanager
 async def open_terminal(stage: Stage) -> AsyncIterator[Terminal]:
     """A seat at nothing yet."""
+    lay_store(stage.home / "sessions.db")
     async with await open_store(stage.url, durability="normal") as store:
         house = House(stage.config(), store)
         house.is_terminal = True
