@@ -27,10 +27,8 @@ chat: $(VENV)/.stamp-run bytecode ## set up everything and run clew
 	@$(BIN)/clew
 	@command -v clew >/dev/null || printf '\nTo type clew yourself in this shell: . %s/activate\n' $(BIN)
 
-# What takes a second comes first; the types are checked beside the tests.
-test: $(VENV)/.stamp-dev lint bytecode ## set up everything, then run all checks and all tests
-	@$(SETUP) programs $(PROGRAMS)
-	@sh scripts/test.sh $(JOBS) $(CODE)
+test: $(VENV)/.stamp-dev $(VENV)/.stamp-node bytecode ## set up everything, then run all checks and all tests
+	@+sh scripts/test.sh $(JOBS) "$(PROGRAMS)" $(CODE)
 
 check: $(VENV)/.stamp-dev lint ## format, lint, types and import rules, changing nothing
 	$(BIN)/mypy $(CODE)

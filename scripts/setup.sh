@@ -80,17 +80,25 @@ fetch_uv() {
         --constraint constraints.txt uv
 }
 
-# Bytecode is compiled here because some machines set PYTHONDONTWRITEBYTECODE,
-# where every start of clew would otherwise compile it all again.
 install() {
-    say "Installing $1 ..."
+    what=$1
+    shift
+    say "Installing $what ..."
     if fetch_uv && "$venv/bin/uv" pip install --quiet --python "$venv/bin/python" \
-        --compile-bytecode --constraint constraints.txt --editable "$1"; then
+        "$@" --constraint constraints.txt --editable "$what"; then
         return
     fi
     say "uv could not do it; trying with pip, which takes a few minutes ..."
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
-        --compile --constraint constraints.txt --editable "$1"
+        --compile --constraint constraints.txt --editable "$what"
+}
+
+# Bytecode is compiled here because some machines set PYTHONDONTWRITEBYTECODE, where every start of
+# clew would otherwise compile it all again. What checks and tests bring along is five times as
+# large: of that, only what clew loads.
+compile_loaded() {
+    PYTHONDONTWRITEBYTECODE='' "$venv/bin/python" -m benchmarks.processes.preload ||
+        say "some of it could not be compiled; clew starts more slowly"
 }
 
 case "${1:-}" in
@@ -100,12 +108,13 @@ uv)
     ;;
 run)
     make_venv
-    install '.[local]'
+    install '.[local]' --compile-bytecode
     touch "$venv/.stamp-run"
     ;;
 dev)
     make_venv
     install '.[dev]'
+    compile_loaded
     touch "$venv/.stamp-run" "$venv/.stamp-dev"
     ;;
 node)
