@@ -20,6 +20,7 @@ from clew.testing.clock import FakeClock
 from tests.cli.both_ways import BothWays, both_ways
 from tests.cli.conftest import Home
 from tests.cli.gateways import run_gateway
+from tests.cli.test_commands import every_command
 
 LOGIN = "550e8400-e29b-41d4-a716-446655440000"
 TRIP = "550e8401-e29b-41d4-a716-446655440001"
@@ -271,6 +272,18 @@ ONLY_HERE = [
     ["model", "test"],
     ["model", "set", "x"],
     ["demo"],
+    ["desktop"],
+    ["logs"],
+    ["service", "install"],
+    ["service", "uninstall"],
+    ["service", "start"],
+    ["service", "stop"],
+    ["service", "status"],
+    ["service", "logs"],
+    ["channels", "list"],
+    ["channels", "add", "telegram"],
+    ["channels", "remove", "telegram"],
+    ["channels", "test", "telegram"],
 ]
 
 
@@ -286,3 +299,32 @@ def test_what_works_on_this_machine_s_files_says_so_at_a_gateway(
         assert result.exit_code == 2
         assert "works on the files of this machine, not at a gateway" in result.stderr
     assert not home.path.exists()
+
+
+CHANGING = {
+    "rename", "pin", "archive", "fork", "link", "delete", "undo", "trash list", "trash restore",
+    "trash empty", "prune", "import", "memory show", "memory edit", "memory diff", "memory log",
+    "memory restore", "memory search", "memory path", "personality list", "personality show",
+    "pair list", "pair approve", "pair refuse", "token create", "token list", "token revoke",
+    "cron add", "cron list", "cron run", "cron remove",
+}  # fmt: skip
+"""Commands of `test_changing_both_ways`."""
+
+CONVERSING = {"chat", "pick", "ask", "status", "mcp"}
+"""Compared by tests of their own: what they print is no one text."""
+
+OF_A_GATEWAY = {"gateway call", "gateway drain", "gateway reload", "node run"}
+"""They have only one way."""
+
+
+def test_each_command_that_takes_a_gateway_is_tried_at_one() -> None:
+    takers = {
+        " ".join(path)
+        for path, command in every_command()
+        if any("--url" in parameter.opts for parameter in command.params)
+    }
+    listed = {" ".join(args[:words]) for args in (*READING, *ONLY_HERE) for words in (1, 2)}
+    tried = CHANGING | CONVERSING | OF_A_GATEWAY
+
+    assert sorted(takers - listed - tried) == []
+    assert sorted(tried - takers) == []

@@ -244,6 +244,8 @@ def test_memory(ways: BothWays, tmp_path: Path) -> None:
         ["restore", "1", "--json"],
         ["restore", "9"],
         ["log", "--store", "user"],
+        ["search", "oolong"],
+        ["search", "nowhere", "--json"],
     ):
         ways.same("memory", *command, masks=masks)
     here, there = (ways.run("memory", "log", "--json", way=way).stdout for way in WAYS)

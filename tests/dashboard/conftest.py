@@ -49,9 +49,9 @@ expect.set_options(timeout=PATIENCE * 1_000)
 
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
     """One loop for all of them; see above."""
-    here = Path(__file__).parent
+    here = f"{Path(__file__).parent}/"
     for item in items:
-        if here in item.path.parents:
+        if str(item.path).startswith(here):
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 
 
