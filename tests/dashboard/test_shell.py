@@ -230,3 +230,19 @@ async def test_the_main_job_is_done_with_the_keyboard_alone(
     await keys.type("- tea is green")
     await keys.press("Control+s")
     await expect(page.get_by_text("Saved. The next turn reads it.")).to_be_visible()
+
+
+async def test_a_key_right_after_escape_is_not_lost(gateway: Gateway, visit: Visitors) -> None:
+    await gateway.session("Mine")
+    page = await visit("/")
+    await expect(page.get_by_role("link", name="Mine")).to_be_visible()
+    # In one task of the browser: nothing can happen between two keys.
+    press = """(keys) => {
+        for (const key of keys) {
+            const options = { key, bubbles: true, cancelable: true };
+            document.activeElement.dispatchEvent(new KeyboardEvent("keydown", options));
+        }
+    }"""
+    await page.evaluate(press, ["?", "Escape", "f", "Escape", "j", "x"])
+    await expect(page.get_by_text("1 selected")).to_be_visible()
+    await expect(page.get_by_role("dialog")).to_have_count(0)
