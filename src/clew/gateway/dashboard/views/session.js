@@ -331,7 +331,6 @@ function openSession(root, detail, seq, newest) {
   });
   const stopWatching = watchState(() => {
     composer.element.hidden = state.scopes.length > 0 && !may("chat");
-    turn.setQuestions(waiting());
     draw();
   });
 
@@ -343,6 +342,7 @@ function openSession(root, detail, seq, newest) {
 
   function draw() {
     setTitle(nameOf(session));
+    turn.setQuestions(waiting());
     head.show(session, detail.state, isRunning, waiting().length);
     composer.setRunning(isRunning);
     settings
