@@ -521,6 +521,12 @@ async def test_a_session_is_renamed_pinned_and_put_in_the_trash_with_an_undo(
     await page.get_by_role("button", name="More").click()
     await page.get_by_role("menuitem", name="Pin", exact=True).click()
     await expect(page.locator(".pill", has_text="pinned")).to_be_visible()
+    # The keys of the list do the same here.
+    await page.locator("body").evaluate("() => document.activeElement.blur()")
+    await page.keyboard.press("e")
+    await expect(page.locator(".pill", has_text="archived")).to_be_visible()
+    await page.keyboard.press("z")
+    await expect(page.locator(".pill", has_text="archived")).to_have_count(0)
     await page.get_by_role("button", name="More").click()
     await page.get_by_role("menuitem", name="Put in the trash").click()
     await expect(other.get_by_text("This session is in the trash.")).to_be_visible()

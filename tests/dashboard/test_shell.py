@@ -199,7 +199,7 @@ async def test_the_main_job_is_done_with_the_keyboard_alone(
     await expect(page.get_by_role("log").get_by_text("I was told: yes once")).to_be_visible()
     # A name, found again by it, and opened.
     await page.locator("body").evaluate("() => document.activeElement.blur()")
-    await keys.press("e")
+    await keys.press("r")
     await keys.press("Control+a")
     await keys.type("Spring cleaning")
     await keys.press("Enter")
