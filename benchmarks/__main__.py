@@ -23,12 +23,14 @@ import apsw
 import msgspec
 
 from benchmarks import (
+    api_calls,
     appending,
     dashboard,
     dear_calls,
     disk,
     importing,
     load,
+    page_turns,
     picker,
     postgres,
     reading,
@@ -62,7 +64,9 @@ TOPICS: dict[str, Callable[[Setting], Awaitable[list[Finding]]]] = {
     "postgres": postgres.postgres,
     "load": load.load,
     "dear": dear_calls.dear_calls,
+    "api": api_calls.api_calls,
     "dashboard": dashboard.lists,
+    "page": page_turns.turns,
     "import": importing.importing,
 }
 

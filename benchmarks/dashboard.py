@@ -7,33 +7,21 @@ the navigation.
 
 from __future__ import annotations
 
-import shutil
 import statistics
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
+from contextlib import AsyncExitStack
 
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+from playwright.async_api import BrowserContext, Page
 
+from benchmarks.browser import PATIENCE_MS, open_browser, visit_gateway
 from benchmarks.corpora import SEED, Setting, open_at
 from benchmarks.timing import Finding, seconds
-from clew.api.local import Calls
 from clew.clock import host_clock
-from clew.config import load as load_config
-from clew.gateway.app import build_app
-from clew.gateway.auth import Gate
-from clew.gateway.server import Address, listen, serving
-from clew.gateway.stream_guard import StreamGuard
-from clew.ports import Store
 from clew.testing.corpus import Corpus, load
-from clew.wiring import House
 
 FIRST = 1.5
 MOST_ROWS = 80
 ROUNDS = 9
 FEW = 50
-PATIENCE_MS = 120_000.0
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 PAINTED = """
 new MutationObserver((_, observer) => {
@@ -76,19 +64,22 @@ async def lists(setting: Setting) -> list[Finding]:
         corpus = Corpus(now=host_clock(), seed=SEED)
         await load(small, corpus.conversations(FEW, FEW * 20))
         large = await open_at(full.path, stack)
-        browser = await stack.enter_async_context(_open_browser())
-        urls = [
-            await stack.enter_async_context(_serve(store, setting.folder(), browser))
+        browser = await stack.enter_async_context(open_browser())
+        visitors = [
+            await stack.enter_async_context(
+                visit_gateway(store, setting.folder(), browser, script=PAINTED)
+            )
             for store in (small, large)
         ]
+        contexts = [each.context for each in visitors]
         times: list[list[float]] = [[], []]
         for number in range(ROUNDS + 1):
-            for context, found in zip(urls, times, strict=True):
+            for context, found in zip(contexts, times, strict=True):
                 page = await _visit(context)
                 if number:  # the first visit fills the caches
                     found.append(await page.evaluate("painted"))
                 await page.close()
-        ends = [await (await _visit(context)).evaluate(TO_THE_END) for context in urls]
+        ends = [await (await _visit(context)).evaluate(TO_THE_END) for context in contexts]
     small_ms, large_ms = (min(each) for each in times)
     ratio = large_ms / small_ms
     large_median = seconds(statistics.median(times[1]) / 1_000)
@@ -117,39 +108,6 @@ async def lists(setting: Setting) -> list[Finding]:
             floor=f"{seconds(ends[0]['took'] / 1_000)} with {FEW} sessions",
         ),
     ]
-
-
-@asynccontextmanager
-async def _open_browser() -> AsyncIterator[Browser]:
-    program = shutil.which("chromium")
-    if program is None:
-        raise RuntimeError("chromium is not here; `make test` installs it")
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=program, args=FLAGS)
-        try:
-            yield browser
-        finally:
-            await browser.close()
-
-
-@asynccontextmanager
-async def _serve(store: Store, home: Path, browser: Browser) -> AsyncIterator[BrowserContext]:
-    """A gateway over a store, and a browser's profile that is signed in there."""
-    async with AsyncExitStack() as stack:
-        house = House(load_config(home=str(home), environ={}), store)
-        stack.push_async_callback(house.close)
-        gate = Gate(store, host_clock)
-        app = build_app(Calls(house), gate, stream_guard=StreamGuard(gate))
-        address = Address(port=0)
-        listener = stack.enter_context(listen(address))
-        url = await stack.enter_async_context(serving(app, gate, address, listener, grace=1))
-        context = await browser.new_context(base_url=url, service_workers="block")
-        stack.push_async_callback(context.close)
-        await context.add_init_script(PAINTED)
-        answer = await context.request.post("/v1/login", data={"code": gate.make_code()})
-        if not answer.ok:
-            raise RuntimeError(await answer.text())
-        yield context
 
 
 async def _visit(context: BrowserContext) -> Page:

@@ -7,30 +7,20 @@ of the navigation. Then the way from the newest message to the first one: its lo
 
 from __future__ import annotations
 
-import shutil
 import statistics
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
+from contextlib import AsyncExitStack
 from typing import Any
 
-from playwright.async_api import BrowserContext, Page, async_playwright
+from playwright.async_api import BrowserContext, Page
 
+from benchmarks.browser import PATIENCE_MS, open_browser, visit_gateway
 from benchmarks.corpora import Setting, open_at
 from benchmarks.timing import Finding, seconds
-from clew.api.local import Calls
-from clew.clock import host_clock
-from clew.config import load as load_config
 from clew.core.changes import AddMessage
 from clew.core.message import Draft
 from clew.core.session import NewSession
-from clew.gateway.app import build_app
-from clew.gateway.auth import Gate
-from clew.gateway.server import Address, listen, serving
-from clew.gateway.stream_guard import StreamGuard
 from clew.ports import Store
 from clew.runtime.lane.lease import hold
-from clew.wiring import House
 
 OPEN = 1.5
 FREEZE = 4.0
@@ -40,8 +30,6 @@ MOST_SHOWN = 250
 FEW, MANY = 100, 10_000
 ROUNDS = 9
 BATCH = 500
-PATIENCE_MS = 120_000.0
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 WATCH = """
 new MutationObserver((_, observer) => {
@@ -86,7 +74,10 @@ async def transcripts(setting: Setting) -> list[Finding]:
     async with AsyncExitStack() as stack:
         store = await open_at(setting.folder() / "sessions.db", stack)
         ids = [await _make(store, count) for count in (FEW, many)]
-        context = await stack.enter_async_context(_open(store, setting.folder()))
+        browser = await stack.enter_async_context(open_browser())
+        _, context = await stack.enter_async_context(
+            visit_gateway(store, setting.folder(), browser, script=WATCH)
+        )
         times: list[list[float]] = [[], []]
         ways: list[list[dict[str, Any]]] = [[], []]
         for number in range(ROUNDS + 1):
@@ -154,31 +145,6 @@ def _answer(number: int) -> str:
     return (
         f"Answer **{number}**.\n\n- one `thing`\n- and another\n{code if number % 10 == 0 else ''}"
     )
-
-
-@asynccontextmanager
-async def _open(store: Store, home: Path) -> AsyncIterator[BrowserContext]:
-    """A gateway over the store, and a browser that is signed in there."""
-    program = shutil.which("chromium")
-    if program is None:
-        raise RuntimeError("chromium is not here; `make test` installs it")
-    async with AsyncExitStack() as stack:
-        house = House(load_config(home=str(home), environ={}), store)
-        stack.push_async_callback(house.close)
-        gate = Gate(store, host_clock)
-        app = build_app(Calls(house), gate, stream_guard=StreamGuard(gate))
-        address = Address(port=0)
-        listener = stack.enter_context(listen(address))
-        url = await stack.enter_async_context(serving(app, gate, address, listener, grace=1))
-        playwright = await stack.enter_async_context(async_playwright())
-        browser = await playwright.chromium.launch(executable_path=program, args=FLAGS)
-        stack.push_async_callback(browser.close)
-        context = await browser.new_context(base_url=url, service_workers="block")
-        await context.add_init_script(WATCH)
-        answer = await context.request.post("/v1/login", data={"code": gate.make_code()})
-        if not answer.ok:
-            raise RuntimeError(await answer.text())
-        yield context
 
 
 async def _visit(context: BrowserContext, session_id: str) -> Page:

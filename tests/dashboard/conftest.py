@@ -44,7 +44,9 @@ PHONE = ViewportSize(width=360, height=740)
 REFUSED = ("401", "no valid credentials")
 AWAY = ("ERR_CONNECTION_REFUSED", "WebSocket connection to")
 
-expect.set_options(timeout=PATIENCE * 1_000)
+WAITS_MS = PATIENCE * 1_000 / 4
+"""A page that has not done it by now has lost it; its gateway and its browser are here."""
+expect.set_options(timeout=WAITS_MS)
 
 
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
@@ -124,7 +126,7 @@ class Visitors:
             **({"viewport": WIDE, "service_workers": "block", "locale": "en-GB"} | options),
         )
         self.contexts.append(context)
-        context.set_default_timeout(PATIENCE * 1_000)
+        context.set_default_timeout(WAITS_MS)
         if signed_in:
             code = self.gateway.house.gate.make_code()
             answer = await context.request.post("/v1/login", data={"code": code})

@@ -148,6 +148,13 @@ async def test_a_tool_is_approved_on_the_page_while_another_shows_it_and_letters
         card = page.get_by_role("group", name="Approval of shell")
         await expect(card.locator("pre")).to_have_text("rm -r build")
     await expect(mine.locator(".tool[data-state=waiting]")).to_be_visible()
+    # A page that is opened now says the same, and leads nobody to where they are.
+    late = await open_page(visit, session)
+    await expect(late.locator(".tool[data-state=waiting]")).to_be_visible()
+    await expect(late.get_by_role("link", name="waiting for you")).to_have_count(0)
+    await late.goto("/memory")
+    await expect(late.get_by_role("link", name="1 waiting for you")).to_be_visible()
+    await late.close()
     await mine.locator(".transcript").focus()
     await mine.keyboard.type("yYaosO1 ")
     await mine.get_by_label("Message", exact=True).focus()
@@ -252,7 +259,7 @@ async def test_files_come_by_drop_and_by_paste(gateway: Gateway, visit: Visitors
     pixel = base64.b64encode(PIXEL).decode()
     await page.evaluate(give, ["drop", "dot.png", "image/png", pixel])
     await page.evaluate(give, ["paste", "notes <b>.txt", "text/plain", "aGVsbG8="])
-    await expect(page.locator(".chip")).to_have_count(2)
+    await expect(page.locator(".attached > span")).to_have_count(2)
     await write(page, "look at these")
     picture = page.locator(".messages .picture img")
     await expect(picture).to_have_attribute("alt", "dot.png")
@@ -261,7 +268,7 @@ async def test_files_come_by_drop_and_by_paste(gateway: Gateway, visit: Visitors
         await page.get_by_role("link", name="notes <b>.txt").click()
     path = await (await coming.value).path()
     assert path.read_bytes() == b"hello"
-    await expect(page.locator(".chip")).to_have_count(0)
+    await expect(page.locator(".attached > span")).to_have_count(0)
 
 
 async def test_messages_wait_while_a_turn_runs_and_can_be_taken_back(
@@ -514,6 +521,12 @@ async def test_a_session_is_renamed_pinned_and_put_in_the_trash_with_an_undo(
     await page.get_by_role("button", name="More").click()
     await page.get_by_role("menuitem", name="Pin", exact=True).click()
     await expect(page.locator(".pill", has_text="pinned")).to_be_visible()
+    # The keys of the list do the same here.
+    await page.locator("body").evaluate("() => document.activeElement.blur()")
+    await page.keyboard.press("e")
+    await expect(page.locator(".pill", has_text="archived")).to_be_visible()
+    await page.keyboard.press("z")
+    await expect(page.locator(".pill", has_text="archived")).to_have_count(0)
     await page.get_by_role("button", name="More").click()
     await page.get_by_role("menuitem", name="Put in the trash").click()
     await expect(other.get_by_text("This session is in the trash.")).to_be_visible()

@@ -175,6 +175,40 @@ async def test_a_text_of_memory_typed_without_a_network_is_kept_and_saved_later(
     assert (await memory.read("memory")).text == "typed in a tunnel\n"
 
 
+async def test_the_shell_opens_without_a_gateway_and_nothing_that_was_said_is_kept(
+    gateway: Gateway, visit: Visitors
+) -> None:
+    visit.expect_errors(*AWAY, "Failed to fetch", "ERR_FAILED")
+    session = await gateway.session("Mine alone")
+    await gateway.say(session, "said in confidence")
+    page = await visit("/", service_workers="allow")
+    await page.evaluate("navigator.serviceWorker.ready")
+    await page.goto(f"/s/{session.id}")
+    await expect(page.get_by_role("log")).to_contain_text("said in confidence")
+    await gateway.stop()
+    for path in (f"/s/{session.id}", "/s/new", "/memory"):
+        await page.goto(path)
+        await expect(page.locator(".connection")).to_contain_text("does not answer")
+    kept = await page.evaluate(
+        """async () => {
+          const found = {};
+          for (const name of await caches.keys()) {
+            const cache = await caches.open(name);
+            for (const { url } of await cache.keys()) {
+              found[new URL(url).pathname] = await (await cache.match(url)).text();
+            }
+          }
+          return found;
+        }"""
+    )
+    shell = {"/", "/app.js", "/app.css", "/icon.svg", "/manifest.webmanifest"}
+    assert kept.keys() == shell
+    assert "confidence" not in "".join(kept.values())
+    await gateway.start()
+    await page.goto(f"/s/{session.id}")
+    await expect(page.get_by_role("log")).to_contain_text("said in confidence")
+
+
 async def test_the_main_job_is_done_with_the_keyboard_alone(
     gateway: Gateway, visit: Visitors
 ) -> None:
@@ -199,7 +233,7 @@ async def test_the_main_job_is_done_with_the_keyboard_alone(
     await expect(page.get_by_role("log").get_by_text("I was told: yes once")).to_be_visible()
     # A name, found again by it, and opened.
     await page.locator("body").evaluate("() => document.activeElement.blur()")
-    await keys.press("e")
+    await keys.press("r")
     await keys.press("Control+a")
     await keys.type("Spring cleaning")
     await keys.press("Enter")
@@ -230,3 +264,19 @@ async def test_the_main_job_is_done_with_the_keyboard_alone(
     await keys.type("- tea is green")
     await keys.press("Control+s")
     await expect(page.get_by_text("Saved. The next turn reads it.")).to_be_visible()
+
+
+async def test_a_key_right_after_escape_is_not_lost(gateway: Gateway, visit: Visitors) -> None:
+    await gateway.session("Mine")
+    page = await visit("/")
+    await expect(page.get_by_role("link", name="Mine")).to_be_visible()
+    # In one task of the browser: nothing can happen between two keys.
+    press = """(keys) => {
+        for (const key of keys) {
+            const options = { key, bubbles: true, cancelable: true };
+            document.activeElement.dispatchEvent(new KeyboardEvent("keydown", options));
+        }
+    }"""
+    await page.evaluate(press, ["?", "Escape", "f", "Escape", "j", "x"])
+    await expect(page.get_by_text("1 selected")).to_be_visible()
+    await expect(page.get_by_role("dialog")).to_have_count(0)

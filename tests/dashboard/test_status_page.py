@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from playwright.async_api import Locator, Page, expect
 
-from clew.core.changes import Send
+from clew.core.changes import AddMessage, Send
 from clew.core.delivery import NewOutbound, OutboundStatus
+from clew.core.message import Draft
 from clew.runtime.lane.lease import hold
 from tests.dashboard.conftest import PHONE, Gateway, Visitors
 
@@ -14,10 +17,10 @@ async def reply(gateway: Gateway, name: str, status: OutboundStatus, error: str)
     """A reply of a session to a channel that went wrong."""
     session = await gateway.session(key="agent:main:telegram:dm:7")
     async with hold(gateway.store, session.id, "test") as lease:
-        outbound = NewOutbound(
-            id=name, key=session.key, channel="telegram", content=f"The reply {name}"
-        )
-        await gateway.store.record(session.id, lease.epoch, Send(outbound))
+        text = f"The reply {name}"
+        said = AddMessage(Draft(role="assistant", content=text))
+        outbound = NewOutbound(id=name, key=session.key, channel="telegram", content=text, seq=1)
+        await gateway.store.record(session.id, lease.epoch, said, Send(outbound))
     await gateway.store.settle_outbound(name, status, error=error)
 
 
@@ -40,6 +43,10 @@ async def test_an_uncertain_reply_is_confirmed_and_a_failed_one_sent_again(
     dialog = page.get_by_role("dialog")
     await expect(dialog).to_contain_text("Rule that decided")
     await page.keyboard.press("Escape")
+    # The session opens at the message that the reply belongs to.
+    await expect(uncertain.get_by_role("link", name="Open")).to_have_attribute(
+        "href", re.compile(r"^/s/[-0-9a-f]+#m1$")
+    )
     await uncertain.get_by_role("button", name="It has arrived").click()
     await expect(uncertain).to_have_count(0)
     assert (await gateway.store.get_outbound("first")).status == "sent"

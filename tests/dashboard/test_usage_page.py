@@ -53,6 +53,10 @@ async def test_usage_is_read_by_keyboard_and_in_the_table(
     await expect(page.get_by_role("button", name="Tokens")).to_have_attribute(
         "aria-pressed", "true"
     )
+    # The heading takes three lines on a phone, and nothing lies over them.
+    await page.set_viewport_size(PHONE)
+    cut = "(each) => each.scrollHeight - each.clientHeight"
+    assert await page.locator(".page-header").evaluate(cut) == 0
 
 
 async def test_an_unknown_cost_is_unknown_and_never_nothing(

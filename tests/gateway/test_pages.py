@@ -126,13 +126,17 @@ function find(text) {
   return / ; /.test(text);
 }
 const name = "x"
-const more = { name, in: "name" in { name: 1 } ? typeof name : null }
+const more = {
+  name,
+  in: "name" in { name: 1 } ? typeof name : null,
+}
 all.push(find("a ; b"), more);
 console.log(JSON.stringify(all));
 """
     script = join_modules({"main.js": text}, "main.js")
     assert "const one=1;const all=[" in script
     assert "function find(text){return / ; /.test(text)}" in script
+    assert "?typeof name:null}" in script
     assert json.loads(run(script, tmp_path)) == [
         "a , b 1 , c ; } d e", "kept / /kept", 0.5, 3, [True, True], True,
         {"name": "x", "in": "string"},

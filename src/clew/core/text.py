@@ -183,6 +183,8 @@ def cut(text: str, width: int) -> str:
         return text
     if width <= 0:
         return ""
+    if text.isascii() and text.isprintable():  # most texts: each character is a column
+        return text[: width - 1].rstrip() + "…"
     used = 0
     fitting = 0
     for end, cells in _clusters(text):

@@ -114,8 +114,9 @@ def build_app(
     stream = partial(stream_chat, calls, guard, heartbeat=heartbeat)
     operations = _Operations(calls, stream, call_limits)
     all_endpoints = (
-        *(operations.make_endpoint(each) for each in OPERATIONS),
+        # First, as routes are tried in their order: the page and the terminal call it all the time.
         Endpoint(operation=RPC, respond=operations.call_by_name),
+        *(operations.make_endpoint(each) for each in OPERATIONS),
         *make_login_endpoints(gate),
         Endpoint(operation=HEALTH, respond=_send_health, is_open=True),
         Endpoint(operation=DOCUMENT, respond=operations.send_document),

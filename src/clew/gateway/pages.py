@@ -141,7 +141,7 @@ def _wrap(path: str, text: str) -> str:
 
 
 def _shorten(text: str) -> str:
-    """A script without comments, indentation, spaces around signs, and semicolons before a brace.
+    """A script without comments, indentation, spaces around signs, and signs before a brace.
 
     Texts, templates and regular expressions stay as they are. A loop has a body in braces here: an
     empty statement that is the whole body would lose its semicolon.
@@ -172,7 +172,7 @@ def _shorten(text: str) -> str:
                 continue
         elif piece.startswith("//"):
             continue
-        elif piece == "}" and before == ";":
+        elif piece == "}" and before in ";,":
             pieces.pop()
         pieces.append(piece)
         before = piece[-1]

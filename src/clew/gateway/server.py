@@ -11,7 +11,7 @@ import contextlib
 import errno
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from ipaddress import ip_address
 from pathlib import Path
@@ -407,12 +407,17 @@ async def wind_down(
     for session_id in sessions:
         await runtime.put_back(session_id)
     if sessions:
-        ends = asyncio.gather(*(runtime.join(session_id) for session_id in sessions))
+        ends = asyncio.create_task(_join_all(runtime, sessions))
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace):
                 await _finish(ends, hurry)
         ends.cancel()
         await asyncio.wait({ends})
+
+
+async def _join_all(runtime: Runtime, sessions: Sequence[str]) -> None:
+    # A task of its own: a cancelled `gather` that nobody awaits is logged as an error.
+    await asyncio.gather(*map(runtime.join, sessions))
 
 
 async def _finish(work: asyncio.Future[Any], hurry: asyncio.Event | None) -> bool:

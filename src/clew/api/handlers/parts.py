@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from importlib import import_module
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 import msgspec
@@ -365,9 +366,12 @@ def list_session(
     return ListedSession(**facts, label=session.listed_name, hit=hit)
 
 
+_READ_ALL: Final = attrgetter(*Session.__struct_fields__)
+
+
 def _facts(session: Session, short_id: str, state: SessionState) -> dict[str, Any]:
     usage = session.usage
-    return {name: getattr(session, name) for name in Session.__struct_fields__} | {
+    return dict(zip(Session.__struct_fields__, _READ_ALL(session), strict=True)) | {
         "short_id": short_id,
         "status": status_of(state),
         "total_tokens": usage.input_tokens + usage.output_tokens,

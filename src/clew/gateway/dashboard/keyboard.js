@@ -66,7 +66,17 @@ document.addEventListener("keydown", (event) => {
   const spelled = spell(event);
   const typing = isTyping(event.target);
   const plain = !/^(Ctrl|Alt)\+/.test(spelled) && spelled !== "Escape";
-  // Dialogs and menus have keys of their own, and close themselves with Escape.
+  // By itself a browser closes a dialog a moment after Escape, and leaves the focus in it for a moment
+  // more when there is nothing to give it back to: keys pressed in that time would be lost.
+  const dialog = [...document.querySelectorAll("dialog[open]")].at(-1);
+  if (spelled === "Escape" && dialog instanceof HTMLDialogElement) {
+    event.preventDefault();
+    dialog.close();
+    const focused = document.activeElement;
+    if (focused instanceof HTMLElement && dialog.contains(focused)) focused.blur();
+    return;
+  }
+  // Dialogs and menus have keys of their own.
   const isCovered = document.querySelector("dialog[open], [role=menu]") !== null;
   if ((plain && typing) || (isCovered && (plain || spelled === "Escape"))) return;
   const sequence = performance.now() - beforeAt < SEQUENCE ? `${before} ${spelled}` : "";

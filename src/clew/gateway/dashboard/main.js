@@ -8,8 +8,8 @@ import { connect, disconnect } from "./live.js";
 import { addCommands, openPalette } from "./parts/palette.js";
 import { openHelp } from "./parts/help.js";
 import { noticePlace, undoNotified } from "./parts/notice.js";
-import { go, startRouter, stopRouter, watchPlace } from "./router.js";
-import { watchState } from "./state.js";
+import { go, here, startRouter, stopRouter, watchPlace } from "./router.js";
+import { state, watchState } from "./state.js";
 import { showMemory } from "./views/memory.js";
 import { showSession } from "./views/session.js";
 import { showSessions } from "./views/sessions.js";
@@ -108,14 +108,22 @@ function showShell() {
     main,
     noticePlace(),
   );
+  // What waits in the session that one looks at is seen there.
+  function drawWaiting() {
+    const { id } = here();
+    const others = [...state.approvals.values()].filter((each) => each.session_id !== id).length;
+    replace(waiting, icon("warning"), h("span", null, `${others} waiting for you`));
+    waiting.hidden = others === 0;
+  }
   watchPlace(({ path }) => {
+    drawWaiting();
     const shown = path === "/s/" ? "/" : path;
     links.forEach((link, index) => {
       if (PAGES[index]?.[0] === shown) link.setAttribute("aria-current", "page");
       else link.removeAttribute("aria-current");
     });
   });
-  watchState(({ connection, approvals }) => {
+  watchState(({ connection }) => {
     const words = {
       connecting: "Connecting…",
       online: "",
@@ -123,8 +131,7 @@ function showShell() {
     };
     replace(line, words[connection]);
     line.dataset.state = connection;
-    replace(waiting, icon("warning"), h("span", null, `${approvals.size} waiting for you`));
-    waiting.hidden = approvals.size === 0;
+    drawWaiting();
   });
   addKeys("Everywhere", [
     ["Ctrl+k", "Go to a session, or run a command", () => openPalette()],

@@ -2,7 +2,7 @@
 // else. What the API says is never kept: sessions are nobody's business but the gateway's.
 
 const SHELL = ["/", "/app.js", "/app.css", "/icon.svg", "/manifest.webmanifest"];
-const PAGES = /^\/(s\/[0-9a-f-]+|memory|usage|status|settings|welcome)?$/;
+const PAGES = /^\/(s\/[\w-]+|memory|usage|status|settings|welcome)?$/;
 const CACHE = "clew-shell";
 
 self.addEventListener("install", (event) => {

@@ -50,7 +50,7 @@ export function makeComposer(session, { send, stop, history, tools }) {
     },
   });
   const completion = makeCompletion(input);
-  const chips = h("div", { class: "chips", hidden: true });
+  const chips = h("div", { class: "attached", hidden: true });
   const picker = h("input", {
     type: "file",
     multiple: true,
@@ -178,7 +178,7 @@ export function makeComposer(session, { send, stop, history, tools }) {
       files.map((file) =>
         h(
           "span",
-          { class: "chip" },
+          null,
           icon("file"),
           h("span", { class: "cut" }, file.name || "file"),
           h("span", { class: "faint" }, size(file.size)),

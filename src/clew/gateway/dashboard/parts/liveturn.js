@@ -96,8 +96,8 @@ export function makeLiveTurn(transcript, agent) {
 
   /** @param {any} approval */
   function ask(approval) {
-    if (find(approval.id) || decided.has(approval.id)) return;
-    questions.append(approvalCard(approval));
+    if (decided.has(approval.id)) return;
+    if (!find(approval.id)) questions.append(approvalCard(approval));
     transcript.blocks.get(approval.tool_call_id)?.setState("waiting");
   }
 

@@ -75,7 +75,7 @@ export function menuButton(label, list, properties = {}) {
         },
       },
       h("span", null, text),
-      hint && h("kbd", null, hint),
+      hint && h("kbd", { "aria-hidden": "true" }, hint),
     );
   }
 

@@ -55,7 +55,7 @@ export function makeHead({ rename, choices, find, about }) {
       title,
       h(
         "button",
-        { type: "button", class: "quiet", title: "Rename (e)", onclick: edit },
+        { type: "button", class: "quiet", title: "Rename (r)", onclick: edit },
         h("span", { class: "cut" }, nameOf(shown)),
       ),
     );

@@ -48,7 +48,7 @@ export function makeSettings(update) {
   }
 
   const thinking = menuButton(["Thinking: ", level], listLevels, {
-    class: "quiet small",
+    class: "quiet small thinking-button",
   });
   const element = h(
     "div",

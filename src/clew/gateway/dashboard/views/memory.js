@@ -239,7 +239,7 @@ export function showMemory(root, { query }) {
           actions: [
             h("button", { type: "button", onclick: () => dialog.close() }, "Close"),
             isNow
-              ? h("span", { class: "faint" }, "This is the text of now.")
+              ? h("span", { class: "faint" }, "This is the current text.")
               : actionButton(
                   [icon("undo"), "Restore this version"],
                   async () => {

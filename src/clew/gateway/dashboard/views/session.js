@@ -331,7 +331,6 @@ function openSession(root, detail, seq, newest) {
   });
   const stopWatching = watchState(() => {
     composer.element.hidden = state.scopes.length > 0 && !may("chat");
-    turn.setQuestions(waiting());
     draw();
   });
 
@@ -343,6 +342,7 @@ function openSession(root, detail, seq, newest) {
 
   function draw() {
     setTitle(nameOf(session));
+    turn.setQuestions(waiting());
     head.show(session, detail.state, isRunning, waiting().length);
     composer.setRunning(isRunning);
     settings
@@ -545,6 +545,22 @@ function openSession(root, detail, seq, newest) {
     }
   }
 
+  // The same keys do the same in the list.
+
+  function pin() {
+    const { pinned } = session;
+    return change({ pinned: !pinned }, pinned ? "Unpinned." : "Pinned.");
+  }
+
+  function archive() {
+    const isArchived = Boolean(session.archived_at);
+    return change({ archived: !isArchived }, isArchived ? "Back in the list." : "Archived.");
+  }
+
+  function trash() {
+    return change({ trashed: true }, "In the trash.");
+  }
+
   /** @param {string} [format] */
   function download(format = "md") {
     h("a", {
@@ -570,30 +586,30 @@ function openSession(root, detail, seq, newest) {
 
   /** What can be done with the session: the menu and the palette offer the same. @returns {any[]} */
   function actions() {
-    const isPinned = session.pinned;
-    const isArchived = Boolean(session.archived_at);
     return [
       isRunning && { label: "Stop the turn", hint: ".", icon: "stop", run: stop },
       may("chat") &&
         !isRunning && { label: "Run the last turn again", icon: "retry", run: () => run("/retry") },
       may("write") && !isRunning && { label: "Take back the last turn", icon: "undo", run: undo },
-      may("write") && { label: "Rename", hint: "e", icon: "rename", run: head.edit },
+      may("write") && { label: "Rename", hint: "r", icon: "rename", run: head.edit },
       may("write") && { label: "Fork", icon: "fork", run: () => fork() },
       may("write") && {
-        label: isPinned ? "Unpin" : "Pin",
+        label: session.pinned ? "Unpin" : "Pin",
+        hint: "p",
         icon: "pin",
-        run: () => change({ pinned: !isPinned }, isPinned ? "Unpinned." : "Pinned."),
+        run: pin,
       },
       may("write") && {
-        label: isArchived ? "Bring back from the archive" : "Archive",
+        label: session.archived_at ? "Bring back from the archive" : "Archive",
+        hint: "e",
         icon: "archive",
-        run: () =>
-          change({ archived: !isArchived }, isArchived ? "Back in the list." : "Archived."),
+        run: archive,
       },
       may("write") && {
         label: "Put in the trash",
+        hint: "#",
         icon: "trash",
-        run: () => change({ trashed: true }, "In the trash."),
+        run: trash,
       },
       may("write") &&
         !isRunning && { label: "Compact", icon: "archive", run: () => run("/compact") },
@@ -699,7 +715,10 @@ function openSession(root, detail, seq, newest) {
     ["c", "Write a message", () => composer.focus()],
     ["i", "", () => composer.focus()],
     ["y", "Copy a link to this message", () => void tools.copyLink()],
-    ["e", "Rename", () => head.edit()],
+    ["r", "Rename", () => head.edit()],
+    ["p", "Pin, or unpin", () => void pin()],
+    ["e", "Archive, or take back", () => void archive()],
+    ["#", "Put in the trash", () => void trash()],
     ["d", "About this session", toggleAbout],
     [".", "Stop the turn", () => (isRunning ? void stop() : false)],
     ["/", "Find in this session", () => find.open()],

@@ -50,7 +50,11 @@ export function showSessions(root, place) {
 
   const heading = h("h1", null);
   const total = h("span", { class: "total faint", role: "status" });
-  const views = h("div", { class: "views", role: "group", "aria-label": "Which sessions" });
+  const views = h("div", {
+    class: "segments views",
+    role: "group",
+    "aria-label": "Which sessions",
+  });
   const bulk = h("div", { class: "bulk", role: "toolbar", "aria-label": "Selected", hidden: true });
   const input = h("input", {
     type: "search",

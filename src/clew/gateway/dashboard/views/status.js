@@ -2,7 +2,7 @@
 
 import { call } from "../api.js";
 import { h, icon } from "../dom.js";
-import { counted, dayOf, duration, fullTime, number, shortTime, size } from "../format.js";
+import { counted, dayOf, duration, fullTime, nameOf, number, shortTime, size } from "../format.js";
 import { addKeys } from "../keyboard.js";
 import { openDialog } from "../parts/dialog.js";
 import { whyButton } from "../parts/explain.js";
@@ -40,19 +40,7 @@ export function showStatus(root) {
     ),
   });
   const outbox = panel("Replies that did not arrive", readOutbox, drawOutbox);
-  const work = panel(
-    "At work",
-    async () => ({
-      ...(await read(({ leases, waiting, inbox, outbox }) => ({
-        leases,
-        waiting,
-        inbox,
-        outbox,
-      }))()),
-      messages: (await call("queue.list", { limit: MOST })).messages,
-    }),
-    drawWork,
-  );
+  const work = panel("At work", readWork, drawWork);
   const gateway = panel(
     "Gateway",
     read(({ version, gateway, config, errands }) => ({ version, gateway, config, errands })),
@@ -99,6 +87,18 @@ export function showStatus(root) {
   ];
   return () => stops.forEach((stop) => stop());
 
+  async function readWork() {
+    const [{ leases, waiting, inbox, outbox }, { messages }] = await Promise.all([
+      report,
+      call("queue.list", { limit: MOST }),
+    ]);
+    const ids = leases.map((/** @type {any} */ each) => each.session).slice(0, MOST);
+    const { names } = ids.length
+      ? await call("sessions.names", { ids: ids.join(",") })
+      : { names: [] };
+    return { leases, waiting, inbox, outbox, messages, names };
+  }
+
   async function readJobs() {
     const [{ jobs }, { cron }] = await Promise.all([call("cron.list"), report]);
     return { jobs, problems: cron?.problems ?? {} };
@@ -127,7 +127,7 @@ function drawGateway({ version, gateway, config, errands }) {
     facts([
       ["Version", version],
       gateway && [
-        "Runs since",
+        "Started",
         h("span", { title: fullTime(gateway.started_at) }, whenWords(gateway.started_at)),
       ],
       gateway && ["Process", String(gateway.pid)],
@@ -167,7 +167,8 @@ function drawChannels(channels) {
 }
 
 /** @param {any} data */
-function drawWork({ leases, waiting, messages, inbox, outbox }) {
+function drawWork({ leases, waiting, messages, inbox, outbox, names }) {
+  const named = new Map(names.map((/** @type {any} */ each) => [each.id, nameOf(each)]));
   return [
     facts([
       ["Turns that run", number(leases.length)],
@@ -183,8 +184,8 @@ function drawWork({ leases, waiting, messages, inbox, outbox }) {
       rows(
         leases.map((/** @type {any} */ each) =>
           row(
-            h("a", { href: `/s/${each.session}` }, `session ${each.session.slice(0, 8)}`),
-            `${each.status ?? "held"} by ${each.holder}`,
+            h("a", { href: `/s/${each.session}` }, named.get(each.session) ?? each.session),
+            h("span", { title: each.holder }, each.status ?? "held"),
           ),
         ),
         "",
@@ -250,7 +251,7 @@ function drawOutbox(deliveries, refresh) {
         each.session_id &&
           h(
             "a",
-            { class: "button", href: `/s/${each.session_id}${each.seq ? `#${each.seq}` : ""}` },
+            { class: "button", href: `/s/${each.session_id}${each.seq ? `#m${each.seq}` : ""}` },
             "Open",
           ),
       );
