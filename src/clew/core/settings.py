@@ -531,7 +531,7 @@ def _plain_list(values: tuple[Any, ...]) -> list[object]:
     """The values of a list; a command's arguments may be secrets, alone or after an option."""
     shown = [redact(each) if isinstance(each, str) else each for each in map(plain, values)]
     for at, (name, value) in enumerate(pairwise(values), 1):
-        if isinstance(name, str) and name.startswith("--") and isinstance(value, str):
+        if isinstance(name, str) and name.startswith("--") and "=" not in name:
             together = f"{name} {value}"
             if redact(together) != together:
                 shown[at] = HIDDEN
