@@ -2,13 +2,15 @@
 
 The gateway is a process of its own over a full store. For each kind of call, thirty callers ask
 again and again with one token, while the owner lists sessions; how long that takes is compared with
-how long it takes while nobody else asks.
+how long it takes while nobody else asks. The two take turns, so that a busy moment of the machine
+hits both: the callers' process is stopped in between.
 """
 
 from __future__ import annotations
 
 import asyncio
 import http.client
+import signal
 import subprocess
 import sys
 import time
@@ -23,8 +25,10 @@ CALLERS = 30
 BAR = 5.0
 COUNT = {True: 40, False: 200}
 """Lists that are timed: quickly, or in full."""
+ROUNDS = 10
+"""How often the callers are stopped, and go on."""
 WARM = 1.0
-"""Seconds until the callers are all at it."""
+"""Seconds until the callers are all at it, or the gateway has done what they asked for."""
 
 
 async def dear_calls(setting: Setting) -> list[Finding]:
@@ -46,9 +50,8 @@ async def dear_calls(setting: Setting) -> list[Finding]:
         count = COUNT[setting.quick]
         await asyncio.to_thread(_time_list, gateway, count // 4)
         for what, path in calls.items():
-            quiet = await asyncio.to_thread(_time_list, gateway, count)
-            with _callers(gateway, reader, path) as answered:
-                beside = await asyncio.to_thread(_time_list, gateway, count)
+            with _callers(gateway, reader, path) as (callers, answered):
+                quiet, beside = await asyncio.to_thread(_take_turns, gateway, callers, count)
             before, after = percentile(quiet, 0.95), percentile(beside, 0.95)
             findings.append(
                 Finding(
@@ -64,7 +67,9 @@ async def dear_calls(setting: Setting) -> list[Finding]:
 
 
 @contextmanager
-def _callers(gateway: Gateway, token: str, path: str) -> Iterator[list[int]]:
+def _callers(
+    gateway: Gateway, token: str, path: str
+) -> Iterator[tuple[subprocess.Popen[bytes], list[int]]]:
     """Callers in a process of their own; afterwards the list has the number of their calls."""
     command = (sys.executable, "-m", "benchmarks.processes.callers")
     process = subprocess.Popen(
@@ -75,13 +80,28 @@ def _callers(gateway: Gateway, token: str, path: str) -> Iterator[list[int]]:
     try:
         assert process.stdout is not None
         process.stdout.readline()
-        time.sleep(WARM)
         answered: list[int] = []
-        yield answered
+        yield process, answered
         answered.append(int(process.communicate(timeout=PATIENCE)[0]))
     finally:
         process.kill()
         process.wait()
+
+
+def _take_turns(
+    gateway: Gateway, callers: subprocess.Popen[bytes], count: int
+) -> tuple[list[float], list[float]]:
+    """The times of lists without the callers, and beside them."""
+    quiet: list[float] = []
+    beside: list[float] = []
+    for _ in range(ROUNDS):
+        callers.send_signal(signal.SIGSTOP)
+        time.sleep(WARM)
+        quiet += _time_list(gateway, count // ROUNDS)
+        callers.send_signal(signal.SIGCONT)
+        time.sleep(WARM)
+        beside += _time_list(gateway, count // ROUNDS)
+    return quiet, beside
 
 
 def _time_list(gateway: Gateway, count: int) -> list[float]:

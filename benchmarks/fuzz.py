@@ -32,9 +32,10 @@ from clew.api.operation import Operation
 from clew.api.table import OPERATIONS
 from clew.gateway.app import DOCUMENT, HEALTH, RPC
 from clew.gateway.browser_login import LOGIN, LOGOUT, MAKE_LINK
+from clew.gateway.metrics import METRICS
 from clew.gateway.webhook_endpoint import WEBHOOK
 
-ROUTES: Final = (*OPERATIONS, RPC, HEALTH, DOCUMENT, LOGIN, LOGOUT, MAKE_LINK, WEBHOOK)
+ROUTES: Final = (*OPERATIONS, RPC, HEALTH, DOCUMENT, LOGIN, LOGOUT, MAKE_LINK, WEBHOOK, METRICS)
 ENDLESS: Final = 1.0
 """Seconds after which a stream that goes on is left."""
 AT_ONCE: Final = 8
@@ -45,6 +46,8 @@ MORE_DESCRIPTORS: Final = 20
 """Bytes and descriptors that the gateway may have more in the end than after a third."""
 KEPT: Final = frozenset({"tokens.revoke", "logout"})
 """Not asked for with the ids of the credentials that are used here."""
+ENDING: Final = frozenset({"gateway.drain"})
+"""Ends the gateway, so it is not asked for with a credential that may."""
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE", "BREW", "get")
 NASTY: tuple[Any, ...] = (
@@ -151,6 +154,8 @@ def make_request(rng: random.Random, setting: Setting) -> Asked:
     """A request of random shape."""
     operation = rng.choice(ROUTES)
     token, is_owner = _choose_token(rng, setting)
+    if operation.name in ENDING and token == setting.owner["admin"]:
+        token = setting.owner["write"]
     values = {name: _choose_value(rng, name, setting) for name in _some_fields(rng, operation)}
     path, query, body = _place(rng, operation, values, setting)
     method = operation.method if rng.random() < 0.85 else rng.choice(METHODS)
@@ -188,7 +193,7 @@ def _choose_value(rng: random.Random, name: str, setting: Setting) -> Any:
         chosen = rng.choice(setting.sessions)
         return [chosen] if name.endswith("s") else chosen
     if name == "method" and rng.random() < 0.8:
-        return rng.choice(OPERATIONS).name
+        return rng.choice([each.name for each in OPERATIONS if each.name not in ENDING])
     if name in ("limit", "messages", "before", "after", "seconds") and rng.random() < 0.6:
         return rng.randint(0, 20)
     likely = {

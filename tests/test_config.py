@@ -289,6 +289,17 @@ def test_secrets_are_never_shown_but_where_they_are_is(tmp_path: Path) -> None:
     assert config.reveal(loaded.credentials["ANTHROPIC_API_KEY"], environ) == "sk-variable"
 
 
+def test_a_secret_among_the_arguments_of_a_command_is_not_shown(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        """[mcp.x]
+command = ["serve", "--api-key", "Abcdefghijk1", "--token=Abcdefghijk2", "--port", "7000"]
+""",
+    )
+    shown = config.load(home=str(tmp_path), environ={}).value("mcp.x.command")
+    assert shown == ["serve", "--api-key", "(hidden)", "--token=[redacted]", "--port", "7000"]
+
+
 def test_a_secret_that_does_not_fit_is_not_repeated(tmp_path: Path) -> None:
     write(tmp_path, "[providers.a]\napi_key = 12345\n")
     with pytest.raises(InvalidConfig, match=r"providers\.a\.api_key must be a key") as caught:

@@ -11,7 +11,7 @@ from clew.api.sessions import Failed
 from clew.client import nouns
 from clew.client.client import Client
 from clew.core.keys import new_id
-from clew.core.session import DAY_MS, NewSession, Retention
+from clew.core.session import DAY_MS, NewSession, Retention, SessionChange, SessionMarks
 from clew.errors import (
     Conflict,
     Forbidden,
@@ -290,6 +290,17 @@ async def test_only_the_owner_imports_and_only_transcripts(place: Place, client:
     writer = await place.client(scope="write")
     with pytest.raises(Forbidden, match="scope admin"):
         await writer.sessions.import_transcript(b"hello\n")
+
+
+async def test_a_guest_can_not_make_trash_old_to_have_it_removed_for_good(
+    place: Place, client: Client
+) -> None:
+    guest = await place.client(GUEST, "write")
+    theirs = await place.session(title="Theirs", person=GUEST)
+    old = SessionChange(theirs.id, SessionMarks(deleted_at=1), SessionMarks())
+    assert [each.id for each in (await guest.sessions.undo([old])).sessions] == [theirs.id]
+    assert (await client.trash.empty(older_than=DAY_MS)).ids == ()
+    assert await trashed(client) == ["Theirs"]
 
 
 # --- one undo for every change ------------------------------------------------------------------

@@ -271,6 +271,15 @@ SECRETS = [
     ("hf_abcdefghijklmnopqrstuvwx", "hf_[redacted]"),
     ("npm_abcdefghijklmnopqrstuvwxyz0123456789", "npm_[redacted]"),
     ("123456789:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw1", "123456789:[redacted]"),
+    (
+        "/bot123456789:AAHdqTcvCH1vGWJxfSeofSAs0K5PALDsaw1/getMe",
+        "/bot123456789:[redacted]/getMe",
+    ),
+    ("xapp-" + "1-A0123456789-abcdef", "xapp-[redacted]"),
+    (
+        "token is MTIzNDU2Nzg5MDEyMzQ1Njc4." + "GabcDe.abcdefghijklmnopqrstuvwxyz0123456789AB now",
+        "token is [redacted] now",
+    ),
     ("Authorization: Bearer abc.def-ghi", "Authorization: Bearer [redacted]"),
     ('"authorization": "Basic dXNlcjpwYXNz"', '"authorization": "Basic [redacted]"'),
     ("curl -H 'x-api-key: abcdefgh12'", "curl -H 'x-api-key: [redacted]'"),

@@ -73,6 +73,18 @@ async def kept_up(gateway: Gateway, told: list[str] | None = None) -> AsyncItera
         keeping.cancel()
 
 
+async def _describe(gateway: Gateway) -> str:
+    """What a gateway that does not become calm is at."""
+    session = await gateway.store.find_route(MAIN)
+    if session is None:
+        return f"no session; {await gateway.store.list_inbound()}"
+    turns = await gateway.store.list_turns(session.id)
+    thread = await gateway.thread(session.id)
+    state = await gateway.store.list_states([session.id])
+    lease = await gateway.store.find_lease(session.id)
+    return f"{await gateway.store.list_inbound()}\n{turns}\n{thread}\n{state}\n{lease}"
+
+
 async def check_answered(gateway: Gateway, *said: str) -> None:
     """Each message is in one turn, in order; all are answered, and nothing waits."""
 
@@ -84,7 +96,10 @@ async def check_answered(gateway: Gateway, *said: str) -> None:
         thread = await gateway.store.get_messages(session.id)
         return turns[-1].status == "done" and thread[-1].role == "assistant"
 
-    await until(lambda: _or_false(is_calm()))
+    try:
+        await until(lambda: _or_false(is_calm()))
+    except TimeoutError:
+        raise AssertionError(await _describe(gateway)) from None
     session = await gateway.store.find_route(MAIN)
     assert session is not None
     thread = await gateway.thread(session.id)

@@ -6,6 +6,7 @@ import json
 import os
 import random
 import sqlite3
+import struct
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +20,9 @@ from clew.ports import Store
 from clew.store import open_store
 from clew.transfer import export_session
 from clew.transfer.histories import Brought, import_sources
+from clew.transfer.readers import databases
 from clew.transfer.readers.catalogue import get_reader, list_readers
+from clew.transfer.readers.databases import Database
 from clew.transfer.readers.files import MAX_LINE, Refused, open_own
 from clew.transfer.readers.reader import Home
 from clew.transfer.readers.transcript import EARLIEST, LATEST
@@ -267,3 +270,48 @@ async def test_a_tree_that_bites_its_tail_ends(store: Store, tmp_path: Path) -> 
     write_lines(path, lines)
     (brought,) = await bring(store, CLAUDE_CODE, path, tmp_path)
     assert brought.messages == len(CLAUDE_CODE.said(WHOLE))
+
+
+@pytest.mark.parametrize("rest", ["", "ORDER BY a"])
+def test_a_database_whose_pages_lead_in_circles_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rest: str
+) -> None:
+    monkeypatch.setattr(databases, "SPARE", 1 << 16)
+    monkeypatch.setattr(databases, "STEPS", 1_000_000)
+    database = Database(write_endless_database(tmp_path / "endless.db"), tmp_path)
+    with pytest.raises(Refused):
+        for _ in database.select("t", "a", rest):
+            pass
+    with pytest.raises(Refused):
+        database.tell(f"SELECT a FROM t {rest}")
+    database.close()
+
+
+def write_endless_database(path: Path) -> Path:
+    """A small file in which every page names the next one sixty times: 60 ** 12 rows."""
+    size, cells, depth = 512, 60, 12
+    connection = sqlite3.connect(path)
+    connection.execute(f"PRAGMA page_size = {size}")
+    connection.execute("CREATE TABLE t (a TEXT)")
+    connection.execute("INSERT INTO t VALUES ('row')")
+    connection.commit()
+    (root,) = connection.execute("SELECT rootpage FROM sqlite_master").fetchone()
+    connection.close()
+    pages = bytearray(path.read_bytes())
+    leaf, count = bytes(pages[(root - 1) * size : root * size]), len(pages) // size
+    for number in range(depth):
+        following = count + number + 1
+        starts = [size - 5 * (cell + 1) for cell in range(cells)]
+        page = bytearray(size)
+        struct.pack_into(">BHHHBI", page, 0, 5, 0, cells, starts[-1], 0, following)
+        for cell, start in enumerate(starts):
+            struct.pack_into(">H", page, 12 + 2 * cell, start)
+            struct.pack_into(">IB", page, start, following, cell + 1)
+        if number == 0:
+            pages[(root - 1) * size : root * size] = page
+        else:
+            pages += page
+    pages += bytes(size) + leaf
+    struct.pack_into(">I", pages, 28, len(pages) // size)
+    path.write_bytes(pages)
+    return path

@@ -87,7 +87,7 @@ def _describe(session: ListedSession) -> str:
 
 
 def _tell(message: Message) -> str:
-    text = message.content
+    text = redact(message.content)  # before it is cut: half of a secret no longer looks like one
     if len(text) > LONGEST:
         half = LONGEST // 2
         text = f"{text[:half]}\n[… {len(text) - LONGEST} characters left out …]\n{text[-half:]}"

@@ -101,8 +101,15 @@ _SECRETS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
      r"""(?<![A-Za-z0-9]) (?P<keep> AKIA | ASIA ) [A-Z0-9]{16} (?![A-Za-z0-9]) (?P<tail>)"""),
     # Telegram bots
     (tuple(f"{digit}:" for digit in range(10)),
-     r"""(?<![A-Za-z0-9]) (?P<keep> [0-9]{8,10}: ) [A-Za-z0-9_-]{35} (?![A-Za-z0-9_-])
-        (?P<tail>)"""),
+     r"""(?: (?<![A-Za-z0-9]) | (?<=/bot) ) (?P<keep> [0-9]{8,10}: )
+        [A-Za-z0-9_-]{35} (?![A-Za-z0-9_-]) (?P<tail>)"""),
+    # Slack apps
+    (("xapp-",),
+     r"""(?<![A-Za-z0-9_-]) (?P<keep> xapp- ) [A-Za-z0-9_-]{16,}+ (?P<tail>)"""),
+    # Discord bots: the number of the bot in base64, a time, a signature
+    (("mt", "mj", "mz", "nd", "nt", "nj", "nz", "od", "ot"),
+     r"""(?<![A-Za-z0-9_.-]) (?P<keep>) (?: M[Tjz] | N[DTjz] | O[DT] ) [A-Za-z0-9_-]{21,26}
+        \. [A-Za-z0-9_-]{6} \. [A-Za-z0-9_-]{27,40} (?![A-Za-z0-9_-]) (?P<tail>)"""),
     # JSON web tokens
     (("eyj",),
      r"""(?<![A-Za-z0-9_.-]) (?P<keep> eyJ ) [A-Za-z0-9_-]{8,}+ \. [A-Za-z0-9_-]{8,}+

@@ -5,6 +5,7 @@ Where a value comes from, and the checks that need a file or a clock, are in `cl
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -14,7 +15,7 @@ from clew.core.channels.resets import ResetByType, ResetRule
 from clew.core.channels.routing import AgentEntry, Binding, DmScope
 from clew.core.channels.send_policy import SendRules
 from clew.core.models import Thinking
-from clew.core.redaction import HIDDEN, hide_password
+from clew.core.redaction import HIDDEN, hide_password, redact
 from clew.core.session import RetentionAction
 
 
@@ -518,12 +519,23 @@ def plain(value: object) -> object:
         case str():
             return hide_password(value)
         case tuple():
-            return [plain(each) for each in value]
+            return _plain_list(value)
         case dict():
             return {name: plain(each) for name, each in value.items()}
         case msgspec.Struct():
             return plain(msgspec.to_builtins(value))
     return value
+
+
+def _plain_list(values: tuple[Any, ...]) -> list[object]:
+    """The values of a list; a command's arguments may be secrets, alone or after an option."""
+    shown = [redact(each) if isinstance(each, str) else each for each in map(plain, values)]
+    for at, (name, value) in enumerate(pairwise(values), 1):
+        if isinstance(name, str) and name.startswith("--") and "=" not in name:
+            together = f"{name} {value}"
+            if redact(together) != together:
+                shown[at] = HIDDEN
+    return shown
 
 
 def template() -> str:

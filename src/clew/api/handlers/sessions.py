@@ -432,7 +432,7 @@ async def undo_marks(parts: Parts, params: UndoMarks, caller: Caller) -> Changed
     failed: list[Failed] = []
     for each in params.changes:
         if await _is_visible(parts, each.id, caller):
-            mine.append(each)
+            mine.append(each if caller.is_owner else _thrown_away_now(each, parts.clock()))
         else:
             failed.append(Failed(each.id, problem_of(SessionNotFound(each.id))))
     undone = await parts.store.undo_marks(mine)
@@ -440,6 +440,17 @@ async def undo_marks(parts: Parts, params: UndoMarks, caller: Caller) -> Changed
     done = set(undone)
     failed += [Failed(each.id, problem_of(stale)) for each in mine if each.id not in done]
     return Changed(await _view_again(parts, undone), tuple(failed))
+
+
+def _thrown_away_now(change: SessionChange, now: int) -> SessionChange:
+    """A change that puts a session back into the trash does it now.
+
+    Old trash is removed for good, which guests may not do: they say no earlier time.
+    """
+    if not isinstance(change.before.deleted_at, int):
+        return change
+    before = msgspec.structs.replace(change.before, deleted_at=now)
+    return msgspec.structs.replace(change, before=before)
 
 
 @handles(PRUNE)

@@ -29,6 +29,20 @@ MAX_VALUE: Final = 64 << 20
 
 WAL_VERSION: Final = 2
 
+TIMES: Final = 16
+SPARE: Final = 16 << 20
+"""A database gives so many times its size in rows and text, and these bytes: no sound one has more.
+
+In a file that was made to do harm, pages may lead to each other in such a way that a small one has
+rows without end.
+"""
+
+STEPS: Final = 10_000_000
+STEPS_PER_BYTE: Final = 50
+"""What SQLite may compute for one row: some seconds, and more for a large file."""
+_CHECK: Final = 100_000
+"""Steps of SQLite between two looks at what it computed."""
+
 
 class Database:
     """An open database of another agent."""
@@ -45,6 +59,9 @@ class Database:
             self._connection = apsw.Connection(address, flags=flags)
             self._connection.set_busy_timeout(2_000)
             self._connection.limit(apsw.SQLITE_LIMIT_LENGTH, MAX_VALUE)
+            self._size = sum(each.size for each in _entries(real))
+            self._connection.set_progress_handler(self._spend, _CHECK)
+            self.renew()
             for setting, value in (
                 (apsw.SQLITE_DBCONFIG_DEFENSIVE, 1),
                 (apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0),
@@ -67,6 +84,23 @@ class Database:
             shutil.copyfile(f"{real}-wal", f"{copy}-wal")
         return copy
 
+    def renew(self) -> None:
+        """Begin a new reading: what was read before no longer counts."""
+        self._bytes = TIMES * self._size + SPARE
+        self._steps = 0
+
+    def _spend(self) -> bool:
+        """Whether a statement that gives no rows has taken too long. SQLite asks."""
+        self._steps += _CHECK
+        return self._steps > STEPS + STEPS_PER_BYTE * self._size
+
+    def _count(self, row: Sequence[Any]) -> None:
+        """Note what a row has; `Refused` if the database can't have so much."""
+        self._steps = 0
+        self._bytes -= 1 + sum(len(each) for each in row if isinstance(each, str | bytes))
+        if self._bytes < 0:
+            raise Refused(f"{self._path} is damaged: it gives more than it has. It was not read.")
+
     def _list_tables(self) -> frozenset[str]:
         rows = self._connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")
         return frozenset(str(name) for (name,) in rows)
@@ -86,15 +120,22 @@ class Database:
             listed = ", ".join(f'"{name}"' for name in names) or "NULL"
             missing = dict.fromkeys(wanted.split())
             sql = f'SELECT {listed} FROM "{table}" {rest}'  # noqa: S608  # names of our own
+            self._steps = 0
             for row in self._connection.execute(sql, tuple(bindings)):
+                self._count(row)
                 yield missing | dict(zip(names, row, strict=False))
         except apsw.Error as error:
             raise Refused(f"{self._path} can't be read: {error}.") from error
 
     def tell(self, sql: str, bindings: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """The rows of a statement; none if this database does not understand it."""
+        self._steps = 0
+        rows = []
         try:
-            return list(self._connection.execute(sql, tuple(bindings)))
+            for row in self._connection.execute(sql, tuple(bindings)):
+                self._count(row)
+                rows.append(row)
+            return rows
         except apsw.SQLError:
             return []
         except apsw.Error as error:
@@ -106,6 +147,12 @@ class Database:
             self._connection.close()
         if self._removal is not None:
             self._removal()
+
+
+def _entries(path: Path) -> list[Entry]:
+    """The files of a database that are there."""
+    found = (entry_of(Path(f"{path}{end}")) for end in ("", "-wal"))
+    return [each for each in found if each is not None]
 
 
 def _needs_writing(path: Path) -> bool:
@@ -151,6 +198,7 @@ class SqliteHistory:
         if file is None:
             return
         database = self._get(path, root)
+        database.renew()
         if database.has(*self.tables):
             yield from (each for each in self.sessions(database, file, root) if each.id)
 
@@ -180,8 +228,7 @@ class SqliteHistory:
 
     def _get(self, path: Path, root: Path) -> Database:
         """The database; opened anew when the file has changed."""
-        stamps = [entry_of(Path(f"{path}{end}")) for end in ("", "-wal")]
-        mark = f"{path}:{[each and each.stamp for each in stamps]}"
+        mark = f"{path}:{[each.stamp for each in _entries(path)]}"
         if self._open is not None:
             if self._open[0] == mark:
                 return self._open[1]

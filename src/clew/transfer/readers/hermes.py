@@ -50,6 +50,10 @@ class Hermes(SqliteHistory):
     label = "Hermes"
     tables = ("sessions", "messages", "state_meta")
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows: tuple[Database, dict[str, dict[str, Any]]] | None = None
+
     def find(self, home: Home) -> Iterator[Source]:
         """See `Reader`."""
         root = home.place("HERMES_HOME", ".hermes")
@@ -57,7 +61,7 @@ class Hermes(SqliteHistory):
 
     def sessions(self, database: Database, file: File, root: Path) -> Iterator[Source]:
         """See `SqliteHistory`."""
-        rows = _rows(database)
+        rows = self._read_rows(database)
         counts = {row[0]: row[1:] for row in database.tell(_COUNTS)}
         hidden = {row[0]: row[1] for row in database.tell(_HIDDEN)}
         for native, row in rows.items():
@@ -85,7 +89,8 @@ class Hermes(SqliteHistory):
         self, database: Database, source: Source, reading: Reading
     ) -> tuple[About, Iterator[Entry]]:
         """See `SqliteHistory`."""
-        rows = _rows(database)
+        known = self._rows
+        rows = known[1] if known and known[0] is database else self._read_rows(database)
         chain = _chain(source.inside, rows)
         first = rows[source.inside]
         spent = [_usage(rows[each]) for each in chain]
@@ -99,6 +104,12 @@ class Hermes(SqliteHistory):
             usage=sum((each for each in spent if each is not None), Usage()),
         )
         return about, _Chain(database, chain, reading).entries()
+
+    def _read_rows(self, database: Database) -> dict[str, dict[str, Any]]:
+        """All sessions by id; kept, because each is read with those that it continues."""
+        rows = _rows(database)
+        self._rows = (database, rows)
+        return rows
 
 
 def _rows(database: Database) -> dict[str, dict[str, Any]]:
