@@ -6,9 +6,10 @@ never stored here.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from clew.core.usage import Usage
 
@@ -34,6 +35,13 @@ class Author(msgspec.Struct, frozen=True, omit_defaults=True):
     id: str
     name: str | None = None
     among: bool = False
+
+
+class Earlier(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A line of a conversation that was held elsewhere: who said it, and what."""
+
+    role: Role
+    text: Annotated[str, Meta(max_length=10_000_000)]
 
 
 class Draft(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
