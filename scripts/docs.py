@@ -26,6 +26,7 @@ from clew.gateway.app import DOCUMENT, HEALTH, RPC
 from clew.gateway.browser_login import LOGIN, LOGOUT, MAKE_LINK
 from clew.gateway.event_streams import EVENTS
 from clew.gateway.live import LIVE
+from clew.gateway.mcp_endpoint import MCP
 from clew.gateway.openai_door import CHAT, MODELS, RESPOND
 from clew.gateway.webhook_endpoint import WEBHOOK
 
@@ -137,7 +138,8 @@ def walk_errors(
 # --- the API ------------------------------------------------------------------------------------
 
 BESIDE = (
-    LIVE, EVENTS, RPC, CHAT, RESPOND, MODELS, WEBHOOK, LOGIN, LOGOUT, MAKE_LINK, DOCUMENT, HEALTH,
+    LIVE, EVENTS, RPC, MCP, CHAT, RESPOND, MODELS, WEBHOOK, LOGIN, LOGOUT, MAKE_LINK,
+    DOCUMENT, HEALTH,
 )  # fmt: skip
 """What a gateway has beside the table."""
 OPEN = (HEALTH, WEBHOOK, LOGIN)

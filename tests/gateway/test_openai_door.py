@@ -501,7 +501,7 @@ base_url = "{tmp_path}/script.json"
                             {"role": "user", "content": "I am Ann."},
                             {"role": "user", "content": said},
                         ],
-                        **({} if said == "what?" else {"user": "ann"}),
+                        extra_body={} if said == "what?" else {"user": "ann"},
                     )
                     texts.append(told.choices[0].message.content or "")
         assert "Speak in hexameters." in texts[0]

@@ -46,6 +46,7 @@ from clew.gateway.event_streams import (
 )
 from clew.gateway.feeds import Feeds
 from clew.gateway.live import make_live_endpoint
+from clew.gateway.mcp_endpoint import MakeServer, make_mcp_endpoint
 from clew.gateway.middleware import BodyDrain, HostGuard, security_headers
 from clew.gateway.openai_door import make_openai_endpoints
 from clew.gateway.openapi import make_document
@@ -112,6 +113,7 @@ def build_app(
     stream_guard: StreamGuard | None = None,
     heartbeat: float = HEARTBEAT,
     call_limits: CallLimits | None = None,
+    make_mcp_server: MakeServer | None = None,
 ) -> Starlette:
     """The whole API. `endpoints` are added to it, webhooks for example."""
     check_handlers(OPERATIONS)
@@ -129,6 +131,7 @@ def build_app(
         make_live_endpoint(feeds, guard),
         make_events_endpoint(feeds, guard, heartbeat=heartbeat),
         *make_openai_endpoints(calls, guard, running, heartbeat=heartbeat),
+        *([make_mcp_endpoint(make_mcp_server, running)] if make_mcp_server else []),
         *endpoints,
     )
     # Made when it is first asked for: few ask, and it takes longer than all else here.
