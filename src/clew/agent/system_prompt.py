@@ -103,7 +103,8 @@ class SystemPrompt:
             question="\n".join(each.content for each in asked if each.content),
             tell=lambda text: turn.signal(Notice(text)),
         )
-        wishes = (find_instructions(each.parts) for each in asked)
+        # Those of an older message hold no longer.
+        wishes = (find_instructions(each.parts) for each in asked if each.turn_id == turn.id)
         own = [strip_controls(each).strip() for each in wishes if each]
         return "\n\n".join([*(part.text for part in parts), *([ASKED, *own] if own else [])])
 

@@ -40,7 +40,7 @@ class Author(msgspec.Struct, frozen=True, omit_defaults=True):
 class Earlier(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A line of a conversation that was held elsewhere: who said it, and what."""
 
-    role: Role
+    role: Literal["user", "assistant", "tool"]
     text: Annotated[str, Meta(max_length=10_000_000)]
 
 

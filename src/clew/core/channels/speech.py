@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from clew.core.channels.incoming import Incoming, Quote
 from clew.core.delivery import ContextLine
 from clew.core.keys import normalise_word
-from clew.core.message import Author, Earlier, Message
+from clew.core.message import Author, Draft, Earlier, Message
 from clew.core.text import cut, strip_controls
 
 CONTEXT: Final = "context"
@@ -88,6 +90,14 @@ def find_instructions(parts: Sequence[Mapping[str, Any]]) -> str:
     """The instructions that a message brings for its turn; empty without any."""
     told = (str(each.get("text", "")) for each in parts if each.get("type") == INSTRUCTIONS)
     return "\n\n".join(told)
+
+
+def without_instructions(draft: Draft) -> Draft:
+    """A message without instructions, for another turn than the one that it came for."""
+    if not find_instructions(draft.parts):
+        return draft
+    kept = tuple(each for each in draft.parts if each.get("type") != INSTRUCTIONS)
+    return msgspec.structs.replace(draft, parts=kept)
 
 
 def _line(line: ContextLine) -> dict[str, Any]:
