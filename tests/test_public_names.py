@@ -37,8 +37,7 @@ async def test_text_instead_of_a_draft_is_refused_in_words(tmp_path: Path) -> No
 
 
 def test_the_suite_says_at_once_what_a_store_lacks() -> None:
-    from clew.ports import Store
-    from clew.testing.contract.case import list_missing
+    from clew.ports import Store, list_missing
 
     class Half:
         async def get_session(self) -> None: ...
