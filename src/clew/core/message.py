@@ -47,8 +47,9 @@ class Earlier(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Draft(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A whole message that has no number yet.
 
-    `parts` holds what the provider needs back beyond the text (thinking signatures, images); a part
-    that stands for stored bytes names them as `{"blob": "<hash>"}`. `at` is for imports; left out,
+    `parts` holds what the provider needs back beyond the text (thinking signatures, images), in
+    the vocabulary of docs/guides/using-the-store.md; a part that stands for stored bytes names them
+    as `{"blob": "<hash>"}`. `at` is for imports; left out,
     the store's clock is used. `external_id` is the id that another program has for the message,
     unique in its session.
     """
@@ -132,6 +133,22 @@ def number(
         draft.author,
         draft.external_id,
     )
+
+
+def find_bad_part(parts: object) -> str | None:
+    """What is wrong with the shape of a draft's parts; None if nothing is.
+
+    The types that clew knows are read with care, and others pass: they are those of other programs.
+    """
+    if not isinstance(parts, tuple | list):
+        return f"`parts` has to be a tuple of objects, not {type(parts).__name__}."
+    for number, part in enumerate(parts):
+        if not isinstance(part, dict):
+            return f"Part {number} has to be an object (a dict), not {type(part).__name__}."
+        for name in ("type", "blob"):
+            if name in part and not isinstance(part[name], str):
+                return f"`{name}` of part {number} has to be text."
+    return None
 
 
 def blob_hashes(parts: tuple[dict[str, Any], ...]) -> tuple[str, ...]:

@@ -43,7 +43,10 @@ async def open_store(
     if is_postgres(url):
         return await _open_postgres(url, durability=durability, clock=clock, report=report)
     if is_foreign(url):
-        return await _open_foreign(url, durability=durability, clock=clock, report=report)
+        foreign: SqliteStore = await _open_foreign(
+            url, durability=durability, clock=clock, report=report
+        )
+        return foreign  # a store of another class, with the same methods
     return await open_sqlite(url, durability=durability, clock=clock, report=report)
 
 
