@@ -26,7 +26,9 @@ from clew.gateway.app import DOCUMENT, HEALTH, RPC
 from clew.gateway.browser_login import LOGIN, LOGOUT, MAKE_LINK
 from clew.gateway.event_streams import EVENTS
 from clew.gateway.live import LIVE
+from clew.gateway.mcp_endpoint import MCP
 from clew.gateway.metrics import METRICS
+from clew.gateway.openai_door import CHAT, MODELS, RESPOND
 from clew.gateway.webhook_endpoint import WEBHOOK
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -136,7 +138,10 @@ def walk_errors(
 
 # --- the API ------------------------------------------------------------------------------------
 
-BESIDE = (LIVE, EVENTS, RPC, WEBHOOK, LOGIN, LOGOUT, MAKE_LINK, DOCUMENT, HEALTH, METRICS)
+BESIDE = (
+    LIVE, EVENTS, RPC, MCP, CHAT, RESPOND, MODELS, WEBHOOK, LOGIN, LOGOUT, MAKE_LINK,
+    DOCUMENT, HEALTH, METRICS,
+)  # fmt: skip
 """What a gateway has beside the table."""
 OPEN = (HEALTH, WEBHOOK, LOGIN)
 """What needs no token."""

@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,8 +38,7 @@ async def test_text_instead_of_a_draft_is_refused_in_words(tmp_path: Path) -> No
 
 
 def test_the_suite_says_at_once_what_a_store_lacks() -> None:
-    from clew.ports import Store
-    from clew.testing.contract.case import list_missing
+    from clew.ports import Store, list_missing
 
     class Half:
         async def get_session(self) -> None: ...
@@ -47,3 +47,14 @@ def test_the_suite_says_at_once_what_a_store_lacks() -> None:
     assert "get_session" not in missing
     assert {"record", "append", "search", "close"} <= set(missing)
     assert all(hasattr(Store, each) for each in missing)
+
+
+@pytest.mark.parametrize("parts", [("text",), ({"type": 5},), ({"blob": None},), "text", (None,)])
+async def test_parts_of_an_unknown_shape_are_refused_in_words(parts: Any, tmp_path: Path) -> None:
+    async with await clew.open_store(str(tmp_path / "s.db")) as store:
+        session, _ = await store.open_session(clew.NewSession(key="k"))
+        with pytest.raises(InvalidInput, match=r"[Pp]art"):
+            await store.append(session.id, None, clew.Draft(role="user", parts=parts))
+        own = ({"type": "my-program", "anything": [1]},)
+        await store.append(session.id, None, clew.Draft(role="user", parts=own))
+        assert [each.parts for each in await store.get_messages(session.id)] == [own]

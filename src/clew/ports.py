@@ -838,6 +838,14 @@ class Store(
         ...
 
 
+def list_missing(store: object) -> list[str]:
+    """The names of `Store` that an object does not have, in the order of this page."""
+    wanted = (name for port in reversed(Store.__mro__) for name in vars(port))
+    public = dict.fromkeys(each for each in wanted if not each.startswith("_"))
+    kind = type(store)  # a property is not asked for: it may need an open store
+    return [each for each in public if not hasattr(kind, each) and each not in vars(store)]
+
+
 class LiveTurn(Protocol):
     """A running turn, as the agent sees it. Everything it records is fenced by the lease."""
 

@@ -19,6 +19,7 @@ import pytest
 from clew.api.chat import SendChat, Upload
 from clew.api.frames import StreamFrame
 from clew.api.operation import Operation, P, Params, R
+from clew.api.records import PutMessage
 from clew.api.seats import TerminalBreadcrumb, TerminalPlace, Wanted
 from clew.api.table import OPERATIONS
 from clew.api.transport import Live
@@ -26,7 +27,7 @@ from clew.client import client as client_module
 from clew.client import sessions
 from clew.client.client import Client
 from clew.core.changes import AddCompaction, AddMessage
-from clew.core.message import Draft
+from clew.core.message import Draft, Earlier
 from clew.core.models import PersonalityEdit
 from clew.core.session import SessionChange, SessionMarks
 from clew.errors import InvalidInput
@@ -50,8 +51,10 @@ SAMPLES: dict[Any, Any] = {
     SessionChange: SessionChange(ID, SessionMarks(pinned=False), SessionMarks(pinned=True)),
     PersonalityEdit: PersonalityEdit(soul="x"),
     Upload: Upload(media_type="image/png", data=b"x"),
+    Earlier: Earlier("user", "x"),
+    PutMessage: PutMessage(role="user", content="x"),
 }
-SPELLED: dict[str, Any] = {"blob_hash": "0" * 64}
+SPELLED: dict[str, Any] = {"blob_hash": "0" * 64, "program": "mine", "media_type": "image/png"}
 """Parameters of which not every text is valid."""
 GUIDE = (Path(__file__).parents[2] / "docs" / "guides" / "sdk.md").read_text("utf-8")
 SET_BY_THE_TRANSPORT = {"chat.send": {"stream"}}

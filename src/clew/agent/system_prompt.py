@@ -21,9 +21,11 @@ from clew.agent.memory_flush import SilentTurn
 from clew.agent.personalities import choose_model, choose_personality
 from clew.agent.tool_interface import Toolbox, ToolSpec
 from clew.agent.tools.paths import open_regular
+from clew.core.channels.speech import find_instructions
 from clew.core.context.size import ContextPart, estimate_text, estimate_tool
 from clew.core.live_events import Notice
 from clew.core.memory import FILE_NAMES, MEMORY_NAMES
+from clew.core.message import Message
 from clew.core.models import ModelInfo, Personality
 from clew.core.names import format_bytes
 from clew.core.notes import ScratchEntry, Todo
@@ -54,6 +56,7 @@ says yes, you carry it out; until then you only talk about it."""
 
 PAUSED = "A plan was approved in this session and plan mode is paused: carry the plan out."
 
+ASKED: Final = "# Instructions for this turn, from the program through which the person talks"
 INSTRUCTIONS: Final = "AGENTS.md"
 MAX_INSTRUCTIONS: Final = 20_000
 _CUT: Final = "\n[… the rest is cut …]"
@@ -90,17 +93,20 @@ class SystemPrompt:
 
     async def build_prompt(self, turn: LiveTurn, personality: Personality, model: ModelInfo) -> str:
         """The whole prompt."""
-        question = "" if self._recall is None else await _read_question(turn)
+        asked = await _find_asked(turn)
         parts = await self.list_parts(
             turn.session,
             turn.person,
             turn.scopes,
             personality,
             model,
-            question=question,
+            question="\n".join(each.content for each in asked if each.content),
             tell=lambda text: turn.signal(Notice(text)),
         )
-        return "\n\n".join(part.text for part in parts)
+        # Those of an older message hold no longer.
+        wishes = (find_instructions(each.parts) for each in asked if each.turn_id == turn.id)
+        own = [strip_controls(each).strip() for each in wishes if each]
+        return "\n\n".join([*(part.text for part in parts), *([ASKED, *own] if own else [])])
 
     async def list_parts(
         self,
@@ -188,11 +194,10 @@ class SystemPrompt:
         return parts
 
 
-async def _read_question(turn: LiveTurn) -> str:
+async def _find_asked(turn: LiveTurn) -> list[Message]:
     """What the person said in this turn, else what was said last."""
-    rows = [row for row in await turn.get_thread(RECENT) if row.role == "user" and row.content]
-    mine = [row.content for row in rows if row.turn_id == turn.id]
-    return "\n".join(mine) if mine else "".join(row.content for row in rows[-1:])
+    rows = [row for row in await turn.get_thread(RECENT) if row.role == "user"]
+    return [row for row in rows if row.turn_id == turn.id] or rows[-1:]
 
 
 def keep_tail(text: str, limit: int) -> str:

@@ -10,6 +10,7 @@ from msgspec import Meta
 from clew.api.fields import _END, WORDS, Key, SessionId, Word
 from clew.api.operation import Params, row
 from clew.api.sessions import Stopped, StopSession
+from clew.core.message import Earlier
 
 MediaType = Annotated[
     str,
@@ -31,6 +32,9 @@ MAX_TEXT: Final = 10_000_000
 MAX_ATTACHMENT: Final = 20_000_000
 
 
+MAX_INSTRUCTIONS: Final = 100_000
+
+
 # --- talking ----------------------------------------------------------------------------------
 class Upload(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A file that comes with a message; `data` is base64 in JSON. `name` is for people."""
@@ -47,7 +51,9 @@ class SendChat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     with events until the message is answered. `attended`: the owner is there to approve tool calls;
     otherwise calls that need approval are denied at once. `platform`: "cli" for a message that the
     owner typed in a terminal, "web" in a browser. `model` is that of a new session; in an older one
-    it is used if the session's own is no longer configured.
+    it is used if the session's own is no longer configured. `instructions` are added to the system
+    prompt of this turn. `earlier` is what was said elsewhere before it: the model gets it as a
+    quote, and it does not become messages.
     """
 
     text: Annotated[str, Meta(max_length=MAX_TEXT)]
@@ -59,6 +65,8 @@ class SendChat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     attended: bool = True
     platform: Platform | None = None
     model: Word | None = None
+    instructions: Annotated[str, Meta(max_length=MAX_INSTRUCTIONS)] | None = None
+    earlier: Annotated[tuple[Earlier, ...], Meta(max_length=1_000)] = ()
 
 
 # --- talking ----------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """An operation as a value: its name, address, scope, parameters and result.
 
 The rows are in the modules of their nouns (`api.sessions`, `api.chat`, …) and collected in `table`;
-`api.handlers` carries them out. Only `chat.send` writes messages into a session, through a turn.
+`api.handlers` carries them out. Only `chat.send` writes messages into a session of the agent,
+through a turn; `records.add` writes into sessions that its own token has made.
 """
 
 from __future__ import annotations

@@ -108,6 +108,7 @@ COMMANDS: Final = {
         "setup": Entry("clew.cli.setup:setup_command", "Choose the model: provider, key, test."),
         "model": Entry("clew.cli.model:model_group", "Choose the model that answers."),
         "config": Entry("clew.cli.config:config_group", "Show and change the configuration."),
+        "plugins": Entry("clew.cli.plugins:plugins_command", "What packages bring to clew."),
         "completion": Entry("clew.cli:completion_command", "Completion for your shell."),
         "demo": Entry("clew.cli.demo:demo_command", "Make sessions to look at."),
         "help": Entry("clew.cli:help_command", "This overview, or the help of a command."),

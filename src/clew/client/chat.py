@@ -12,6 +12,7 @@ from clew.api.chat import Accepted, Platform, SendChat, Upload
 from clew.api.frames import AcceptedFrame, EventFrame, StreamFrame
 from clew.api.sessions import Stopped, StopSession
 from clew.client.noun import Do
+from clew.core.message import Earlier
 from clew.errors import GatewayUnavailable, TooManyRequests
 
 PAUSES: Final = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0)
@@ -44,6 +45,8 @@ class Chat:
         attended: bool = True,
         platform: Platform | None = None,
         model: str | None = None,
+        instructions: str | None = None,
+        earlier: tuple[Earlier, ...] = (),
     ) -> Sending:
         """Send a message to a session, to the session of a key, or to a new one.
 
@@ -60,6 +63,8 @@ class Chat:
             attended=attended,
             platform=platform,
             model=model,
+            instructions=instructions,
+            earlier=earlier,
         )
         return Sending(self._do, self._stream, given)
 

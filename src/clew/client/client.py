@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         Pairings,
         Personalities,
         Queue,
+        Records,
         Tokens,
         Trash,
     )
@@ -126,6 +127,13 @@ class Client:
         from clew.client.nouns import Blobs  # noqa: PLC0415  # only if used
 
         return Blobs(self.do)
+
+    @cached_property
+    def records(self) -> Records:
+        """Sessions that this token has made, for programs that keep theirs in clew."""
+        from clew.client.nouns import Records  # noqa: PLC0415  # only if used
+
+        return Records(self.do)
 
     @cached_property
     def channels(self) -> Channels:

@@ -18,6 +18,7 @@ from clew.api import (
     pairings,
     personalities,
     queue,
+    records,
     tokens,
     trash,
 )
@@ -59,6 +60,15 @@ from clew.api.queue import (
     Waited,
     WaitForAnswer,
 )
+from clew.api.records import (
+    AddRecords,
+    BlobStored,
+    OpenStored,
+    PutBlob,
+    RecordChange,
+    RecordsAdded,
+    Stored,
+)
 from clew.api.seats import TerminalPlace, Wanted
 from clew.api.sessions import ListedSession, SessionList
 from clew.api.status import ChannelView
@@ -92,6 +102,29 @@ class Blobs(Noun):
     async def get(self, blob_hash: str, *, session: str) -> BlobFile:
         """A file that a message of the session has, by its SHA-256."""
         return await self._do(blobs.GET, GetBlob(hash=blob_hash, session=session))
+
+
+class Records(Noun):
+    """Sessions that this token has made, and what it writes into them."""
+
+    async def open(self, key: str, *, program: str = "store", title: str | None = None) -> Stored:
+        """Open the session of a key; it is made if there is none."""
+        return await self._do(records.OPEN, OpenStored(key=key, program=program, title=title))
+
+    async def add(
+        self,
+        session: str,
+        changes: tuple[RecordChange, ...],
+        *,
+        idempotency_key: str | None = None,
+    ) -> RecordsAdded:
+        """Apply changes to a session: all of them, or none."""
+        params = AddRecords(id=session, changes=changes, idempotency_key=idempotency_key)
+        return await self._do(records.ADD, params)
+
+    async def put(self, data: bytes, *, media_type: str = "application/octet-stream") -> BlobStored:
+        """Store bytes for a message, whose part names them by their hash."""
+        return await self._do(records.PUT, PutBlob(data=data, media_type=media_type))
 
 
 class Channels(Noun):

@@ -6,9 +6,10 @@ never stored here.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from clew.core.usage import Usage
 
@@ -36,11 +37,19 @@ class Author(msgspec.Struct, frozen=True, omit_defaults=True):
     among: bool = False
 
 
+class Earlier(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A line of a conversation that was held elsewhere: who said it, and what."""
+
+    role: Literal["user", "assistant", "tool"]
+    text: Annotated[str, Meta(max_length=10_000_000)]
+
+
 class Draft(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A whole message that has no number yet.
 
-    `parts` holds what the provider needs back beyond the text (thinking signatures, images); a part
-    that stands for stored bytes names them as `{"blob": "<hash>"}`. `at` is for imports; left out,
+    `parts` holds what the provider needs back beyond the text (thinking signatures, images), in
+    the vocabulary of docs/guides/using-the-store.md; a part that stands for stored bytes names them
+    as `{"blob": "<hash>"}`. `at` is for imports; left out,
     the store's clock is used. `external_id` is the id that another program has for the message,
     unique in its session.
     """
@@ -124,6 +133,22 @@ def number(
         draft.author,
         draft.external_id,
     )
+
+
+def find_bad_part(parts: object) -> str | None:
+    """What is wrong with the shape of a draft's parts; None if nothing is.
+
+    The types that clew knows are read with care, and others pass: they are those of other programs.
+    """
+    if not isinstance(parts, tuple | list):
+        return f"`parts` has to be a tuple of objects, not {type(parts).__name__}."
+    for number, part in enumerate(parts):
+        if not isinstance(part, dict):
+            return f"Part {number} has to be an object (a dict), not {type(part).__name__}."
+        for name in ("type", "blob"):
+            if name in part and not isinstance(part[name], str):
+                return f"`{name}` of part {number} has to be text."
+    return None
 
 
 def blob_hashes(parts: tuple[dict[str, Any], ...]) -> tuple[str, ...]:

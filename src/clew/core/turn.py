@@ -74,6 +74,12 @@ Decision = Literal["yes", "no"]
 ApprovalScope = Literal["once", "session", "always"]
 
 
+UNASKED: Final = (
+    "The owner can't be asked here, so it was not done. Go on without it; a rule in tools.allow, "
+    "or a chat in a terminal, would make it possible."
+)
+"""The result of a tool call that needs an approval in a turn that nobody attends."""
+
 MAX_REASON: Final = 2_000
 """Characters of the reason of a no."""
 

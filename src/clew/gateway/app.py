@@ -38,10 +38,17 @@ from clew.gateway.endpoints import (
     read_query,
     read_request,
 )
-from clew.gateway.event_streams import HEARTBEAT, make_events_endpoint, stream_chat
+from clew.gateway.event_streams import (
+    HEARTBEAT,
+    make_events_endpoint,
+    stream_chat,
+    until_gone,
+)
 from clew.gateway.feeds import Feeds
 from clew.gateway.live import make_live_endpoint
+from clew.gateway.mcp_endpoint import MakeServer, make_mcp_endpoint
 from clew.gateway.middleware import BodyDrain, HostGuard, security_headers
+from clew.gateway.openai_door import make_openai_endpoints
 from clew.gateway.openapi import make_document
 from clew.gateway.pages import make_page_routes
 from clew.gateway.problems import WORDS, Refused, handle, respond_to_bug
@@ -106,13 +113,15 @@ def build_app(
     stream_guard: StreamGuard | None = None,
     heartbeat: float = HEARTBEAT,
     call_limits: CallLimits | None = None,
+    make_mcp_server: MakeServer | None = None,
 ) -> Starlette:
     """The whole API. `endpoints` are added to it, webhooks for example."""
     check_handlers(OPERATIONS)
     guard = stream_guard or StreamGuard(gate)
     feeds = Feeds(calls.parts)
     stream = partial(stream_chat, calls, guard, heartbeat=heartbeat)
-    operations = _Operations(calls, stream, call_limits)
+    running = RunningCalls(call_limits)
+    operations = _Operations(calls, stream, running)
     all_endpoints = (
         # First, as routes are tried in their order: the page and the terminal call it all the time.
         Endpoint(operation=RPC, respond=operations.call_by_name),
@@ -122,6 +131,8 @@ def build_app(
         Endpoint(operation=DOCUMENT, respond=operations.send_document),
         make_live_endpoint(feeds, guard),
         make_events_endpoint(feeds, guard, heartbeat=heartbeat),
+        *make_openai_endpoints(calls, guard, running, heartbeat=heartbeat),
+        *([make_mcp_endpoint(make_mcp_server, running)] if make_mcp_server else []),
         *endpoints,
     )
     # Made when it is first asked for: few ask, and it takes longer than all else here.
@@ -152,11 +163,11 @@ class _Operations:
         self,
         calls: Calls,
         stream_chat: Callable[[SendChat, Credential], Response],
-        limits: CallLimits | None = None,
+        running: RunningCalls,
     ) -> None:
         self.document: Callable[[], bytes] = bytes
         self._calls = calls
-        self._running = RunningCalls(limits)
+        self._running = running
         self._stream_chat = stream_chat
 
     def make_endpoint(self, operation: Operation[Any, Any]) -> Endpoint:
@@ -210,7 +221,7 @@ class _Operations:
 async def _while_connected(request: Request, work: Coroutine[Any, Any, Response]) -> Response:
     """The answer of a long call. It is given up if the client leaves before it is there."""
     working = asyncio.create_task(work)
-    leaving = asyncio.create_task(_leave(request))
+    leaving = asyncio.create_task(until_gone(request.receive))
     try:
         await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
@@ -220,11 +231,6 @@ async def _while_connected(request: Request, work: Coroutine[Any, Any, Response]
         for each in (working, leaving):
             each.cancel()
         await asyncio.wait({working, leaving})
-
-
-async def _leave(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 def _send_file(file: Exported | BlobFile) -> Response:
@@ -263,6 +269,6 @@ async def _refuse_unknown(_scope: Scope, _receive: Receive, _send: Send) -> None
 
 async def _handle_bug(request: Request, _error: Exception) -> Response:
     """Answer after a bug. `middleware` is inside of this, so its headers are added here."""
-    response = respond_to_bug()
+    response = respond_to_bug(request.url.path)
     response.headers.update(security_headers(request.url.path))
     return response

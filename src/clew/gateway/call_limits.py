@@ -22,12 +22,14 @@ from clew.errors import TooManyRequests
 from clew.gateway.auth import Credential
 from clew.gateway.problems import Refused
 
-LONG: Final = frozenset({"sessions.export", "sessions.search", "stats", "status", "usage"})
+LONG: Final = frozenset({"mcp", "sessions.export", "sessions.search", "stats", "status", "usage"})
 """Operations whose work grows with the store, or with a session."""
 LONG_IF: Final = frozenset({"q", "render"})
 """Parameters that make a call long."""
 MANY: Final = 200
 """Rows; a call for more is long."""
+READING: Final = frozenset({"mcp"})
+"""Operations that read, though they are no GET."""
 WAITING: Final = frozenset({"queue.wait"})
 """Reads that wait for something to happen. They cost nothing, and have a time of their own."""
 
@@ -72,7 +74,8 @@ class RunningCalls:
         self, operation: Operation[Any, Any], params: Params, given: Credential
     ) -> AsyncIterator[None]:
         """Wait for a turn, and do the call in this block. `TooManyRequests`, or a 503 if late."""
-        if operation.method != "GET" or operation.name in WAITING:
+        reads = operation.method == "GET" or operation.name in READING
+        if not reads or operation.name in WAITING:
             yield
             return
         try:

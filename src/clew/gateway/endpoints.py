@@ -51,13 +51,15 @@ _ETAG: Final = re.compile(r'"([^"]+)"')
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     """One address and method: what it takes and gives, as a row of the table, and what answers.
 
-    `is_open`: no credential is asked for. `is_socket`: it is a WebSocket, found with GET.
+    `is_open`: no credential is asked for. `is_socket`: it is a WebSocket, found with GET. `frames`
+    is what its event stream consists of, if that is not clew's own.
     """
 
     operation: Operation[Any, Any]
     respond: Respond | RespondOpen | ServeSocket
     is_open: bool = False
     is_socket: bool = False
+    frames: Any = None
 
 
 def make_routes(gate: Gate, endpoints: Iterable[Endpoint]) -> list[BaseRoute]:

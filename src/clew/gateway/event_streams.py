@@ -202,9 +202,18 @@ class EventStream(Response):
     """A response that lasts until its events end, the client leaves, or `StreamGuard` ends it."""
 
     def __init__(
-        self, guard: StreamGuard, given: Credential, open_chunks: Callable[[], Chunks]
+        self,
+        guard: StreamGuard,
+        given: Credential,
+        open_chunks: Callable[[], Chunks],
+        *,
+        farewell: Callable[[ClewError], bytes] = lambda error: to_sse(
+            ErrorFrame(problem_of(error))
+        ),
     ) -> None:
+        """`farewell` makes the last event of a stream whose credential has ended."""
         super().__init__()
+        self._farewell = farewell
         self._guard = guard
         self._given = given
         self._open_chunks = open_chunks
@@ -221,8 +230,7 @@ class EventStream(Response):
                     await _stream(chunks, listener, receive, send)
             last = b""
             if listener.ended.done() and listener.ended.result().code == UNAUTHORIZED:
-                error = Unauthorized(listener.ended.result().reason)
-                last = to_sse(ErrorFrame(problem_of(error)))
+                last = self._farewell(Unauthorized(listener.ended.result().reason))
             # A client that does not read does not get this either, and the server drops it.
             with contextlib.suppress(TimeoutError, OSError):
                 async with asyncio.timeout(GOODBYE):
@@ -236,7 +244,7 @@ async def _stream(chunks: Chunks, listener: Listener, receive: Receive, send: Se
         async for chunk in chunks:
             await _send(send, listener, chunk)
 
-    await listener.run(send_all(), _until_gone(receive))
+    await listener.run(send_all(), until_gone(receive))
 
 
 async def _send(send: Send, listener: Listener, chunk: bytes) -> None:
@@ -244,6 +252,7 @@ async def _send(send: Send, listener: Listener, chunk: bytes) -> None:
         await send({"type": "http.response.body", "body": chunk, "more_body": True})
 
 
-async def _until_gone(receive: Receive) -> None:
+async def until_gone(receive: Receive) -> None:
+    """Wait until the client has left."""
     while (await receive())["type"] != "http.disconnect":
         pass

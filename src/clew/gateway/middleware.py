@@ -88,7 +88,7 @@ class HostGuard:
         try:
             self._check(scope)
         except Refused as error:
-            await respond(error)(scope, receive, send_safely)
+            await respond(error, scope["path"])(scope, receive, send_safely)
         else:
             await self._app(scope, receive, send_safely)
 

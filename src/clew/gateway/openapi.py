@@ -46,10 +46,8 @@ def make_document(endpoints: Sequence[Endpoint], setup: Setup) -> dict[str, Any]
     """The document of a gateway with these endpoints."""
     kinds: list[Any] = [Problem, *FRAMES]
     for endpoint in endpoints:
-        kinds += [
-            endpoint.operation.takes,
-            *([endpoint.operation.gives] if endpoint.operation.gives else []),
-        ]
+        of_it = (endpoint.operation.takes, endpoint.operation.gives, endpoint.frames)
+        kinds += [each for each in of_it if each]
     schemas, components = msgspec.json.schema_components(kinds, ref_template=REFS)
     known = {id(kind): schema for kind, schema in zip(kinds, schemas, strict=True)}
     # Parameters are described one by one with their operation; their struct is never sent whole.
@@ -106,7 +104,8 @@ def _operation(endpoint: Endpoint, takes: dict[str, Any], known: dict[int, Any])
             for name, each in others.items()
         ]
     elif others:
-        schema = {"type": "object", "properties": others, "additionalProperties": False}
+        strict = operation.takes.__struct_config__.forbid_unknown_fields
+        schema = {"type": "object", "properties": others, "additionalProperties": not strict}
         schema |= {"required": needed} if needed else {}
         content = {"application/json": {"schema": schema}}
         told["requestBody"] = {"required": bool(needed), "content": content}
@@ -135,9 +134,10 @@ def _responses(endpoint: Endpoint, known: dict[int, Any]) -> dict[str, Any]:
             answer["headers"] = {"ETag": {"schema": {"type": "string"}}}
         answers = {str(operation.status): answer}
         if operation.answer == "events":
-            stream = {"description": "An event stream (SSE).", "content": _stream(known)}
+            stream = {"description": "An event stream (SSE).", "content": _stream(endpoint, known)}
             # One that has another status when it does not stream has both answers.
-            answers = (answers if operation.status != STREAMED else {}) | {str(STREAMED): stream}
+            both = endpoint.frames is not None or operation.status != STREAMED
+            answers = _merge(answers if both else {}, str(STREAMED), stream)
     problem = {MEDIA_TYPE: {"schema": known[id(Problem)]}}
     words = PROBLEMS | (FOR_BODIES if operation.has_body else {})
     if operation.header_fields:
@@ -158,11 +158,20 @@ def _content(operation: Operation[Any, Any], known: dict[int, Any]) -> dict[str,
     return {"application/json": {"schema": known[id(operation.gives)]}}
 
 
-def _stream(known: dict[int, Any]) -> dict[str, Any]:
+def _merge(answers: dict[str, Any], status: str, more: dict[str, Any]) -> dict[str, Any]:
+    """Answers with another one; two of the same status are one with the contents of both."""
+    known = answers.get(status, {})
+    content = known.get("content", {}) | more["content"]
+    return answers | {status: more | known | {"content": content}}
+
+
+def _stream(endpoint: Endpoint, known: dict[int, Any]) -> dict[str, Any]:
     told = "Each event's `data` is one of `x-frames`; its `event` is that frame's type."
+    if endpoint.frames is not None:
+        told = "Each event's `data` is `x-frames`, in the shape of OpenAI's API."
     return {
         "text/event-stream": {
             "schema": {"type": "string", "description": told},
-            "x-frames": known[id(StreamFrame)],
+            "x-frames": known[id(endpoint.frames or StreamFrame)],
         }
     }

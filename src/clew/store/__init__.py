@@ -13,11 +13,12 @@ copy.py     copies one store into another; diagnosis.py: what `clew doctor` find
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from clew.errors import InvalidInput, StoreUnavailable
-from clew.ports import Clock
+from clew.errors import ClewError, InvalidInput, StoreUnavailable
+from clew.plugins import find_entries, load_entry
+from clew.ports import Clock, list_missing
 from clew.store.migrations import Report, quiet
 
 if TYPE_CHECKING:
@@ -37,10 +38,15 @@ async def open_store(
 
     `sqlite:///absolute/path/sessions.db`, or a plain path; or `postgresql://user@host/database`,
     which must exist. Use it as `async with`. `report` is told how an update of an older store goes
-    on.
+    on. Another scheme is opened by the package that brings it (entry point `clew.stores`).
     """
     if is_postgres(url):
         return await _open_postgres(url, durability=durability, clock=clock, report=report)
+    if is_foreign(url):
+        foreign: SqliteStore = await _open_foreign(
+            url, durability=durability, clock=clock, report=report
+        )
+        return foreign  # a store of another class, with the same methods
     return await open_sqlite(url, durability=durability, clock=clock, report=report)
 
 
@@ -60,6 +66,47 @@ async def open_sqlite(
 def is_postgres(url: str) -> bool:
     """Whether a URL names a PostgreSQL database."""
     return url.startswith(("postgresql://", "postgres://"))
+
+
+def is_foreign(url: str) -> bool:
+    """Whether a URL names a store of neither engine: another package may bring it."""
+    scheme, separator, _ = url.partition("://")
+    return bool(separator) and scheme != "sqlite" and not is_postgres(url)
+
+
+def find_file(url: str) -> Path | None:
+    """The file of a store in SQLite; None for any other store."""
+    return None if is_postgres(url) or is_foreign(url) else sqlite_path(url)
+
+
+async def _open_foreign(
+    url: str, *, durability: Durability, clock: Clock | None, report: Report
+) -> Any:
+    """Open a store with the package that has its scheme as an entry point."""
+    scheme = url.partition("://")[0]
+    for entry in find_entries("clew.stores", scheme):
+        try:
+            open_it = load_entry(entry)
+        except ImportError as error:
+            raise StoreUnavailable(f"The store of {scheme}:// can't be opened: {error}.") from error
+        try:
+            store = await open_it(url, durability=durability, clock=clock, report=report)
+        except ClewError:
+            raise
+        except Exception as error:
+            raise StoreUnavailable(
+                f"The store of {scheme}:// can't be opened: {entry.value} failed with "
+                f"{type(error).__name__}."
+            ) from error
+        lacking = list_missing(store)
+        if lacking:
+            raise StoreUnavailable(
+                f"{entry.value} gives a {type(store).__name__}, which is no store: it lacks "
+                f"{', '.join(lacking)}. `clew.testing.contract` says what each has to do."
+            )
+        return store
+    sqlite_path(url)  # says which kinds of stores there are
+    raise StoreUnavailable(f"Nothing opens {scheme}://.")
 
 
 async def _open_postgres(

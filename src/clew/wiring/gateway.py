@@ -26,8 +26,10 @@ from clew.wiring.workspaces import make_workspace
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from mcp.server import MCPServer
     from starlette.applications import Starlette
 
+    from clew.api.handlers.parts import Caller
     from clew.api.local import Calls
     from clew.api.status import ChannelView, ErrandView
     from clew.channels.webhook import Hook
@@ -108,10 +110,23 @@ async def open_gateway(
             events.listen(metrics.count)
             events.listen(LogFile(config.state_dir).write)
             counts = make_metrics_endpoint(house, gate, metrics)
-            app = build_app(calls, gate, endpoints=(webhooks, counts))
+            make_mcp = partial(_make_mcp_server, calls)
+            app = build_app(calls, gate, endpoints=(webhooks, counts), make_mcp_server=make_mcp)
             events.report("started", f"The gateway started, clew {__version__}.")
             yield Gateway(house, calls, gate, app, errands, workspace)
             events.report("stopping", "The gateway stops.")
+
+
+def _make_mcp_server(calls: Calls, caller: Caller) -> MCPServer:
+    """The MCP server of a caller; `ModuleNotFoundError` without the extra."""
+    from clew.adapters.mcp_server import make_server
+    from clew.api.local import LocalTransport
+    from clew.client.client import Client
+    from clew.core.tokens import covers
+
+    client = Client(transport=LocalTransport(calls, caller))
+    may_write = caller.is_owner and covers(caller.scopes, "write")
+    return make_server(client, calls.parts.clock, write=may_write, token=caller.token_id)
 
 
 def _list_hooks(config: Config) -> tuple[Hook, ...]:

@@ -18,7 +18,7 @@ import msgspec
 from clew.clock import host_clock
 from clew.config import Config, load, process_environment, reveal, set_value
 from clew.core.rules import HeldRule, hold
-from clew.store import is_postgres, sqlite_path
+from clew.store import find_file, is_foreign, is_postgres, sqlite_path
 from clew.store.migrations import Report, quiet
 from clew.wiring.models import open_catalogue
 from clew.wiring.stores import (
@@ -186,9 +186,15 @@ class House:
     def tools(self) -> Tools:
         """The tools of the agent."""
         from clew.agent.tools import Tools
+        from clew.wiring.plugins import list_plugin_tools
 
-        servers = _tool_servers(self.config)
-        return Tools(self.store, self.memory, self._tool_policy(), servers=servers)
+        return Tools(
+            self.store,
+            self.memory,
+            self._tool_policy(),
+            servers=_tool_servers(self.config),
+            plugins=list_plugin_tools(),
+        )
 
     def _tool_policy(self) -> Policy:
         from clew.agent.tools import Policy
@@ -478,11 +484,11 @@ class House:
         """What can be seen of the store without reading it; of a server's database, nothing."""
         from clew.api.status import FindingView
 
-        if is_postgres(self.config.store.url):
+        path = find_file(self.config.store.url)
+        if path is None:
             return ()
         from clew.store.sqlite.doctor import examine_place
 
-        path = sqlite_path(self.config.store.url)
         found = await asyncio.to_thread(examine_place, path, self.config.home)
         return tuple(FindingView(each.name, each.level, each.what, each.advice) for each in found)
 
@@ -539,6 +545,10 @@ async def _describe_database(url: str) -> tuple[str, str, int]:
         from clew.store.postgres.doctor import describe
 
         return await describe(url)
+    if is_foreign(url):
+        # Of the rest of a URL it is not known what is a secret.
+        scheme = url.partition("://")[0]
+        return f"{scheme}://…", scheme, 0
     import apsw
 
     from clew.store.sqlite.schema import shipped_migrations

@@ -5,16 +5,21 @@ from __future__ import annotations
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from clew.config import Config, ProviderConfig, reveal, shared_cache_dir
+from clew.plugins import find_entries
 
 if TYPE_CHECKING:
     from clew.agent.models.catalogue import Catalogue
     from clew.agent.models.providers import ModelsSetup, ProviderSetup
     from clew.core.models import ModelInfo
+
+
+MODELS: Final = "clew.models"
+"""The entry points of packages that bring a provider: its name, and a function as `factory`."""
 
 
 def open_catalogue(config: Config) -> Catalogue:
@@ -31,7 +36,10 @@ def make_models_setup(config: Config) -> ModelsSetup:
     """What a catalogue is made from."""
     from clew.agent.models.providers import KEY_VARIABLES, ModelsSetup
 
-    names = dict.fromkeys((*KEY_VARIABLES, *config.providers))
+    # A model of a provider that only a plugin knows can be named without configuration.
+    named = (config.model or "").partition("/")
+    wanted = (named[0],) if named[1] and find_entries(MODELS, named[0]) else ()
+    names = dict.fromkeys((*KEY_VARIABLES, *config.providers, *wanted))
     return ModelsSetup(
         providers=tuple(get_provider(config, name) for name in names),
         weights_dirs=(config.cache_dir / "models", shared_cache_dir() / "models"),
@@ -57,14 +65,20 @@ def get_provider(config: Config, name: str) -> ProviderSetup:
         source = next((each for each in variables if each in config.credentials), "")
         key = config.credentials.get(source)
     address = config.credentials.get(f"{name.upper()}_BASE_URL")
+    factory, kind = given.factory, given.kind
+    if factory is None and name not in KINDS and (kind or "python") == "python":
+        # The address makes it a server that speaks OpenAI's API.
+        entries = () if given.base_url and kind is None else find_entries(MODELS, name)
+        factory = next((each.value for each in entries), None)
+        kind = "python" if factory is not None else kind
     return ProviderSetup(
         name=name,
-        kind=given.kind or KINDS.get(name, "openai"),
+        kind=kind or KINDS.get(name, "openai"),
         base_url=given.base_url or (reveal(address) if address is not None else None),
         api_key=None if key is None else partial(reveal, key),
         key_source=source or None,
         models=given.models,
-        factory=given.factory,
+        factory=factory,
         context_window=given.context_window,
     )
 

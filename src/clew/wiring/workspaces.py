@@ -8,7 +8,7 @@ from clew.config import Config
 from clew.errors import InvalidConfig
 from clew.files.durable import make_directory
 from clew.files.workspaces import Workspaces
-from clew.store import is_postgres, sqlite_path
+from clew.store import find_file
 
 
 def open_workspaces(config: Config) -> Workspaces:
@@ -34,17 +34,16 @@ def list_sealed(config: Config) -> tuple[Path, ...]:
     elsewhere = [config.file]
     if config.file.parent != config.config_dir:
         elsewhere.append(config.file.parent / "personalities")
-    if not is_postgres(config.store.url):
-        store = sqlite_path(config.store.url)
+    store = find_file(config.store.url)
+    if store is not None:
         elsewhere += [store, store.with_name("store.lock"), store.with_name("processes")]
     return (*list_own_directories(config), *elsewhere)
 
 
 def get_default_workspace(config: Config) -> Path:
     """The directory of a gateway's agent, if none is configured: beside the store."""
-    if is_postgres(config.store.url):
-        return config.data_dir / "workspace"
-    return sqlite_path(config.store.url).with_name("workspace")
+    store = find_file(config.store.url)
+    return config.data_dir / "workspace" if store is None else store.with_name("workspace")
 
 
 def make_workspace(config: Config) -> Path:

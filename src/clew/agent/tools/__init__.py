@@ -7,7 +7,17 @@ tool consists of, and each other module holds a few tools. Nothing here knows a 
 from __future__ import annotations
 
 from clew.agent.tools.mcp import MCPServer
-from clew.agent.tools.tool import Policy
+from clew.agent.tools.tool import Arguments, Job, Policy, Tool, ToolFailure
 from clew.agent.tools.toolbox import TOOLS, USUAL, Tools
 
-__all__ = ["TOOLS", "USUAL", "MCPServer", "Policy", "Tools"]
+__all__ = [
+    "TOOLS",
+    "USUAL",
+    "Arguments",
+    "Job",
+    "MCPServer",
+    "Policy",
+    "Tool",
+    "ToolFailure",
+    "Tools",
+]

@@ -21,7 +21,7 @@ from clew.core.rules import ALLOWED
 from clew.core.text import reveal_controls, strip_controls
 from clew.core.tokens import has_own_tools
 from clew.core.tool_rules import READING, judge, parse_rule, rule_for
-from clew.core.turn import Approval
+from clew.core.turn import UNASKED, Approval
 from clew.errors import InvalidInput
 from clew.ports import LiveTurn, Memory, Store
 
@@ -136,10 +136,7 @@ class Job:
             if approval.decided_by == "expired":
                 raise ToolFailure("The owner did not answer in time, so it was not done.")
             if approval.decided_by == "nobody":
-                raise ToolFailure(
-                    "The owner can't be asked here, so it was not done. Go on without it; a rule "
-                    "in tools.allow, or a chat in a terminal, would make it possible."
-                )
+                raise ToolFailure(UNASKED)
             if approval.reason:
                 raise ToolFailure(f'The owner said no, so it was not done: "{approval.reason}"')
             raise ToolFailure(

@@ -12,6 +12,8 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 
+import msgspec
+
 from clew.agent.tool_interface import ToolOutcome, ToolSpec
 from clew.agent.tools import files, notes, search, sessions, shell
 from clew.agent.tools.mcp import MCPConnection, MCPServer
@@ -54,7 +56,10 @@ class Tools:
         policy: Policy | None = None,
         *,
         servers: Iterable[MCPServer] = (),
+        plugins: Iterable[Tool] = (),
     ) -> None:
+        """`plugins` are tools of other packages: for the owner, and each call is asked about."""
+        self._plugins = {each.name: each for each in plugins}
         self._store = store
         self._memory = memory
         self._policy = policy or Policy()
@@ -115,6 +120,8 @@ class Tools:
         name = job.call.name
         offered = {tool.name: tool for tool in self._list_own(job.turn, job.personality)}
         tool = offered.get(name)
+        if name in self._plugins and tool is not None:
+            return await _run_plugin(job, tool)
         if tool is not None:
             result = await tool.function(job, read_arguments(tool, job.call.arguments))
             return ToolOutcome(content=result) if isinstance(result, str) else result
@@ -131,7 +138,7 @@ class Tools:
         owner = is_owner(turn)
         has_files = self._policy.find_doubt(turn.session.cwd, turn.session.project) is None
         tools = []
-        for tool in TOOLS.values():
+        for tool in (*TOOLS.values(), *self._plugins.values()):
             if tool.name == "propose_plan":
                 wanted = mode == "plan" and owner
             else:
@@ -151,7 +158,7 @@ class Tools:
     def _may_guest(self, tool: Tool) -> bool:
         if tool.name == "memory_read":
             return self._policy.memory_guests == "read"
-        return not tool.machine and tool.name != "memory_write"
+        return not tool.machine and tool.name not in {"memory_write", *self._plugins}
 
     def _may_reach_servers(self, turn: LiveTurn) -> bool:
         mode = self._notes(turn).mode or turn.session.mode
@@ -182,6 +189,19 @@ class Tools:
         while len(self._turns) > _REMEMBERED_TURNS:
             self._turns.popitem(last=False)
         return notes
+
+
+async def _run_plugin(job: Job, tool: Tool) -> ToolOutcome:
+    """Run a tool of another package, with the owner's permission and within the time limit."""
+    arguments = read_arguments(tool, job.call.arguments)
+    detail = msgspec.json.format(msgspec.json.encode(arguments), indent=2).decode()
+    await job.permit({}, summary=f"Use {tool.name}, a tool of a plugin", detail=detail)
+    try:
+        async with asyncio.timeout(job.policy.timeout):
+            result = await tool.function(job, arguments)
+    except TimeoutError:
+        raise ToolFailure(f"Stopped after its time limit of {job.policy.timeout:g} s.") from None
+    return ToolOutcome(content=result) if isinstance(result, str) else result
 
 
 def _is_named(name: str, personality: Personality, *, special: bool) -> bool:

@@ -40,8 +40,8 @@ from clew.errors import Conflict, InvalidInput, RecordNotFound, SessionNotFound
 from clew.runtime.inbound.reception import Ticket, ticket_of
 from clew.runtime.watch import list_answers
 
-PLATFORM: Final = "sdk"
-WEB: Final = "web"
+PLATFORM: Final[Literal["sdk"]] = "sdk"
+WEB: Final[Literal["web"]] = "web"
 TERMINAL: Final = "cli"
 
 LOOK: Final = 1.0
@@ -117,6 +117,8 @@ def _message(params: SendChat, caller: Caller, *, key: str, session: str | None 
         reply_to=reply_over_api(caller.person),
         attended=params.attended,
         platform=params.platform,
+        instructions=params.instructions,
+        earlier=params.earlier,
     )
 
 
@@ -145,15 +147,33 @@ async def _open_session(parts: Parts, params: SendChat, caller: Caller) -> Sessi
     if params.idempotency_key is not None:
         named = f"{caller.person}\0{params.idempotency_key}".encode("utf-8", "surrogatepass")
         name = hashlib.sha256(named).hexdigest()[:32]
-    model = parts.models.get_model(params.model)
     platform: Literal["web", "sdk"] = WEB if params.platform == WEB else PLATFORM
+    key = f"{platform}:{name}"
+    return await open_conversation(
+        parts, caller, key, platform=platform, kind=platform, model=params.model
+    )
+
+
+async def open_conversation(
+    parts: Parts,
+    caller: Caller,
+    key: str,
+    *,
+    platform: str,
+    kind: Literal["web", "sdk"] = PLATFORM,
+    model: str | None = None,
+) -> Session:
+    """The session that a key leads to, made if there is none; only if the caller may see it."""
+    if model is not None:
+        caller.need_owner(CHOOSE)
+    info = parts.models.get_model(model)
     new = NewSession(
-        key=f"{platform}:{name}",
+        key=key,
         person=caller.person,
         platform=platform,
-        kind=platform,
-        model=model.name,
-        provider=model.provider,
+        kind=kind,
+        model=info.name,
+        provider=info.provider,
     )
     session, _ = await parts.store.open_session(new)
     if not may_see(caller.person, session.person):

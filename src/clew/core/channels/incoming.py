@@ -14,6 +14,7 @@ import msgspec
 from clew.core.channels.replies import Attached, ReplyTo
 from clew.core.channels.routing import Arrival
 from clew.core.keys import parse_key
+from clew.core.message import Earlier
 from clew.core.session import OWNER, Kind, Session, SessionFacts
 from clew.core.tokens import Scopes
 
@@ -60,7 +61,8 @@ class Incoming(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     messages that begin with it; `is_mentioned`: it speaks to the bot, by its name or as an answer.
     `quote` is the message that it answers. Not `is_verified`: the platform does not vouch for the
     sender, who is then never the owner; the channel gives such a sender an id of its own.
-    `platform` is shown as the origin of the message.
+    `platform` is shown as the origin of the message. `instructions` hold for its turn, after
+    clew's own; `earlier` is what was said elsewhere before it, which the model gets as a quote.
     """
 
     arrival: Arrival
@@ -83,6 +85,8 @@ class Incoming(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     attended: bool = True
     memory: bool = True
     platform: str | None = None
+    instructions: str | None = None
+    earlier: tuple[Earlier, ...] = ()
 
 
 class Edited(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from msgspec import UNSET
 from clew.core.channels.incoming import Incoming, Sender
 from clew.core.channels.replies import ReplyTo
 from clew.core.channels.routing import Arrival
+from clew.core.channels.speech import without_instructions
 from clew.core.commands import Issuer
 from clew.core.delivery import Inbound
 from clew.core.message import Draft
@@ -186,7 +187,8 @@ class Desk(msgspec.Struct, kw_only=True):
         attempt = Attempt(
             person=self.person,
             scopes=self.scopes,
-            drafts=drafts,
+            # The program whose instructions came with it does not ask now.
+            drafts=tuple(map(without_instructions, drafts)),
             undo=undo,
             attended=self.attended,
             model=self.model_name,

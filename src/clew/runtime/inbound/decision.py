@@ -39,7 +39,7 @@ from clew.core.channels.session_choice import (
     is_platforms,
     place,
 )
-from clew.core.channels.speech import author_of, parts_of
+from clew.core.channels.speech import asked_parts, author_of, parts_of
 from clew.core.channels.triggers import Triggered, read_trigger
 from clew.core.commands import find_command, may_command, parse, read_order
 from clew.core.decision import Decision, encode_decision
@@ -341,7 +341,10 @@ async def _decide_as_said(
 ) -> Decision:
     return Decision(
         text=text,
-        parts=await keep_files(store, message.attachments),
+        parts=(
+            *asked_parts(message.instructions, message.earlier),
+            *await keep_files(store, message.attachments),
+        ),
         reply_to=reply_to,
         from_person=message.from_person,
         attended=message.attended,

@@ -15,7 +15,7 @@ import msgspec
 
 from clew.core import changes
 from clew.core.changes import Change, Recorded
-from clew.core.message import ROLES, Draft, blob_hashes
+from clew.core.message import ROLES, Draft, blob_hashes, find_bad_part
 from clew.core.text import from_json, to_json
 from clew.core.usage import Usage
 from clew.errors import Conflict, InvalidInput, RecordNotFound
@@ -183,6 +183,9 @@ def new_message(change: changes.AddMessage, now: int) -> tuple[Row, int, int]:
         )
     if draft.role not in ROLES:
         raise InvalidInput(f'A message is from {", ".join(ROLES)}, not "{draft.role}".')
+    bad = find_bad_part(draft.parts)
+    if bad is not None:
+        raise InvalidInput(f"{bad} Nothing was written.")
     if draft.usage is not None:
         _whole_usage(draft.usage)
     bindings, size = message_bindings(draft, change.turn_id)

@@ -17,7 +17,7 @@ from clew.core.message import Draft, Message, Role
 from clew.core.search.hits import SearchFilter, SearchHit
 from clew.core.session import OWNER, NewSession, Session, SessionFilter
 from clew.core.turn import Lease
-from clew.ports import Clock, Store
+from clew.ports import Clock, Store, list_missing
 from clew.testing.clock import FakeClock
 
 OpenStore = Callable[[Clock], Awaitable[Store]]
@@ -74,14 +74,6 @@ class Contract:
         other = await open_store(clock)
         yield other
         await other.close()
-
-
-def list_missing(store: object) -> list[str]:
-    """The names of the port `Store` that an object does not have, in the order of the page."""
-    wanted = (name for port in reversed(Store.__mro__) for name in vars(port))
-    public = dict.fromkeys(each for each in wanted if not each.startswith("_"))
-    kind = type(store)  # a property is not asked for: it may need an open store
-    return [each for each in public if not hasattr(kind, each) and each not in vars(store)]
 
 
 async def make(store: Store, key: str | None = None, **fields: Any) -> Session:
