@@ -46,9 +46,9 @@ from clew.core.changes import (
     UndoTurn,
 )
 from clew.core.channels.speech import INSTRUCTIONS
-from clew.core.imports import ImportNote
 from clew.core.keys import check_key, new_id
 from clew.core.message import Draft, ToolCall
+from clew.core.notes import ImportNote
 from clew.core.session import NewSession, Session, SessionFacts
 from clew.core.text import to_wire
 from clew.core.usage import Usage
