@@ -11,7 +11,7 @@ import base64
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 
-from clew.core.changes import AddMessage, Change, EndTurn, StartTurn
+from clew.core.changes import AddMessage, AddUsage, Change, EndTurn, StartTurn
 from clew.core.keys import new_id
 from clew.core.message import Draft, Message
 from clew.core.notes import ImportNote
@@ -69,7 +69,7 @@ class FrameworkStore:
             platform=self.framework,
             kind=fields.pop("kind", "sdk"),
             person=self.person,
-            origin={"framework": self.framework, "id": native_id},
+            origin={"framework": self.framework, "id": native_id, "key": key},
             **fields,
         )
         session, is_new = await store.open_session(new)
@@ -82,7 +82,8 @@ class FrameworkStore:
         store = await self.get()
         fork = await store.fork_session(source.id, person=self.person)
         await self._note(store, fork.id, native_id)
-        fork = await store.describe_session(fork.id, SessionFacts(origin={"id": native_id}))
+        origin = {"id": native_id, "key": key}
+        fork = await store.describe_session(fork.id, SessionFacts(origin=origin))
         await store.set_route(key, fork.id)
         return fork
 
@@ -94,7 +95,10 @@ class FrameworkStore:
     async def list_sessions(
         self, key_prefix: str | None = None, **filters: Any
     ) -> AsyncIterator[Session]:
-        """The sessions of the framework outside the trash, archived ones too."""
+        """The sessions of the framework outside the trash, archived ones too.
+
+        Forks that a person made of them are no sessions of the framework.
+        """
         store = await self.get()
         where = SessionFilter(
             viewer=OWNER,
@@ -107,6 +111,10 @@ class FrameworkStore:
         while True:
             page = await store.list_sessions(where, limit=PAGE, cursor=cursor)
             for session in page.sessions:
+                if session.forked_at_seq is not None:
+                    led_to = await store.find_route(str(session.origin.get("key")))
+                    if led_to is None or led_to.id != session.id:
+                        continue
                 yield session
             cursor = page.cursor
             if cursor is None:
@@ -124,16 +132,18 @@ class FrameworkStore:
 
 
 def turn_of(*messages: Draft | AddMessage, turn_id: str | None = None) -> list[Change]:
-    """The changes of a whole turn that consists of these messages."""
+    """The changes of a whole turn that consists of these messages, with what they have spent."""
     turn = turn_id or new_id()
-    adds = [
-        AddMessage(each, turn)
-        if isinstance(each, Draft)
-        else AddMessage(each.draft, turn, once=each.once)
-        for each in messages
-    ]
-    model = next((each.draft.model for each in adds if each.draft.model is not None), None)
-    return [StartTurn(turn_id=turn, model=model), *adds, EndTurn(turn_id=turn, status="done")]
+    changes: list[Change] = []
+    model = None
+    for each in messages:
+        draft, once = (each, False) if isinstance(each, Draft) else (each.draft, each.once)
+        changes.append(AddMessage(draft, turn, once=once))
+        model = model or draft.model
+        if draft.usage is not None:
+            changes.append(AddUsage(usage=draft.usage, turn_id=turn))
+    end = EndTurn(turn_id=turn, status="done")
+    return [StartTurn(turn_id=turn, model=model), *changes, end]
 
 
 def part_of(message: Message, kind: str) -> dict[str, Any] | None:
