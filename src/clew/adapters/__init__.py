@@ -4,6 +4,7 @@ mcp_server ─► client                        what `clew mcp` serves to other 
 Conversation ─► ports.Store                 one conversation under a key, for one's own agent
 openai_agents.ClewSession ─► Conversation   the Session of the OpenAI Agents SDK
 claude.ClewSessionStore ─► FrameworkStore   the session store of the Claude Agent SDK
+pydantic_ai.ClewConversationStore ─► …      the conversation store of pydantic-ai
 langgraph.ClewSaver ─► FrameworkStore       the checkpointer of LangGraph
 
 Each framework has a module of its own, which is imported only when it is used, and an extra. What a

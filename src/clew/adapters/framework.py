@@ -77,14 +77,23 @@ class FrameworkStore:
             await self._note(store, session.id, native_id)
         return session
 
-    async def fork(self, source: Session, key: str, native_id: str) -> Session:
-        """A fork of a session, to which another key leads."""
+    async def fork(
+        self,
+        source: Session,
+        key: str,
+        native_id: str,
+        *,
+        at: int | None = None,
+        routed: bool = True,
+    ) -> Session:
+        """A fork of a session, to which another key leads unless it is not `routed` yet."""
         store = await self.get()
-        fork = await store.fork_session(source.id, person=self.person)
+        fork = await store.fork_session(source.id, at=at, person=self.person)
         await self._note(store, fork.id, native_id)
         origin = {"id": native_id, "key": key}
         fork = await store.describe_session(fork.id, SessionFacts(origin=origin))
-        await store.set_route(key, fork.id)
+        if routed:
+            await store.set_route(key, fork.id)
         return fork
 
     async def delete(self, sessions: Sequence[Session]) -> None:
