@@ -10,7 +10,7 @@ from google.adk.sessions import BaseSessionService, InMemorySessionService, Sess
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 
-PLACES = [(app, user) for app in ("app", "a/p") for user in ("u", "ü")]
+PLACES = [("app", "u"), ("app", "ü"), ("a/p", "u")]
 
 
 class Comparison:
@@ -26,8 +26,8 @@ class Comparison:
         """Take the steps."""
         whats = ("create", "append", "get", "list", "delete", "user", "repeat")
         for step in range(steps):
-            what = self.chance.choices(whats, (2, 8, 3, 1, 0.4, 1, 1))[0]
-            (app, user), name = self.chance.choice(PLACES), self.chance.choice(("1", "2", " 2 "))
+            what = self.chance.choices(whats, (3, 8, 4, 1, 1.5, 1, 1))[0]
+            (app, user), name = self.chance.choice(PLACES), self.chance.choice(("1", " 1 ", "2"))
             results = await getattr(self, f"_{what}")(app, user, name)
             assert results[0] == results[1], (step, what, app, user, name)
 
@@ -42,12 +42,16 @@ class Comparison:
 
     async def _append(self, app: str, user: str, name: str) -> list[Any]:
         self.number += 1
-        self.last = self._event(self.number) if self.chance.random() > 0.1 else self.last
+        if self.last is None or self.chance.random() > 0.1:
+            self.last = self._event(self.number)
+        else:
+            # Given again, it has no such state any more; the service in memory adds one that has.
+            self.last["actions"]["state_delta"].pop("temp:t", None)
         results = []
         for each in self.services:
             found = await each.get_session(app_name=app, user_id=user, session_id=name)
             session = found or Session(app_name=app, user_id=user, id=name)
-            event = Event.model_validate(self.last or self._event(0))
+            event = Event.model_validate(self.last)
             results.append((await _tried(each.append_event(session, event)), _plain(session)))
         return results
 

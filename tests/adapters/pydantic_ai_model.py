@@ -150,11 +150,11 @@ class Comparison:
 
     async def _stale(self, name: str) -> list[Any]:
         """Save what was loaded some steps ago."""
-        results = []
+        results, new = [], make_message(self._next())
         before = self.stale.get(name, (None, None))
         for store, old in zip(self.stores, before, strict=True):
             if old is not None:
-                old.messages.append(make_message(0))
+                old.messages.append(new)
             results.append(old and await _tried(store.save(old)))
         self.stale[name] = tuple([await store.load(name) for store in self.stores])
         return results

@@ -194,18 +194,16 @@ class ClewSessionService(BaseSessionService):
         event = self._trim_temp_delta_state(event)
         store = await self._sessions.get()
         written = event.model_dump_json(exclude_none=True)
-        name: str | None = f"event/{event.id}" if event.id else None
-        known = None if name is None else await store.find_message(kept.id, name)
-        if known is not None:
-            part = part_of(known, PART)
-            if part is not None and part["event"] == written:
-                return event
-            name = None  # another event with the same id, which is kept too
         app, user, own = _split(event.actions.state_delta if event.actions else {})
+        if await self._new_name(kept, event, written) is None:
+            return event
         # Shared state goes first: after a crash the event is given again, and changes it again.
         await self._share(session.app_name, session.user_id, app, user)
-        drafts = _drafts(event, {"type": PART, "event": written}, name)
         while True:
+            name = await self._new_name(kept, event, written)
+            if name is None:
+                return event
+            drafts = _drafts(event, {"type": PART, "event": written}, name)
             metadata = {
                 **kept.metadata,
                 STATE: {**kept.metadata[STATE], **own},
@@ -216,12 +214,23 @@ class ClewSessionService(BaseSessionService):
                 await store.record(kept.id, None, *turn_of(*drafts), facts)
                 break
             except Conflict:
-                if name is not None and await store.find_message(kept.id, name) is not None:
-                    return event  # the same call was repeated meanwhile
                 kept = await store.get_session(kept.id)
         self._commit_event_to_session(session, event)
         session.last_update_time = event.timestamp
         return event
+
+    async def _new_name(self, kept: Kept, event: Event, written: str) -> str | None:
+        """The external id of an event; None if this event is there already.
+
+        Different events with the same id are kept, each with a number.
+        """
+        store = await self._sessions.get()
+        prefix = f"event/{quote(event.id, safe='')}/"
+        same = await store.list_external(kept.id, prefix)
+        kept_parts = (part_of(each, PART) for each in same)
+        if any(part is not None and part["event"] == written for part in kept_parts):
+            return None
+        return f"{prefix}{len(same)}"
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Put a session in clew's trash; the state of its app and user stays."""
@@ -281,7 +290,7 @@ def _split(delta: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], di
     return app, user, own
 
 
-def _drafts(event: Event, part: dict[str, Any], name: str | None) -> list[Draft]:
+def _drafts(event: Event, part: dict[str, Any], name: str) -> list[Draft]:
     """What people read of an event; the first message has the event itself."""
     parts = event.content.parts or [] if event.content else []
     text = "".join(each.text for each in parts if each.text and not each.thought)

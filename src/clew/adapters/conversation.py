@@ -11,7 +11,8 @@ from typing import Any
 
 from clew.adapters.framework import FrameworkStore, turn_of
 from clew.core.changes import Change, EraseTurn
-from clew.core.message import Draft, Message, Role
+from clew.core.keys import new_id
+from clew.core.message import Draft, Message, Role, number
 from clew.core.search.hits import SearchFilter, SearchHit
 from clew.core.session import OWNER, NewSession, Session
 from clew.errors import InvalidInput
@@ -53,13 +54,21 @@ class Conversation:
         """Add messages: all of them, or none if one is refused."""
         if not drafts:
             return ()
+        turns = [new_id() for _ in drafts]
         changes: list[Change] = []
-        for draft in drafts:
-            changes += turn_of(draft)
+        for draft, turn_id in zip(drafts, turns, strict=True):
+            changes += turn_of(draft, turn_id=turn_id)
         session = await self._open()
         recorded = await self._store.record(session.id, None, *changes)
-        first, last = recorded.seqs[0], recorded.seqs[-1]
-        return await self._store.get_messages(session.id, after=first - 1, before=last + 1)
+        places = zip(drafts, turns, recorded.ids, recorded.seqs, strict=True)
+        return tuple(
+            [
+                number(
+                    draft, row_id=row, session_id=session.id, seq=seq, turn_id=turn, at=recorded.at
+                )
+                for draft, turn, row, seq in places
+            ]
+        )
 
     async def get(self, limit: int | None = None) -> tuple[Message, ...]:
         """The newest `limit` messages (all if None), oldest first."""
