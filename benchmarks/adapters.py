@@ -99,7 +99,7 @@ def pydantic(store: ConversationStore) -> Side:
 
 def adk(service: BaseSessionService) -> Side:
     """ADK: an event, and the newest events."""
-    place = {"app_name": "a", "user_id": "u", "session_id": "s"}
+    place: Any = {"app_name": "a", "user_id": "u", "session_id": "s"}
     session: Any = None
 
     async def add(at: int) -> None:

@@ -129,10 +129,10 @@ class Comparison:
             record = await store.read_record(name)
             results.append((
                 _plain(await store.load(name, limit=limit)),
-                entries and [each.message for each in entries],
+                _plain(entries),
                 record and (record.usage, record.scope, record.forked_from, len(record.branches)),
                 [
-                    [each.message for each in await store.read_history(tip)]
+                    _plain(await store.read_history(tip))
                     for tip in (record.branches if record else ())
                 ],
             ))  # fmt: skip

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from google.adk.errors.already_exists_error import AlreadyExistsError
@@ -16,7 +17,7 @@ from clew.store import open_store
 from tests.adapters.adk_model import Comparison
 from tests.sizes import pick
 
-PLACE = {"app_name": "app", "user_id": "u", "session_id": "1"}
+PLACE: Any = {"app_name": "app", "user_id": "u", "session_id": "1"}
 
 
 @pytest.mark.parametrize("seed", range(pick(3, 50)))

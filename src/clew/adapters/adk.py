@@ -194,7 +194,7 @@ class ClewSessionService(BaseSessionService):
         event = self._trim_temp_delta_state(event)
         store = await self._sessions.get()
         written = event.model_dump_json(exclude_none=True)
-        app, user, own = _split(event.actions.state_delta if event.actions else {})
+        app, user, own = _split(event.actions.state_delta)
         if await self._new_name(kept, event, written) is None:
             return event
         # Shared state goes first: after a crash the event is given again, and changes it again.

@@ -321,9 +321,10 @@ def _said(request: ModelRequest) -> list[dict[str, Any]]:
         elif isinstance(part, ToolReturnPart | RetryPromptPart):
             if part.tool_name is None:
                 continue
-            is_retry = isinstance(part, RetryPromptPart)
-            is_error = is_retry or getattr(part, "outcome", "success") != "success"
-            content = part.model_response() if is_retry else part.model_response_str()
+            if isinstance(part, RetryPromptPart):
+                content, is_error = part.model_response(), True
+            else:
+                content, is_error = part.model_response_str(), part.outcome != "success"
             drafts.append({
                 "role": "tool",
                 "content": content,
