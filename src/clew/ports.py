@@ -296,13 +296,25 @@ class Log(Protocol):
         before: int | None = None,
         after: int | None = None,
         undone: bool = False,
+        notes: bool = False,
     ) -> tuple[Message, ...]:
         """The newest `limit` messages of the thread (all if None), in chronological order.
 
         `offset` skips that many from the newest; `before` and `after` bound the seq, exclusively;
         with `after` and a limit, the newest of them are returned. `limit=0` returns nothing; a
         negative limit or offset is a `ValueError`. Inherited messages belong to a fork's thread.
-        Messages of undone turns are left out unless `undone`.
+        Messages of undone turns are left out unless `undone`, and notes unless `notes`.
+        """
+        ...
+
+    async def list_external(
+        self, session_id: str, prefix: str, *, before: str | None = None, limit: int = 100
+    ) -> tuple[Message, ...]:
+        """Messages and notes of the thread whose external id begins with `prefix`, in its order.
+
+        The greatest id comes first, by code points; `before` goes on after it. Those of undone
+        turns are left out; if a fork has an id that its parent has too, its own one is returned.
+        The cost does not depend on the length of the thread.
         """
         ...
 

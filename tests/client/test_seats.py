@@ -7,6 +7,7 @@ import asyncio
 import msgspec
 import pytest
 
+from clew.adapters.conversation import Conversation
 from clew.api import commands as commands_rows
 from clew.api import models as models_rows
 from clew.api import seats as seats_rows
@@ -91,6 +92,23 @@ async def test_a_fork_is_gone_to_with_its_title(place: Place, client: Client) ->
     assert seated.session is not None
     assert (seated.session.parent_id, seated.session.title) == (source, "A branch")
     assert seated.reason == "fork"
+
+
+async def test_a_person_goes_on_with_a_fork_of_a_frameworks_session(
+    place: Place, client: Client
+) -> None:
+    talk = Conversation(place.store, "frame:7", framework="frame", native_id="7")
+    message = await talk.add("user", "kept by frame")
+    seated = await switch(client, message.session_id)
+    assert seated.session is not None
+    assert (seated.session.parent_id, seated.reason) == (message.session_id, "fork")
+    assert seated.notices == ("frame goes on with that session itself; this is a fork of it.",)
+
+    again = await switch(client, seated.session.id)
+    looked = await switch(client, message.session_id, read_only=True)
+    assert again.session is not None
+    assert looked.session is not None
+    assert (again.session.id, looked.session.id) == (seated.session.id, message.session_id)
 
 
 async def test_a_fork_of_a_guests_session_is_the_one_who_forks(

@@ -14,6 +14,7 @@ from clew.store.sqlite.engine import DIALECT, spell
 from clew.store.sqlite.schema import apply, shipped_migrations
 from clew.store.work import delivery
 from clew.store.work.listing import CANDIDATES, FACETS, facet_queries, list_query
+from clew.store.work.log import EXTERNALS
 
 PLANS = [
     (delivery.CLAIM_ANY_INBOUND, "inbox_queued"),
@@ -55,6 +56,15 @@ def test_no_call_of_a_gateway_looks_at_every_row_of_a_box(
     assert any(f"INDEX {index}" in step for step in steps), steps
     assert not {"SCAN inbox", "SCAN outbox", "SCAN o"} & set(steps)
     assert index == "outbox_status" or not any("outbox_status" in step for step in steps), steps
+
+
+def test_messages_of_other_programs_are_found_along_their_ids(tmp_path: Path) -> None:
+    with closing(apsw.Connection(str(tmp_path / "some.db"))) as connection:
+        apply(connection, shipped_migrations())
+        steps = plan(connection, EXTERNALS.format(hidden="coalesce(NULL, 0) = 1"))
+
+    assert any("INDEX messages_external" in step for step in steps), steps
+    assert not any("TEMP B-TREE" in step for step in steps), steps
 
 
 @pytest.mark.parametrize(

@@ -7,19 +7,16 @@ newest can be taken back. Every write is one commit, whichever process makes it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
-from clew.core.changes import AddMessage, Change, EndTurn, EraseTurn, StartTurn
+from clew.adapters.framework import FrameworkStore, turn_of
+from clew.core.changes import Change, EraseTurn
 from clew.core.keys import new_id
-from clew.core.message import Draft, Message, Role
-from clew.core.notes import ImportNote
+from clew.core.message import Draft, Message, Role, number
 from clew.core.search.hits import SearchFilter, SearchHit
 from clew.core.session import OWNER, NewSession, Session
 from clew.errors import InvalidInput
 from clew.ports import Store
-
-EVERYTHING: Final = 2**53 - 1
-"""The head of an import that has no end: all that a framework writes counts as imported."""
 
 
 class Conversation:
@@ -42,7 +39,9 @@ class Conversation:
             raise InvalidInput("A conversation needs a key.")
         self.key = key
         self._store = store
-        self._framework = framework
+        self._framework = (
+            None if framework is None else FrameworkStore(store, framework, person=person)
+        )
         self._native_id = native_id or key
         self._person = person
 
@@ -55,18 +54,21 @@ class Conversation:
         """Add messages: all of them, or none if one is refused."""
         if not drafts:
             return ()
+        turns = [new_id() for _ in drafts]
         changes: list[Change] = []
-        for draft in drafts:
-            turn_id = new_id()
-            changes += [
-                StartTurn(turn_id=turn_id, model=draft.model),
-                AddMessage(draft, turn_id),
-                EndTurn(turn_id=turn_id, status="done"),
-            ]
+        for draft, turn_id in zip(drafts, turns, strict=True):
+            changes += turn_of(draft, turn_id=turn_id)
         session = await self._open()
         recorded = await self._store.record(session.id, None, *changes)
-        first, last = recorded.seqs[0], recorded.seqs[-1]
-        return await self._store.get_messages(session.id, after=first - 1, before=last + 1)
+        places = zip(drafts, turns, recorded.ids, recorded.seqs, strict=True)
+        return tuple(
+            [
+                number(
+                    draft, row_id=row, session_id=session.id, seq=seq, turn_id=turn, at=recorded.at
+                )
+                for draft, turn, row, seq in places
+            ]
+        )
 
     async def get(self, limit: int | None = None) -> tuple[Message, ...]:
         """The newest `limit` messages (all if None), oldest first."""
@@ -117,26 +119,18 @@ class Conversation:
         if not key or key == self.key:
             raise InvalidInput("A fork needs a key of its own.")
         session = await self._open()
+        if self._framework is not None:
+            await self._framework.fork(session, key, key)
+            return Conversation(
+                self._store, key, framework=self._framework.framework, person=self._person
+            )
         made = await self._store.fork_session(session.id, person=self._person)
         await self._store.set_route(key, made.id)
-        return Conversation(self._store, key, framework=self._framework, person=self._person)
+        return Conversation(self._store, key, person=self._person)
 
     async def _open(self) -> Session:
-        new = NewSession(
-            key=self.key,
-            platform=self._framework or "sdk",
-            kind="sdk",
-            person=self._person,
-            origin={} if self._framework is None else {"framework": self._framework},
-        )
-        session, is_new = await self._store.open_session(new)
-        if is_new and self._framework is not None:
-            note = ImportNote(
-                session_id=session.id,
-                agent=self._framework,
-                native_id=self._native_id,
-                stamp="",
-                head=EVERYTHING,
-            )
-            await self._store.note_import(note)
+        if self._framework is not None:
+            return await self._framework.begin(self.key, self._native_id)
+        new = NewSession(key=self.key, platform="sdk", kind="sdk", person=self._person)
+        session, _ = await self._store.open_session(new)
         return session

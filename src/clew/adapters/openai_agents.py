@@ -18,10 +18,10 @@ from agents.memory.session import SessionABC
 from agents.memory.session_settings import SessionSettings, resolve_session_limit
 
 from clew.adapters.conversation import Conversation
+from clew.adapters.framework import FrameworkStore, check_id, part_of
 from clew.core.message import Draft, Message, Role, ToolCall
-from clew.errors import InvalidInput, StoreClosed
+from clew.errors import InvalidInput
 from clew.ports import Store
-from clew.store import open_store
 
 FRAMEWORK: Final = "openai-agents"
 PART: Final = "openai_agents_item"
@@ -41,17 +41,13 @@ class ClewSession(SessionABC):
         *,
         session_settings: SessionSettings | dict[str, Any] | None = None,
     ) -> None:
-        if not session_id:
-            raise InvalidInput("A session needs an id.")
-        self.session_id = session_id
+        self.session_id = check_id("session", session_id)
         self.session_settings = (
             SessionSettings(**session_settings)
             if isinstance(session_settings, dict)
             else session_settings or SessionSettings()
         )
-        self._url = store if isinstance(store, str) else None
-        self._store = None if isinstance(store, str) else store
-        self._is_closed = False
+        self._sessions = FrameworkStore(store, FRAMEWORK)
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """The newest items, oldest first; the limit of the settings holds if none is given."""
@@ -76,19 +72,11 @@ class ClewSession(SessionABC):
 
     async def close(self) -> None:
         """Refuse later calls; closes the store too if this session has opened it."""
-        self._is_closed = True
-        if self._url is not None and self._store is not None:
-            store, self._store = self._store, None
-            await store.close()
+        await self._sessions.close()
 
     async def _talk(self) -> Conversation:
-        if self._is_closed:
-            raise StoreClosed(f"The session {self.session_id} is closed.")
-        if self._store is None:
-            assert self._url is not None  # noqa: S101  # one of both was given
-            self._store = await open_store(self._url)
         return Conversation(
-            self._store,
+            await self._sessions.get(),
             f"openai:{self.session_id}",
             framework=FRAMEWORK,
             native_id=self.session_id,
@@ -125,7 +113,7 @@ def _text(value: object) -> str:
 
 
 def _item_of(message: Message) -> TResponseInputItem:
-    kept = next((part for part in message.parts if part.get("type") == PART), None)
+    kept = part_of(message, PART)
     if kept is not None:
         return cast("TResponseInputItem", json.loads(kept["item"]))
     # Said in this session by another program, without an item.

@@ -13,8 +13,14 @@ from msgspec import Meta
 
 from clew.core.usage import Usage
 
-Role = Literal["user", "assistant", "tool"]
-ROLES: tuple[Role, ...] = ("user", "assistant", "tool")
+Role = Literal["user", "assistant", "tool", "note"]
+"""Who says a message. A `note` is what another program keeps in the thread, and says nothing.
+
+It is numbered like a message, but is not counted as one, shown to the model, or found by a search
+that does not ask for notes.
+"""
+
+ROLES: tuple[Role, ...] = ("user", "assistant", "tool", "note")
 
 
 class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -106,6 +106,10 @@ _decode_calls = msgspec.json.Decoder(tuple[ToolCall, ...]).decode
 T = TypeVar("T")
 
 
+LAST_CHARACTER = "\U0010ffff"
+"""Comes after every other character in the order of keys."""
+
+
 def text(value: str) -> str:
     """Text for a TEXT column."""
     if type(value) is not str:

@@ -177,7 +177,7 @@ async def _lines(store: Store, session: Session) -> AsyncIterator[Line]:
 
     for line in made_by(0):
         yield line
-    async for page in pages(store, session, undone=True):
+    async for page in pages(store, session, undone=True, notes=True):
         hidden = await _hidden(store, session, page)
         for message in page:
             for turn in await turns.before(message, hidden=message.seq in hidden):
@@ -205,7 +205,8 @@ async def _hidden(store: Store, session: Session, page: tuple[Message, ...]) -> 
     """The numbers of inherited messages that a fork hides; its own turns say it themselves."""
     if session.parent_id is None or session.message_count == session.head or not page:
         return frozenset()
-    shown = await store.get_messages(session.id, after=page[0].seq - 1, before=page[-1].seq + 1)
+    low, high = page[0].seq - 1, page[-1].seq + 1
+    shown = await store.get_messages(session.id, after=low, before=high, notes=True)
     return frozenset(message.seq for message in page) - {message.seq for message in shown}
 
 

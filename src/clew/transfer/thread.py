@@ -35,12 +35,14 @@ class Block(msgspec.Struct, frozen=True):
 
 
 async def pages(
-    log: Log, session: Session, *, undone: bool = False
+    log: Log, session: Session, *, undone: bool = False, notes: bool = False
 ) -> AsyncIterator[tuple[Message, ...]]:
     """The thread up to the session's head, oldest first, a page at a time."""
     for low in range(0, session.head, PAGE):
         high = min(low + PAGE, session.head)
-        yield await log.get_messages(session.id, after=low, before=high + 1, undone=undone)
+        yield await log.get_messages(
+            session.id, after=low, before=high + 1, undone=undone, notes=notes
+        )
 
 
 def title_of(session: Session, clean: Clean) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
+import msgspec
 from msgspec import UNSET
 
 from clew.api.handlers.parts import Caller, Parts, get_visible, handles, view
@@ -38,7 +39,14 @@ from clew.errors import Forbidden, SessionNotFound
 from clew.runtime.place.begin import Surface, begin, renew
 from clew.runtime.place.directories import find_cli_key, find_identity, move_here
 from clew.runtime.place.resume import locate_continue
-from clew.runtime.place.switch import Switch, Switched, branching, leave, switching
+from clew.runtime.place.switch import (
+    Switch,
+    Switched,
+    branching,
+    find_framework,
+    leave,
+    switching,
+)
 
 
 def make_surface(parts: Parts, place: Place, key: str, caller: Caller) -> Surface:
@@ -147,10 +155,19 @@ async def switch_seat(parts: Parts, params: SwitchSeat, caller: Caller) -> Seate
         stops=params.stops,
         waiting=params.waiting,
     )
-    forks = target is not None and params.forks
+    framework = None
+    if target is not None and not (params.forks or params.read_only):
+        framework = await find_framework(parts.store, target)
+    if framework is not None:
+        caller.check(FORK)
+    forks = target is not None and (params.forks or framework is not None)
     made = branching(at, wanted, title=params.title) if forks else switching(at, wanted)
     async with made as switched:
-        return await _seated(parts, switched)
+        seated = await _seated(parts, switched)
+        if framework is None:
+            return seated
+        told = f"{framework} goes on with that session itself; this is a fork of it."
+        return msgspec.structs.replace(seated, notices=(*seated.notices, told))
 
 
 async def _find_previous(parts: Parts, session_id: str | None, caller: Caller) -> Session | None:

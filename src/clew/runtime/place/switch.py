@@ -19,6 +19,7 @@ from clew.core.models import ModelInfo
 from clew.core.session import Session, SessionEdit, word_reader
 from clew.core.turn import Attachment
 from clew.errors import ClewError, ModelNotFound, SwitchRefused
+from clew.ports import Store
 from clew.runtime.commits import note, unbroken
 from clew.runtime.place.begin import Surface
 from clew.runtime.place.directories import fork_here
@@ -264,6 +265,18 @@ async def branching(
         await at.store.delete_sessions([made.id])
         await at.store.purge_sessions([made.id])
         raise
+
+
+async def find_framework(store: Store, session: Session) -> str | None:
+    """The framework whose store this session is; None for clew's own, and for forks of such.
+
+    A framework does not know what others say in its session, so a person goes on with a fork.
+    """
+    framework, key = session.origin.get("framework"), session.origin.get("key")
+    if not isinstance(framework, str) or not isinstance(key, str):
+        return None
+    led_to = await store.find_route(key)
+    return framework if led_to is not None and led_to.id == session.id else None
 
 
 async def leave(

@@ -12,7 +12,7 @@ from clew.store.postgres.database import Database
 from clew.store.postgres.record import append, is_plain, record
 from clew.store.rows import MESSAGE_COLUMNS, Row, message_from, text
 from clew.store.work.log import SharedLog
-from clew.store.work.thread import NOT_ERASED, Window, read_thread
+from clew.store.work.thread import NOT_A_NOTE, NOT_ERASED, Window, read_thread
 
 # The session's own messages, each with the mark of a fork; one row of NULLs if there are none.
 OWN = f"""
@@ -20,6 +20,7 @@ SELECT m.*, s.parent_id IS NOT NULL FROM sessions s LEFT JOIN LATERAL (
   SELECT {MESSAGE_COLUMNS} FROM messages
   WHERE session_id = s.id AND seq > greatest(coalesce(s.forked_at_seq, 0), $2::bigint)
     AND seq <= least(s.head, $3::bigint - 1)
+    AND ($7::boolean OR {NOT_A_NOTE})
     AND (CASE WHEN $6::boolean THEN {NOT_ERASED} ELSE NOT EXISTS (
       SELECT 1 FROM undone u
       WHERE u.session_id = $1 AND u.turn_id = messages.turn_id AND u.ended IS NULL) END)
@@ -90,11 +91,12 @@ class PostgresLog(SharedLog):
         before: int | None = None,
         after: int | None = None,
         undone: bool = False,
+        notes: bool = False,
     ) -> tuple[Message, ...]:
         """See `ports.Log`."""
         if (limit is not None and limit < 0) or offset < 0:
             raise InvalidInput("A limit or offset can't be negative.")
-        window = Window(limit, offset, before, after, undone)
+        window = Window(limit, offset, before, after, undone, notes)
         rows = await self._db.read(lambda connection: _read_own(connection, session_id, window))
         if rows is None:
             rows = await self._db.snapshot(lambda tx: read_thread(tx, session_id, window))
@@ -110,6 +112,7 @@ async def _read_own(connection: Connection, session_id: str, window: Window) -> 
     limit = window.limit
     bindings = (
         text(session_id), window.after, window.before, limit, window.offset, window.undone,
+        window.notes,
     )  # fmt: skip
     rows = await connection.fetch(OWN, bindings)
     if not rows:

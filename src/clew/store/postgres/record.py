@@ -200,7 +200,7 @@ def is_plain(changes: Sequence[Change]) -> bool:
     """Whether a record is one message that needs no stored bytes and has no id to look up."""
     if len(changes) != 1 or type(changes[0]) is not AddMessage:
         return False
-    if changes[0].draft.external_id is not None:
+    if changes[0].draft.external_id is not None or changes[0].draft.role == "note":
         return False
     parts = changes[0].draft.parts
     return not parts or not blob_hashes(parts)

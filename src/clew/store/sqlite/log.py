@@ -12,7 +12,7 @@ from clew.store.sqlite.engine import SqliteEngine
 from clew.store.work.leases import take_for_one_record
 from clew.store.work.log import SharedLog
 from clew.store.work.record import Recording, find_answer, remember_answer
-from clew.store.work.thread import NOT_ERASED, Window, read_thread
+from clew.store.work.thread import NOT_A_NOTE, NOT_ERASED, Window, read_thread
 from clew.store.work.transaction import Transaction
 
 BEGIN = """
@@ -83,11 +83,12 @@ class SqliteLog(SharedLog):
         before: int | None = None,
         after: int | None = None,
         undone: bool = False,
+        notes: bool = False,
     ) -> tuple[Message, ...]:
         """See `ports.Log`."""
         if (limit is not None and limit < 0) or offset < 0:
             raise InvalidInput("A limit or offset can't be negative.")
-        window = Window(limit, offset, before, after, undone)
+        window = Window(limit, offset, before, after, undone, notes)
 
         async def work(tx: Transaction) -> tuple[Message, ...]:
             rows = await _read_newest(tx, session_id, window)
@@ -161,7 +162,8 @@ async def _read_newest(tx: Transaction, session_id: str, window: Window) -> list
     if parent is not None:
         return await read_thread(tx, session_id, window)
     hide = f"AND {NOT_ERASED}" if window.undone else _NOT_UNDONE
-    sql = MESSAGES.format(hide=hide if has_undone else "")
+    hide = hide if has_undone else ""
+    sql = MESSAGES.format(hide=hide if window.notes else f"{hide} AND {NOT_A_NOTE}")
     low = 0 if window.after is None else window.after
     high = head if window.before is None else min(head, window.before - 1)
     limit = -1 if window.limit is None else window.limit

@@ -130,7 +130,9 @@ async def _has_preview(tx: Transaction, parent: Session, knot: int) -> bool:
 
 
 async def _count_visible(tx: Transaction, parent: Session, knot: int) -> int:
-    """How many messages a fork at the knot begins with: seqs are gapless, undone turns are out."""
+    """How many messages a fork at the knot begins with: undone turns and notes are left out."""
     if knot == parent.head:
         return parent.message_count
+    if parent.message_count == parent.head:
+        return knot
     return knot - await count_hidden(tx, parent.id, knot)

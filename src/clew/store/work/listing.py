@@ -26,6 +26,7 @@ from clew.core.turn import Attachment, Lease
 from clew.errors import InvalidInput
 from clew.store.presence import process_of
 from clew.store.rows import (
+    LAST_CHARACTER,
     NAME_COLUMNS,
     SESSION_COLUMNS,
     Row,
@@ -44,9 +45,6 @@ from clew.store.work.transaction import Dialect, Engine, Transaction
 MAX_SESSIONS = 1000
 MAX_NAMES = 5000
 """The longest pages: building one blocks other threads."""
-
-LAST_CHARACTER = "\U0010ffff"
-"""Comes after every other character in the order of keys."""
 
 Place = tuple[int, int, str]
 """The position of a session in a list: pinned, time, id."""

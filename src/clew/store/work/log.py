@@ -14,6 +14,7 @@ from clew.errors import Conflict, RecordNotFound
 from clew.ports import Log
 from clew.store.rows import (
     APPROVAL_COLUMNS,
+    LAST_CHARACTER,
     MESSAGE_COLUMNS,
     REASON,
     TURN_COLUMNS,
@@ -33,6 +34,13 @@ from clew.store.work.transaction import Engine, Transaction
 _EXTERNAL = f"""
 SELECT {MESSAGE_COLUMNS} FROM messages
 WHERE session_id = $1 AND external_id = $2 AND seq > $3 AND seq <= $4
+"""
+
+EXTERNALS = f"""
+SELECT {MESSAGE_COLUMNS} FROM messages
+WHERE session_id = $1 AND external_id >= $2 AND external_id < $3 AND seq > $4 AND seq <= $5
+  AND NOT {{hidden}}
+ORDER BY external_id DESC LIMIT $6
 """
 
 _TURN = f"SELECT {TURN_COLUMNS} FROM turns WHERE id = $1"
@@ -123,6 +131,28 @@ class SharedLog:
 
         return await self._engine.snapshot(work)
 
+    async def list_external(
+        self, session_id: str, prefix: str, *, before: str | None = None, limit: int = 100
+    ) -> tuple[Message, ...]:
+        """See `ports.Log`."""
+        low, most = text(prefix), check_limit(limit)
+        high = low + LAST_CHARACTER if before is None else min(text(before), low + LAST_CHARACTER)
+
+        async def work(tx: Transaction) -> tuple[Message, ...]:
+            found: dict[str | None, Message] = {}
+            line = await read_line(tx, session_id)
+            hidden, marks = line.hidden("messages.turn_id", 7)
+            sql = EXTERNALS.format(hidden=hidden)
+            for part in line.segments:
+                bindings = (part.session_id, low, high, part.low, part.high, most, *marks)
+                for row in await tx.fetch(sql, bindings):
+                    message = message_from(row)
+                    found.setdefault(message.external_id, message)
+            # As both databases compare: by code points.
+            return tuple(sorted(found.values(), key=_external_id, reverse=True)[:most])
+
+        return await self._engine.snapshot(work)
+
     async def list_damaged(self, session_id: str) -> tuple[int, ...]:
         """See `ports.Log`."""
         dialect = self._engine.dialect
@@ -208,3 +238,7 @@ class SharedLog:
             return tuple(each for each in map(approval_from, rows) if each.expires_at > now)
 
         return await self._engine.read(work)
+
+
+def _external_id(message: Message) -> str:
+    return text(message.external_id or "")

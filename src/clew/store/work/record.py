@@ -87,7 +87,7 @@ UPDATE undone SET ended = $3 WHERE session_id = $1 AND turn_id = $2 AND ended IS
 _TURN_START = "SELECT session_id, first_seq FROM turns WHERE id = $1"
 _COUNT_MESSAGES = """
 SELECT count(*) FROM messages
-WHERE session_id = $1 AND seq >= $2 AND seq <= $3 AND turn_id = $4
+WHERE session_id = $1 AND seq >= $2 AND seq <= $3 AND turn_id = $4 AND role <> 'note'
 """
 
 _KNOWN = "SELECT seq, id FROM messages WHERE session_id = $1 AND external_id = $2"
@@ -281,7 +281,7 @@ class Recording(ABC):
                 await self._keep_blob(row_id, blob_hash)
         self._seqs.append(self.head)
         self._ids.append(row_id)
-        self._count += 1
+        self._count += draft.role != "note"
         self._bytes += size
         self._updated_at = max(self._updated_at, at)
         if draft.role == "user":

@@ -65,7 +65,9 @@ def session_conditions(where: SearchFilter, bindings: Bindings) -> list[str]:
 def message_conditions(where: SearchFilter, bindings: Bindings) -> list[str]:
     """The conditions on the message `m`."""
     conditions: list[str] = []
-    if where.role is not None:
+    if where.role is None:
+        conditions.append("m.role <> 'note'")
+    else:
         conditions.append(f"m.role = {bindings.bind(text(where.role))}")
     for comparison, value in ((">=", where.since), ("<=", where.until)):
         if value is not None:

@@ -44,8 +44,12 @@ WHERE session_id = $1 AND seq > $2 AND seq <= $3 {{hide}}
 ORDER BY seq DESC LIMIT $4
 """
 
+NOT_A_NOTE = "role <> 'note'"
+"""Notes are read by those who ask for them."""
+
 _COUNT_HIDDEN = """
-SELECT count(*) FROM messages WHERE session_id = $1 AND seq > $2 AND seq <= $3 AND {hidden}
+SELECT count(*) FROM messages
+WHERE session_id = $1 AND seq > $2 AND seq <= $3 AND (role = 'note' OR {hidden})
 """
 
 # What one session of the line says of a turn: 1, it is undone; 0, it is not; NULL, nothing.
@@ -104,6 +108,7 @@ class Window(msgspec.Struct, frozen=True):
     before: int | None
     after: int | None
     undone: bool
+    notes: bool
 
 
 async def read_line(tx: Transaction, session_id: str) -> Line:
@@ -137,6 +142,8 @@ async def read_thread(tx: Transaction, session_id: str, window: Window) -> list[
     if line.marks and not window.undone:
         hidden, marks = line.hidden("messages.turn_id", 5)
         hide = f"AND NOT {hidden}"
+    if not window.notes:
+        hide += f" AND {NOT_A_NOTE}"
     sql = _MESSAGES.format(hide=hide)
     wanted = NO_LIMIT if window.limit is None else window.limit + window.offset
     rows: list[Row] = []
@@ -150,10 +157,8 @@ async def read_thread(tx: Transaction, session_id: str, window: Window) -> list[
 
 
 async def count_hidden(tx: Transaction, session_id: str, up_to: int) -> int:
-    """How many messages up to a seq belong to turns that are undone in this session."""
+    """How many numbers up to a seq are notes or belong to turns that are undone in this session."""
     line = await read_line(tx, session_id)
-    if not line.marks:
-        return 0
     hidden, marks = line.hidden("messages.turn_id", 4)
     sql = _COUNT_HIDDEN.format(hidden=hidden)
     total = 0

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from clew.testing.contract.access import PairingsContract, TokensContract
 from clew.testing.contract.delivery import InboxContract, OutboxContract
-from clew.testing.contract.foreign import ErasingContract, ForeignContract
+from clew.testing.contract.foreign import ErasingContract, ForeignContract, NoteMessagesContract
 from clew.testing.contract.forks import ForksContract
 from clew.testing.contract.imports import ImportsContract
 from clew.testing.contract.leases import AttachmentsContract, LeasesContract, ProcessesContract
@@ -54,6 +54,7 @@ __all__ = [
     "ListingContract",
     "LogContract",
     "MarksContract",
+    "NoteMessagesContract",
     "NotesContract",
     "OutboxContract",
     "OverviewContract",
@@ -83,6 +84,7 @@ class StoreContract(
     TurnsContract,
     ForeignContract,
     ErasingContract,
+    NoteMessagesContract,
     UsageContract,
     ProcessesContract,
     LeasesContract,

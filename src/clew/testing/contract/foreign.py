@@ -4,13 +4,24 @@ facts inside of a record, erasing, and lists of what is its own.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from clew.core.changes import AddMessage, DescribeSession, EraseTurn, RedoTurn, UndoTurn
-from clew.core.message import Draft
+from clew.core.changes import (
+    AddMessage,
+    DescribeSession,
+    EndTurn,
+    EraseTurn,
+    RedoTurn,
+    StartTurn,
+    UndoTurn,
+)
+from clew.core.keys import new_id
+from clew.core.message import Draft, Role
 from clew.core.session import Session, SessionFacts
 from clew.core.turn import Lease
-from clew.errors import Conflict, LeaseHeld, RecordNotFound, StaleLease
+from clew.errors import Conflict, LeaseHeld, RecordNotFound, SessionNotFound, StaleLease
 from clew.ports import Store
 from clew.testing.clock import FakeClock
 from clew.testing.contract.case import (
@@ -25,6 +36,16 @@ from clew.testing.contract.case import (
     say,
     take_turn,
 )
+
+
+def said(content: str, turn_id: str, *, role: Role = "user") -> AddMessage:
+    """A message of a turn."""
+    return AddMessage(Draft(role=role, content=content), turn_id)
+
+
+async def external(store: Store, session_id: str, prefix: str, **options: Any) -> list[str | None]:
+    """The external ids that are listed."""
+    return [each.external_id for each in await store.list_external(session_id, prefix, **options)]
 
 
 def item(external_id: str, content: str = "hello", *, once: bool = False) -> AddMessage:
@@ -127,6 +148,40 @@ class ForeignContract(Contract):
         assert await store.find_message(fork.id, "b") is None
         assert await store.find_message(session.id, "z") is None
 
+    async def test_messages_are_listed_by_the_beginning_of_their_external_id(
+        self, store: Store, session: Session
+    ) -> None:
+        for each in ("b/1", "a/2", "a/1", "a/\ud800", "a/Ä", "a", "c"):
+            await record(store, session.id, item(each, each))
+        assert await external(store, session.id, "a/") == ["a/\ud800", "a/Ä", "a/2", "a/1"]
+        assert await external(store, session.id, "a/", limit=2) == ["a/\ud800", "a/Ä"]
+        assert await external(store, session.id, "a/", before="a/Ä") == ["a/2", "a/1"]
+        assert await external(store, session.id, "a/", before="z", limit=1) == ["a/\ud800"]
+        assert await external(store, session.id, "", limit=2) == ["c", "b/1"]
+        assert await external(store, session.id, "d") == []
+        with pytest.raises(SessionNotFound):
+            await store.list_external("none", "a")
+
+    async def test_a_fork_lists_external_ids_of_its_parent_and_its_own(
+        self, store: Store, session: Session
+    ) -> None:
+        turn = new_id()
+        await record(store, session.id, item("a", "parent's"), item("c", "parent's"))
+        await record(store, session.id, StartTurn(turn_id=turn))
+        await record(
+            store, session.id, AddMessage(Draft(role="note", external_id="b"), turn),
+            EndTurn(turn_id=turn, status="done"),
+        )  # fmt: skip
+        fork = await store.fork_session(session.id)
+        await record(store, session.id, item("d"))
+        await record(store, fork.id, item("c", "fork's"), EraseTurn(turn))
+
+        found = await store.list_external(fork.id, "")
+        assert [(each.external_id, each.content) for each in found] == [
+            ("c", "fork's"), ("a", "parent's"),
+        ]  # fmt: skip
+        assert await external(store, session.id, "") == ["d", "c", "b", "a"]
+
     async def test_facts_are_part_of_a_record(self, store: Store, session: Session) -> None:
         await record(
             store, session.id, item("a"), DescribeSession(SessionFacts(metadata={"n": 1}), {})
@@ -149,6 +204,74 @@ class ForeignContract(Contract):
         assert await listed(store, key_prefix="app:_") == []
         assert await listed(store, parent_id=parent.id) == [child.id]
         assert len(await listed(store, key_prefix="")) == 4
+
+
+class NoteMessagesContract(Contract):
+    """What another program keeps in a thread without anybody having said it."""
+
+    async def test_a_note_is_read_by_those_who_ask(self, store: Store, session: Session) -> None:
+        await say(store, session.id, "one")
+        await say(store, session.id, "noted", role="note")
+        await say(store, session.id, "two")
+        before = await store.get_session(session.id)
+        await say(store, session.id, "noted again", role="note")
+
+        assert await read(store, session.id) == ["one", "two"]
+        assert await read(store, session.id, 1) == ["two"]
+        assert await read(store, session.id, 2, offset=1) == ["one"]
+        assert await read(store, session.id, after=1) == ["two"]
+        assert await read(store, session.id, undone=True) == ["one", "two"]
+        assert await read(store, session.id, 3, notes=True) == ["noted", "two", "noted again"]
+        after = await store.get_session(session.id)
+        assert (after.head, after.message_count, after.preview) == (4, 2, "one")
+        assert after.content_bytes == before.content_bytes + len("noted again")
+        assert after.last_interaction_at == before.last_interaction_at
+
+    async def test_a_note_of_one_record_is_like_one_of_its_own(
+        self, store: Store, session: Session, lease: Lease
+    ) -> None:
+        note = Draft(role="note", content="noted")
+        one = await store.append(session.id, lease.epoch, note)
+        await store.record(session.id, lease.epoch, *[AddMessage(note)] * 120)
+
+        assert (one.role, one.seq) == ("note", 1)
+        assert await read(store, session.id) == []
+        assert len(await read(store, session.id, notes=True)) == 121
+        assert (await store.get_session(session.id)).message_count == 0
+
+    async def test_a_search_finds_notes_if_it_asks(self, store: Store, session: Session) -> None:
+        await say(store, session.id, "word said")
+        await say(store, session.id, "word noted", role="note")
+
+        assert [hit.seq for hit in await find(store, "word")] == [1]
+        assert [hit.seq for hit in await find(store, "word", role="note")] == [2]
+        assert [hit.seq for hit in await find(store, "word", session=session.id)] == [1]
+
+    async def test_forks_and_undone_turns_count_no_notes(
+        self, store: Store, session: Session
+    ) -> None:
+        await say(store, session.id, "one", "two")
+        await say(store, session.id, "noted", role="note")
+        turn = new_id()
+        await record(
+            store, session.id, StartTurn(turn_id=turn), said("three", turn),
+            said("noted", turn, role="note"), EndTurn(turn_id=turn, status="done"),
+        )  # fmt: skip
+        await say(store, session.id, "four")
+        forks = [await store.fork_session(session.id, at=at) for at in (2, 3, 5, 6)]
+        assert [each.message_count for each in forks] == [2, 2, 3, 4]
+        assert await read(store, forks[3].id) == ["one", "two", "three", "four"]
+        assert len(await read(store, forks[3].id, notes=True)) == 6
+
+        await record(store, session.id, UndoTurn(turn))
+        assert (await store.get_session(session.id)).message_count == 3
+        assert (await store.fork_session(session.id, at=5)).message_count == 2
+        assert await read(store, session.id, notes=True) == ["one", "two", "noted", "four"]
+        await record(store, session.id, RedoTurn(turn))
+        assert (await store.get_session(session.id)).message_count == 4
+        await record(store, session.id, EraseTurn(turn))
+        assert await read(store, session.id, notes=True) == ["one", "two", "noted", "four"]
+        assert (await store.get_session(session.id)).message_count == 3
 
 
 class ErasingContract(Contract):

@@ -58,6 +58,7 @@ CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "append": lambda store: store.append(ID, 1, Draft(role="user")),
     "get_messages": lambda store: store.get_messages(ID),
     "find_message": lambda store: store.find_message(ID, "e"),
+    "list_external": lambda store: store.list_external(ID, "e"),
     "get_turn": lambda store: store.get_turn("t"),
     "list_turns": lambda store: store.list_turns(ID),
     "get_usage": lambda store: store.get_usage(since=0),
