@@ -352,7 +352,8 @@ def test_help_lists_every_command_and_each_one_answers(home: Home, work: Path) -
         "/resume A good name", "/reset", "/new", "/exti", "/exit", "never read",
     ]  # fmt: skip
     used = {line.split()[0][1:] for line in lines if line.startswith("/")}
-    assert used >= {*COMMANDS, *ALIASES} - {"quit"}
+    # The one is another word for the end, the other asks questions that take the next lines.
+    assert used >= {*COMMANDS, *ALIASES} - {"quit", "setup"}
     result = home.chat(*lines, cwd=work)
     assert result.exit_code == 0, result.output
     for name, command in COMMANDS.items():
