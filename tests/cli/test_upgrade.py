@@ -31,7 +31,7 @@ def test_a_gateway_that_runs_is_drained_first_and_started_again(home: Home) -> N
 
     assert told["gateway_running"]
     assert told["steps"][0] == "clew gateway drain"
-    assert told["steps"][-1] == "clew service start"
+    assert told["steps"][-1] == "clew serve"
 
 
 @pytest.mark.parametrize(

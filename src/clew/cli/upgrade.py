@@ -40,13 +40,15 @@ def upgrade_command(app: App, check: bool) -> None:
       clew upgrade --check
       clew upgrade --check --json
     """
+    from clew.cli.service import find_service
     from clew.gateway.running_gateway import find_running
 
     found = find_installation(Path(sys.prefix))
     is_running = find_running(app.config.state_dir) is not None
     steps = [*([BEFORE[0]] if is_running else []), *found.commands, "clew doctor"]
     if is_running:
-        steps.append("clew service start")
+        has_service = sys.platform in ("linux", "darwin") and find_service(app).file.is_file()
+        steps.append("clew service start" if has_service else "clew serve")
     lines = [
         f"This is clew {__version__}, installed {found.how}. Nothing was changed.",
         "",
@@ -54,10 +56,7 @@ def upgrade_command(app: App, check: bool) -> None:
         "",
     ]
     if is_running:
-        lines += [
-            f"A gateway runs. `{BEFORE[0]}`: {BEFORE[1]}",
-            "Without the service, start it again with `clew serve`.",
-        ]
+        lines.append(f"A gateway runs. `{BEFORE[0]}`: {BEFORE[1]}")
     lines += [
         "If the newer clew has another schema, its first command updates the store: it says so,",
         "needs about as much disk again, and keeps the copy from before beside the store.",
