@@ -62,7 +62,7 @@ def make_workspace(config: Config) -> Path:
 
 def find_agent_places(config: Config) -> dict[str, Place]:
     """The directories of the agents that have one of their own, by agent."""
-    from clew.client.place import locate  # only for a gateway
+    from clew.client.seats import locate  # only for a gateway
 
     return {
         normalise_agent(each.id): locate(
