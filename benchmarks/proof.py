@@ -54,6 +54,14 @@ PARTS = {
         "the same with two gateways on one PostgreSQL",
         (PYTHON, "-m", "benchmarks.storm", "--store", "postgres", "--gateways", "2"),
     ),
+    "platforms": Part(
+        "500 messages on real platforms, 50 kills, the store away: one turn each",
+        (PYTHON, "-m", "benchmarks.platforms"),
+    ),
+    "platforms-postgres": Part(
+        "the same on PostgreSQL, which is stopped for 20 seconds",
+        (PYTHON, "-m", "benchmarks.platforms", "--store", "postgres"),
+    ),
     "arriving": Part(
         "a message killed at each of its commits arrives once",
         (PYTHON, "-m", "benchmarks.turns", "arriving"),

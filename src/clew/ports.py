@@ -1106,6 +1106,13 @@ class Personalities(Protocol):
         """A personality, the default if None; `PersonalityNotFound` with the list."""
         ...
 
+    def choose_personality(self, session: Session) -> Personality:
+        """The personality of a session, as its agent has it; the default if it is gone.
+
+        What a person chose comes first, then the agent's own.
+        """
+        ...
+
     def update_personality(self, personality_id: str, edit: PersonalityEdit) -> Personality:
         """Change a personality, or make it. What is built in stays: the person's own goes before.
 

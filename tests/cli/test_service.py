@@ -99,6 +99,16 @@ def test_a_failure_of_the_system_is_told_in_its_words(
     assert "failed: no bus" in result.stderr
 
 
+def test_a_user_without_a_session_is_told_how_to_get_one(
+    home: Home, calls: Path, tmp_path: Path
+) -> None:
+    words = "Failed to connect to bus: No medium found"
+    (tmp_path / "programs" / "systemctl").write_text(f"#!/bin/sh\necho {words} >&2\nexit 1\n")
+    result = home.clew("service", "install", "--no-linger")
+    assert result.exit_code == 1
+    assert "loginctl enable-linger NAME" in result.stderr
+
+
 def test_a_store_from_the_environment_would_not_be_seen(
     home: Home, calls: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

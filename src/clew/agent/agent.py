@@ -18,7 +18,7 @@ from clew.core.message import Message
 from clew.core.models import ModelInfo, Personality
 from clew.core.names import TITLE_INSTRUCTION, Title, clean_title
 from clew.core.notes import Blob, Compaction
-from clew.errors import ClewError, ModelNotFound, PersonalityNotFound
+from clew.errors import ClewError, ModelNotFound
 from clew.ports import LiveTurn, Personalities
 
 if TYPE_CHECKING:
@@ -103,11 +103,10 @@ class PydanticAgent:
 
     def _choose_personality(self, turn: LiveTurn) -> Personality:
         wanted = turn.session.personality
-        try:
-            return self._personalities.get_personality(wanted)
-        except PersonalityNotFound:
+        found = self._personalities.choose_personality(turn.session)
+        if wanted is not None and wanted != found.id:
             turn.signal(Notice(f'The personality "{wanted}" is gone; the default one answers.'))
-            return self._personalities.get_personality(None)
+        return found
 
     def _choose_model(self, turn: LiveTurn, personality: Personality) -> ModelInfo:
         wanted = turn.session.model or personality.model

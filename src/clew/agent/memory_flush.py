@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from clew.agent.personalities import choose_model, choose_personality
+from clew.agent.personalities import choose_model
 from clew.agent.tool_interface import Toolbox, ToolOutcome, ToolSpec
 from clew.core.changes import AddMessage, AddUsage, Change, Recorded
 from clew.core.live_events import Signal
@@ -89,7 +89,7 @@ class MemoryFlusher:
         info = choose_model(self._catalogue, self._personalities, session)
         if info.embedded or not info.tools or not await asyncio.to_thread(self._writable, session):
             return
-        personality = choose_personality(self._personalities, session)
+        personality = self._personalities.choose_personality(session)
         turn = SilentTurn(session, thread, spend)
         if not await self._toolbox.list_tools(turn, personality, info):
             return

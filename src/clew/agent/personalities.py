@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import UNSET
 
+from clew.core.channels.routing import AgentEntry, find_agent, normalise_agent
 from clew.core.models import (
     DEFAULT_PERSONALITY,
     MAX_SOUL,
+    AgentPersonality,
     MemoryScope,
     ModelInfo,
     Personality,
@@ -53,8 +56,14 @@ class PersonalityFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 class FilePersonalities:
     """`ports.Personalities` in files. `directory` has the person's own; it need not exist."""
 
-    def __init__(self, directory: Path | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path | None = None,
+        list_agents: Callable[[], tuple[AgentEntry, ...]] = tuple,
+    ) -> None:
+        """`list_agents` returns the agents that are configured now."""
         self._directory = directory
+        self._list_agents = list_agents
 
     def list_personalities(self) -> tuple[Personality, ...]:
         """All of them, `default` first, then by id; `InvalidConfig` for one that can't be read."""
@@ -75,6 +84,16 @@ class FilePersonalities:
         raise PersonalityNotFound(
             f'There is no personality "{wanted[:64]}". There are: {", ".join(sorted(known))}.'
         )
+
+    def choose_personality(self, session: Session) -> Personality:
+        """See `ports.Personalities`."""
+        agent = find_agent(self._list_agents(), session.agent)
+        wanted = session.personality or (None if agent is None else agent.personality)
+        try:
+            found = self.get_personality(wanted)
+        except PersonalityNotFound:
+            found = self.get_personality(None)
+        return found if agent is None else _of_agent(found, agent)
 
     def update_personality(self, personality_id: str, edit: PersonalityEdit) -> Personality:
         """Change or make one, in the person's own directory; a built-in one stays as it is."""
@@ -175,17 +194,20 @@ def _read_text(path: Path) -> str:
         raise InvalidConfig(f"{path} can't be read: {error}.") from None
 
 
-def choose_personality(personalities: Personalities, session: Session) -> Personality:
-    """The session's personality, the default one if that is gone."""
-    try:
-        return personalities.get_personality(session.personality)
-    except PersonalityNotFound:
-        return personalities.get_personality(None)
+def _of_agent(personality: Personality, agent: AgentEntry) -> AgentPersonality:
+    """A personality as an agent has it: the agent's model goes before the personality's."""
+    given = {name: getattr(personality, name) for name in Personality.__struct_fields__}
+    return AgentPersonality(
+        **given | {"model": agent.model or personality.model},
+        agent=normalise_agent(agent.id),
+        agent_tools=agent.tools,
+        has_own_memory=agent.memory == "own",
+    )
 
 
 def choose_model(catalogue: Catalogue, personalities: Personalities, session: Session) -> ModelInfo:
-    """The session's model, else its personality's, else the default one."""
-    wanted = session.model or choose_personality(personalities, session).model
+    """The session's model, else its agent's, else its personality's, else the default one."""
+    wanted = session.model or personalities.choose_personality(session).model
     try:
         return catalogue.get_model(wanted)
     except ModelNotFound:

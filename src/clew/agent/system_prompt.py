@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from clew.agent.memory_flush import SilentTurn
-from clew.agent.personalities import choose_model, choose_personality
+from clew.agent.personalities import choose_model
 from clew.agent.tool_interface import Toolbox, ToolSpec
 from clew.agent.tools.paths import open_regular
 from clew.core.channels.speech import find_instructions
@@ -303,7 +303,7 @@ class ContextParts:
     ) -> tuple[ContextPart, ...]:
         """See `ports.Context`."""
         info = choose_model(self._catalogue, self._personalities, session)
-        personality = choose_personality(self._personalities, session)
+        personality = self._personalities.choose_personality(session)
         parts = await self._prompt.list_parts(session, person, scopes, personality, info)
         prompts = [
             ContextPart("prompt", part.name, estimate_text(part.text), part.source)

@@ -87,6 +87,7 @@ COMMANDS: Final = {
         ),
         "desktop": Entry("clew.cli.desktop:desktop_command", "The dashboard in its own window."),
         "service": Entry("clew.cli.service:service_group", "The gateway as a service of yours."),
+        "upgrade": Entry("clew.cli.upgrade:upgrade_command", "How to get a newer clew."),
         "logs": Entry("clew.cli.service:logs_command", "What the gateway has logged."),
         "token": Entry("clew.cli.access:token_group", "Tokens of the gateway."),
         "pair": Entry("clew.cli.access:pair_group", "Who may talk to the agent on channels."),

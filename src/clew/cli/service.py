@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 ENVIRONMENT: Final = "service.env"
 """A file beside the configuration with lines NAME=VALUE for the service, such as keys."""
 
+NO_SESSION: Final = (
+    ". This user has no session of systemd here: su and sudo make none. Log in as this user (ssh "
+    "does), or let an administrator run `loginctl enable-linger NAME` first."
+)
+
 UNIT: Final = """\
 [Unit]
 Description=clew gateway
@@ -101,7 +106,7 @@ def service_install(app: App, port: int, workspace: Path | None, linger: bool | 
       clew service install
       clew service install --port 8080 --workspace ~/work --linger
     """
-    service = _find_service(app)
+    service = find_service(app)
     command = [sys.executable, "-m", "clew", *_options(app), "serve", "--port", str(port)]
     if workspace is not None:
         command += ["--workspace", str(workspace.resolve())]
@@ -177,7 +182,7 @@ def service_status(app: App) -> None:
     """
     from clew.gateway.running_gateway import find_running
 
-    service = _find_service(app)
+    service = find_service(app)
     running = find_running(app.config.state_dir)
     installed = service.file.exists()
     state = "answers" if running is not None else "does not run"
@@ -217,7 +222,7 @@ def _act(app: App, verb: str, of_launchd: str, told: str) -> None:
     app.answer({"name": service.name}, told)
 
 
-def _find_service(app: App) -> Service:
+def find_service(app: App) -> Service:
     """The service of this home; another home has another one, so that both can run."""
     from clew.gateway.running_gateway import instance_of
 
@@ -237,7 +242,7 @@ def _find_service(app: App) -> Service:
 
 
 def _get_service(app: App) -> Service:
-    service = _find_service(app)
+    service = find_service(app)
     if not service.file.exists():
         raise ClewError("The service is not installed. `clew service install` does that.")
     return service
@@ -296,7 +301,8 @@ def _call(program: str, *arguments: str) -> None:
     )
     if done.returncode != 0:
         words = (done.stderr or done.stdout).strip().splitlines() or ["no reason was given"]
-        raise ClewError(f"`{program} {' '.join(arguments)}` failed: {words[-1][:300]}")
+        advice = NO_SESSION if "connect to bus" in words[-1].lower() else ""
+        raise ClewError(f"`{program} {' '.join(arguments)}` failed: {words[-1][:300]}{advice}")
 
 
 LOOK_S: Final = 0.3

@@ -11,7 +11,7 @@ from typing import Final, Literal, assert_never
 
 import msgspec
 
-from clew.core.models import Personality
+from clew.core.models import AgentPersonality, Personality
 from clew.core.session import OWNER
 from clew.errors import InvalidInput
 
@@ -56,15 +56,16 @@ def find_directory(
 ) -> tuple[str, ...]:
     """The directory of a memory file, as names below the data directory. Decided only here.
 
-    The widest holder comes first: a personality with files of its own has both there; in either
-    place USER.md is the person's who speaks, and MEMORY.md is shared. An agent with a memory of its
-    own would come before the personality.
+    The widest holder comes first: an agent, then a personality with files of its own has both
+    there; in each place USER.md is the person's who speaks, and MEMORY.md is shared.
     """
     held: tuple[str, ...] = ()
+    if isinstance(personality, AgentPersonality) and personality.has_own_memory:
+        held = ("agents", personality.agent)
     if personality is not None and personality.memory_scope == "per-personality":
         if not _PLAIN.fullmatch(personality.id):
             raise InvalidInput(f"{personality.id!r} can't be the name of a directory.")
-        held = ("personalities", personality.id)
+        held = (*held, "personalities", personality.id)
     if name == "user" and person != OWNER:
         held = (*held, "people", name_directory(person))
     return held

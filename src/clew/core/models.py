@@ -96,6 +96,18 @@ class Personality(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     builtin: bool = False
 
 
+class AgentPersonality(Personality, frozen=True, kw_only=True, omit_defaults=True):
+    """A personality as an agent has it (`[[agents]]`).
+
+    `agent_tools` are the only tools that the agent has, None for all; `has_own_memory`: its memory
+    files are its own.
+    """
+
+    agent: str
+    agent_tools: tuple[str, ...] | None = None
+    has_own_memory: bool = False
+
+
 MAX_SOUL = 20_000
 """Longest system prompt of a personality, in characters."""
 

@@ -25,8 +25,8 @@ LOCK_S: Final = 10.0
 class Workspaces:
     """What this clew knows about directories.
 
-    `own` are clew's directories, and `opened` the one below them that is a workspace. `named` is
-    the one that the configuration names. `listed` are the directories below which a token may name
+    `own` are clew's directories, and `opened` the one below them that is a workspace. `named` are
+    those that the configuration names. `listed` are the directories below which a token may name
     one. These are workspaces, whatever they are. `memo` is the file of the person's answers.
     """
 
@@ -35,7 +35,7 @@ class Workspaces:
         *,
         own: Sequence[Path] = (),
         opened: Path | None = None,
-        named: Path | None = None,
+        named: Sequence[Path] = (),
         listed: Sequence[Path] = (),
         memo: Path | None = None,
     ) -> None:
@@ -73,9 +73,7 @@ class Workspaces:
 
     def _describe(self, path: Path) -> str | None:
         real = _resolve(path)
-        if any(
-            each is not None and real == _resolve(each) for each in (self._named, *self._listed)
-        ):
+        if any(real == _resolve(each) for each in (*self._named, *self._listed)):
             return None
         if real.parent == real:
             return "the whole disk"

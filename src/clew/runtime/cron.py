@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from datetime import tzinfo
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -208,10 +208,9 @@ async def _open_session(
     runtime: Runtime, models: Models, job: CronJob, run: str, person: str
 ) -> Session:
     """The session of a run. An isolated one gets its id from the run, so that it is made once."""
-    model = models.get_model()
     new = NewSession(
-        key=job.key, agent=job.agent, person=person, model=model.name, provider=model.provider,
-        platform=CHANNEL, kind="cron",
+        key=job.key, agent=job.agent, person=person, platform=CHANNEL, kind="cron",
+        **_settings_of(runtime, models, job, person),
     )  # fmt: skip
     if job.session != ISOLATED:
         if job.session != FIXED:
@@ -225,3 +224,13 @@ async def _open_session(
         return await runtime.store.create_session(new)
     except Conflict:
         return await runtime.store.get_session(str(identity))
+
+
+def _settings_of(runtime: Runtime, models: Models, job: CronJob, person: str) -> dict[str, Any]:
+    """The model and the directory of a job's session; an agent's model is found at each turn."""
+    agent, at = runtime.reception.find_agent(job.agent)
+    told = {} if at is None or person != OWNER else {"cwd": at.cwd, "project": at.project}
+    if agent is not None and agent.model is not None:
+        return told
+    model = models.get_model()
+    return told | {"model": model.name, "provider": model.provider}

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from clew.config import Config, reveal
 from clew.core.channels.routing import normalise_agent
 from clew.core.keys import normalise_word
-from clew.errors import InvalidConfig
+from clew.errors import InvalidConfig, PersonalityNotFound
 from clew.wiring.channels import list_configured
+from clew.wiring.workspaces import find_agent_places
 
 LOCAL = "local"
 """The provider of the embedded model."""
@@ -37,10 +38,16 @@ def check_config(config: Config) -> None:
 
 
 def check_agents(config: Config) -> None:
-    """`InvalidConfig` for a binding or a webhook that names an agent which is not listed."""
+    """`InvalidConfig` for agents that can't be, and for a name of one that is not listed."""
     known = [normalise_agent(each.id) for each in config.agents]
     if not known:
         return
+    for agent in known:
+        if known.count(agent) > 1:
+            raise InvalidConfig(
+                f'There are two agents "{agent}" in [[agents]]. Give one of them another id.'
+            )
+    find_agent_places(config)
     named = [(f"bindings[{place}]", each.agent) for place, each in enumerate(config.bindings)]
     named += [
         (f"webhooks.{name}", each.agent)
@@ -72,6 +79,7 @@ def list_warnings(config: Config) -> Iterator[str]:
         )
     yield from _warn_of_webhooks(config, kinds)
     yield from _warn_of_providers(config)
+    yield from _warn_of_personalities(config)
 
 
 def _warn_of_webhooks(config: Config, kinds: set[str]) -> Iterator[str]:
@@ -96,6 +104,7 @@ def _warn_of_providers(config: Config) -> Iterator[str]:
     known = {*KEY_VARIABLES, *config.providers, LOCAL}
     named = [("model", config.model)]
     named += [(f"models.allowed[{n}]", each) for n, each in enumerate(config.models.allowed)]
+    named += [(f'the model of the agent "{each.id}"', each.model) for each in config.agents]
     named += [(f"models.aliases.{name}", each) for name, each in config.models.aliases.items()]
     for where, model in named:
         provider, slash, _ = (model or "").partition("/")
@@ -104,3 +113,16 @@ def _warn_of_providers(config: Config) -> Iterator[str]:
                 f"{where} is {model}, but there is no provider {provider}: add "
                 f"[providers.{provider}], or correct the name."
             )
+
+
+def _warn_of_personalities(config: Config) -> Iterator[str]:
+    from clew.agent.personalities import FilePersonalities  # only for a warning
+
+    known = FilePersonalities(config.file.parent / "personalities")
+    for each in config.agents:
+        try:
+            known.get_personality(each.personality)
+        except PersonalityNotFound as error:
+            yield f'The agent "{each.id}" answers with the default personality. {error}'
+        except InvalidConfig as error:
+            yield f'The personality of the agent "{each.id}" can\'t be read: {error}'

@@ -133,7 +133,7 @@ class House:
         """
         built = self.__dict__
         self.config = config
-        for name in ("rules", "judge"):
+        for name in ("rules", "judge", "workspaces"):
             built.pop(name, None)
         if "models" in built:
             self.models.change(models)
@@ -156,7 +156,9 @@ class House:
         """The built-in personalities, and those beside the config file."""
         from clew.agent.personalities import FilePersonalities
 
-        return FilePersonalities(self.config.file.parent / "personalities")
+        return FilePersonalities(
+            self.config.file.parent / "personalities", lambda: self.config.agents
+        )
 
     @cached_property
     def memory(self) -> Memory:
@@ -321,6 +323,7 @@ class House:
             reset_rules,
             routing_rules,
         )
+        from clew.wiring.workspaces import find_agent_places
 
         config = self.config
         return ReceptionRules(
@@ -332,6 +335,7 @@ class House:
             models=model_names(config),
             sending=config.session.send_policy,
             by_mention=list_mentioned(config),
+            places=find_agent_places(config),
             zone=self.zone,
         )
 

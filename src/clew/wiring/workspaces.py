@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from clew.config import Config
+from clew.core.channels.routing import normalise_agent
+from clew.core.keys import Place
 from clew.errors import InvalidConfig
 from clew.files.durable import make_directory
 from clew.files.workspaces import Workspaces
@@ -13,11 +15,11 @@ from clew.store import find_file
 
 def open_workspaces(config: Config) -> Workspaces:
     """What is known about directories with this configuration."""
-    named = config.gateway.workspace
+    named = (config.gateway.workspace, *(each.workspace for each in config.agents))
     return Workspaces(
         own=list_own_directories(config),
         opened=get_default_workspace(config),
-        named=None if named is None else expand(named),
+        named=tuple(expand(each) for each in named if each is not None),
         listed=tuple(map(expand, config.gateway.workspaces)),
         memo=config.state_dir / "workspaces.json",
     )
@@ -55,15 +57,35 @@ def make_workspace(config: Config) -> Path:
     if config.gateway.workspace is None:
         make_directory(default)
         return default.resolve()
-    chosen = expand(config.gateway.workspace).resolve()
+    return _check_workspace(config, "gateway.workspace", config.gateway.workspace)
+
+
+def find_agent_places(config: Config) -> dict[str, Place]:
+    """The directories of the agents that have one of their own, by agent."""
+    from clew.client.seats import locate  # only for a gateway
+
+    return {
+        normalise_agent(each.id): locate(
+            _check_workspace(config, f'the workspace of the agent "{each.id}"', each.workspace),
+            scope=config.session.scope,
+        )
+        for each in config.agents
+        if each.workspace is not None
+    }
+
+
+def _check_workspace(config: Config, what: str, typed: str) -> Path:
+    """A configured directory; `InvalidConfig` for one that can't be used, or that is clew's own."""
+    default = get_default_workspace(config)
+    chosen = expand(typed).resolve()
     if not chosen.is_dir():
         raise InvalidConfig(
-            f"gateway.workspace is {chosen}, which is not a directory. Make it, or choose another."
+            f"{what} is {chosen}, which is not a directory. Make it, or choose another."
         )
     own = [each.resolve() for each in list_own_directories(config)]
     if not chosen.is_relative_to(default.resolve()) and any(map(chosen.is_relative_to, own)):
         raise InvalidConfig(
-            f"gateway.workspace is {chosen}, a directory of clew itself, which no tool opens. "
+            f"{what} is {chosen}, a directory of clew itself, which no tool opens. "
             "Choose another, or leave it out."
         )
     return chosen

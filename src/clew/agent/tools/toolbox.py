@@ -29,7 +29,7 @@ from clew.agent.tools.tool import (
 )
 from clew.core.live_events import Notice
 from clew.core.message import ToolCall
-from clew.core.models import ModelInfo, Personality
+from clew.core.models import AgentPersonality, ModelInfo, Personality
 from clew.core.tool_rules import NOTES, READING, parse_rule
 from clew.errors import ClewError, StaleLease, StoreUnusable
 from clew.ports import LiveTurn, Memory, Store
@@ -205,9 +205,21 @@ async def _run_plugin(job: Job, tool: Tool) -> ToolOutcome:
 
 
 def _is_named(name: str, personality: Personality, *, special: bool) -> bool:
-    """Whether a personality has a tool: by name, by pattern, or because it is not special."""
+    """Whether a personality has a tool: by name, by pattern, or because it is not special.
+
+    A personality gives an agent no tool that the agent has not.
+    """
+    if isinstance(personality, AgentPersonality) and personality.agent_tools is not None:
+        held = personality.agent_tools
+        is_held = (USUAL in held and not special) or _is_matched(name, held)
+        if not is_held:
+            return False
     if personality.tools is None:
         return not special
     if USUAL in personality.tools and not special:
         return True
-    return any(fnmatchcase(name, pattern) for pattern in personality.tools)
+    return _is_matched(name, personality.tools)
+
+
+def _is_matched(name: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)

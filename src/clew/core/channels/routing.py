@@ -22,6 +22,8 @@ MatchedBy = Literal[
     "binding.peer", "binding.guild", "binding.team", "binding.account", "binding.channel", "default"
 ]
 
+AgentMemory = Literal["own", "shared"]
+
 UNKNOWN: Final = "unknown"
 MAIN: Final = "main"
 ANY: Final = "*"
@@ -51,11 +53,20 @@ class Arrival(msgspec.Struct, frozen=True, kw_only=True):
     is_owner: bool = True
 
 
-class AgentEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`[[agents]]`: an agent that bindings can name."""
+class AgentEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """`[[agents]]`: an agent that bindings can name, and what it has of its own.
+
+    `tools` are names or patterns: it has no others. With `memory = "own"` it has memory files of
+    its own.
+    """
 
     id: Annotated[str, Meta(min_length=1)]
     default: bool = False
+    model: Annotated[str, Meta(pattern=r"^\S+$")] | None = None
+    personality: Annotated[str, Meta(pattern=r"^\S+$")] | None = None
+    workspace: Annotated[str, Meta(pattern=r"^(/|~|[A-Za-z]:)")] | None = None
+    tools: tuple[str, ...] | None = None
+    memory: AgentMemory = "shared"
 
 
 class BindingMatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -131,6 +142,11 @@ def route(rules: RoutingRules, arrival: Arrival) -> Route:
 
 
 # --- agent ------------------------------------------------------------------------------------
+def find_agent(agents: tuple[AgentEntry, ...], agent: str) -> AgentEntry | None:
+    """What the configuration says about an agent, if it says anything."""
+    return next((each for each in agents if normalise_agent(each.id) == agent), None)
+
+
 def default_agent(agents: tuple[AgentEntry, ...]) -> str:
     """The agent that answers where no binding fits."""
     marked = next((each for each in agents if each.default), agents[0] if agents else None)

@@ -6,7 +6,7 @@ kept with the message. The runtime makes the session and tells people about it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import tzinfo
 from typing import Any, Final
 
@@ -59,6 +59,7 @@ class ReceptionRules(msgspec.Struct, frozen=True, kw_only=True):
     """All that the configuration says about messages on channels.
 
     `by_mention` are the (channel, account) pairs that answer in groups only if they are spoken to.
+    `places` are the directories of the agents that have one of their own.
     """
 
     owners: tuple[str, ...] = ()
@@ -69,6 +70,7 @@ class ReceptionRules(msgspec.Struct, frozen=True, kw_only=True):
     models: ModelNames = ModelNames()
     sending: SendRules = SendRules()
     by_mention: tuple[tuple[str, str], ...] = ()
+    places: Mapping[str, Place] = {}
     zone: tzinfo
 
 

@@ -129,11 +129,15 @@ class Desk(msgspec.Struct, kw_only=True):
     @property
     def model(self) -> ModelInfo:
         """The model that the next turn uses."""
-        return self.at.find_model(self.model_name or self.setting("model"))
+        return self.at.find_model(
+            self.model_name or self.setting("model") or self.personality.model
+        )
 
     @property
     def personality(self) -> Personality:
         """The personality of the next turn: the session's, or the default if that is gone."""
+        if self.current is not None:
+            return self.personalities.choose_personality(self.current)
         try:
             return self.personalities.get_personality(self.setting("personality"))
         except PersonalityNotFound:

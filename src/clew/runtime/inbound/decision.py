@@ -44,7 +44,7 @@ from clew.core.channels.triggers import Triggered, read_trigger
 from clew.core.commands import find_command, may_command, parse, read_order
 from clew.core.decision import Decision, encode_decision
 from clew.core.delivery import NewInbound, Outbound
-from clew.core.keys import Place, new_id, normalise_word
+from clew.core.keys import Place, new_id, normalise_word, parse_key
 from clew.core.session import OWNER, Session, may_see
 from clew.core.tokens import covers
 from clew.errors import Forbidden, RecordNotFound
@@ -233,7 +233,7 @@ class Decider:
         if placed.begins:
             new = begin_session(
                 incoming, found, key, placed, session, session_id=session_id, person=person,
-                at=self._at,
+                at=self._place_of(found, key),
                 keyholder=find_keyholder(self._rules, key) if incoming.key is not None else None,
             )  # fmt: skip
             decision = msgspec.structs.replace(
@@ -257,6 +257,12 @@ class Decider:
             payload=encode_decision(decision),
             takes=tuple(each.id for each in lines),
         )
+
+    def _place_of(self, found: Route, key: str) -> Place:
+        """The directory of the agent that a conversation belongs to."""
+        parsed = parse_key(key)
+        agent = found.agent if parsed is None else parsed.agent
+        return self._rules.places.get(agent, self._at)
 
     async def find_session(self, known: Known) -> tuple[str, Session | None]:
         """The key that leads to the session of a conversation, and the session if there is one."""

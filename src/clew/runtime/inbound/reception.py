@@ -28,6 +28,7 @@ from clew.core.channels.incoming import (
 )
 from clew.core.channels.people import is_owner
 from clew.core.channels.replies import ReplyTo
+from clew.core.channels.routing import AgentEntry, find_agent
 from clew.core.channels.session_choice import (
     ReceptionRules,
     find_keyholder,
@@ -215,6 +216,13 @@ class Reception:
     def find_keyholder(self, key: str) -> str | None:
         """The person to whom the conversation of a key belongs; None for a shared one."""
         return None if self._front is None else find_keyholder(self._front.rules, key)
+
+    def find_agent(self, agent: str) -> tuple[AgentEntry | None, Place | None]:
+        """What the configuration says about an agent, and its directory if it has its own."""
+        if self._front is None:
+            return None, None
+        rules = self._front.rules
+        return find_agent(rules.routing.agents, agent), rules.places.get(agent)
 
     # --- deciding and keeping -------------------------------------------------------------------
 
