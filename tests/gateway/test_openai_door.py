@@ -240,6 +240,27 @@ async def test_so_it_is_for_responses(place: Place, more: dict[str, Any]) -> Non
     assert await sessions_of(place) == []
 
 
+async def test_earlier_messages_of_any_shape_are_read_or_refused_and_break_nothing(
+    place: Place,
+) -> None:
+    token = await place.house.secret("chat")
+    for odd in (
+        {"role": "assistant", "tool_calls": 5},
+        {"role": "assistant", "tool_calls": [5, {"function": 5}, {"function": {"name": []}}]},
+        {"role": ["user"], "content": "x"},
+        {"role": "user", "content": [5]},
+        {"role": "user", "content": [{"type": "image_url", "image_url": [1]}]},
+        {"role": "system", "content": {"a": 1}},
+        {"type": "function_call_output", "output": 5},
+        {},
+    ):
+        for path, field in (("chat/completions", "messages"), ("responses", "input")):
+            response = await place.house.ask(
+                "POST", f"/v1/openai/{path}", token=token, json={field: [odd, *HELLO]}
+            )
+            assert response.status_code in (200, 400), (odd, response.text)
+
+
 async def test_settings_that_have_no_effect_are_accepted(place: Place, ai: AsyncOpenAI) -> None:
     told = await ai.chat.completions.create(
         model="clew", messages=HELLO, temperature=0.1, max_tokens=5, seed=1, n=1,

@@ -168,7 +168,8 @@ def _read_earlier(item: Mapping[str, Any]) -> dict[str, str]:
     if role not in ("user", "assistant", "tool", "function"):
         raise InvalidInput(f'"{str(role or kind)[:40]}" can\'t be read as a message.')
     text = _text_of(item.get("content"))
-    for call in item.get("tool_calls") or ():
+    calls = item.get("tool_calls")
+    for call in calls if isinstance(calls, list) else ():
         called = call.get("function") if isinstance(call, Mapping) else None
         if isinstance(called, Mapping):
             text += f"\n[calls {called.get('name')}] {called.get('arguments')}"
