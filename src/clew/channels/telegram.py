@@ -474,7 +474,7 @@ warnings.filterwarnings("ignore", message=".*attribute `retry_after` will be", m
 _NEVER_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _REVOKED: Final = (
     "Telegram does not accept the token: it is wrong, or was revoked. @BotFather shows the right "
-    "one; `clew channels add telegram` stores it."
+    "one: `clew channels remove` and `add` again store it."
 )
 
 

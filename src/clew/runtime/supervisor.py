@@ -104,7 +104,8 @@ class Keeper:
                 failures = 1 if loop.time() - began > STEADY else failures + 1
                 pause = min(self._first_pause * 2.0 ** min(failures - 1, 20), LONGEST_PAUSE)
                 self._note("waiting", failures, error)
-                self._tell(f"{self._trouble}: {error}. Trying again in {pause:.3g} s.")
+                why = str(error).rstrip(".")
+                self._tell(f"{self._trouble}: {why}. Trying again in {pause:.3g} s.")
                 await asyncio.sleep(pause)
         finally:
             self._note("stopped", failures)
