@@ -515,6 +515,9 @@ class FakePersonalities:
         except KeyError:
             raise PersonalityNotFound("gone") from None
 
+    def choose_personality(self, session: Session) -> Personality:
+        return self._known.get(session.personality or "default", DEFAULT)
+
     def update_personality(self, personality_id: str, edit: Any) -> Personality:
         raise AssertionError("nobody edits a personality here")
 

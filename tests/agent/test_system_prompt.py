@@ -112,13 +112,14 @@ async def test_the_environment_tells_where_and_when(desk: Desk) -> None:
     assert "Channel: telegram (family)" in text
 
 
-async def test_the_embedded_model_gets_two_lines(desk: Desk) -> None:
+async def test_the_embedded_model_gets_the_prompt_that_it_was_trained_with(desk: Desk) -> None:
     await desk.memory.write("user", "Ada", by="test")
     session = await desk.begin(cwd=str(desk.path))
     embedded = msgspec.structs.replace(MODEL, embedded=True)
     parts = await desk.list_parts(session, model=embedded)
     assert list(parts) == ["personality"]
-    assert parts["personality"].text.count("\n") == 1
+    trained = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
+    assert parts["personality"].text == trained
 
 
 async def test_a_write_to_memory_is_in_the_next_prompt(desk: Desk) -> None:

@@ -317,6 +317,9 @@ CONVERSING = {"chat", "pick", "ask", "status", "mcp"}
 ASKING = {"setup"}
 """Without a person it says that first; here nobody is at the terminal."""
 
+BESIDE_BOTH = {"upgrade"}
+"""It looks at how clew was installed, wherever the sessions are (`test_upgrade`)."""
+
 OF_A_GATEWAY = {"gateway call", "gateway drain", "gateway reload", "node run"}
 """They have only one way."""
 
@@ -328,7 +331,7 @@ def test_each_command_that_takes_a_gateway_is_tried_at_one() -> None:
         if any("--url" in parameter.opts for parameter in command.params)
     }
     listed = {" ".join(args[:words]) for args in (*READING, *ONLY_HERE) for words in (1, 2)}
-    tried = CHANGING | CONVERSING | ASKING | OF_A_GATEWAY
+    tried = CHANGING | CONVERSING | ASKING | BESIDE_BOTH | OF_A_GATEWAY
 
     assert sorted(takers - listed - tried) == []
     assert sorted(tried - takers) == []

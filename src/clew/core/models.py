@@ -76,9 +76,9 @@ def introduction(info: ModelInfo) -> str | None:
     if not info.embedded:
         return None
     return (
-        "For good answers type /setup: it finds Ollama and others on this machine, or takes a key "
-        "of Anthropic, OpenAI or Google (ANTHROPIC_API_KEY in the environment does too). Until "
-        "then SmolLM2 answers, a very small model inside clew: expect weak answers."
+        "For good answers type /setup: it finds Ollama and others on this machine, or takes a key. "
+        "(ANTHROPIC_API_KEY and OPENAI_API_KEY do too, and `clew config set model`.) Until then "
+        "SmolLM2 answers, a very small model (135M parameters) inside clew: expect weak answers."
     )
 
 

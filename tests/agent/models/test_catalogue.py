@@ -305,7 +305,7 @@ def test_only_the_embedded_model_introduces_itself(catalogues: Catalogues) -> No
     assert introduction(catalogue.get_model("openai/gpt-6.1-sol")) is None
     line = introduction(catalogue.get_model("local")) or ""
     assert "\n" not in line
-    for part in ("135M", "weak", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "Ollama", "config set"):
+    for part in ("135M", "weak", "/setup", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "Ollama"):
         assert part in line
 
 

@@ -181,6 +181,9 @@ class Nobody:
     async def ask(self, question: str) -> str:
         raise AssertionError(question)
 
+    async def ask_text(self, question: str, *, hidden: bool = False) -> str:
+        raise AssertionError(question)
+
     async def choose(self, sessions: tuple[SessionView, ...]) -> None:
         raise AssertionError(sessions)
 

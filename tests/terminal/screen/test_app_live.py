@@ -75,7 +75,8 @@ LINES = {
 }
 """How a command is called, where its name alone would not do."""
 
-WALK = [name for name in (*COMMANDS, *ALIASES) if name not in ("exit", "quit")]
+WALK = [name for name in (*COMMANDS, *ALIASES) if name not in ("exit", "quit", "setup")]
+"""Those that end with an answer; `/setup` asks (`tests/terminal/test_setup.py`)."""
 
 
 def test_no_command_is_called_that_there_is_not() -> None:
