@@ -26,7 +26,7 @@ from clew.clock import host_clock
 from clew.config import Config, Places
 from clew.core.names import time_ago
 from clew.core.settings import Secret
-from clew.core.text import to_wire
+from clew.core.text import is_yes, to_wire
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -223,7 +223,7 @@ class App:
         answer = sys.stdin.readline()
         if not answer.endswith("\n"):
             click.echo(err=True)  # Ctrl+D has left the cursor behind the question
-        return answer.strip().lower() in ("y", "yes")
+        return is_yes(answer)
 
     # --- time ---------------------------------------------------------------------------------
 

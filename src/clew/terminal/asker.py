@@ -14,7 +14,7 @@ import msgspec
 from clew.api.sessions import SessionView
 from clew.core.keys import here_filter, home_of
 from clew.core.names import counted, time_ago
-from clew.core.text import strip_controls
+from clew.core.text import is_yes, strip_controls
 from clew.core.turn import MAX_REASON, Approval, ApprovalScope, Decision
 from clew.terminal.lines import Lines
 from clew.terminal.picker import Picked, PickerSetup, run_picker
@@ -116,7 +116,6 @@ def set_up_picker(seat: Seat, sessions: tuple[SessionView, ...]) -> PickerSetup:
     )
 
 
-YES: Final = ("y", "yes")
 NO: Final = ("n", "no")
 
 
@@ -167,13 +166,13 @@ class LineQuestion:
             return Answer("no", reason=line.strip()[:MAX_REASON] or None)
         if self._step == "rule":
             self._step = "question"
-            if word in YES:
+            if is_yes(word):
                 return Answer("yes", "always")
             return "asked" if word in ("", *NO) else "message"
         return self._read_answer(word)
 
     def _read_answer(self, word: str) -> Reading:
-        if word in YES:
+        if is_yes(word):
             return Answer("yes")
         if word in NO:
             self._step = "reason"
