@@ -161,7 +161,7 @@ def _import(app: App, file: str | None, wanted: Wanted) -> None:
     stopped = False
     total = sum(each.size for _, sources in chosen for each in sources)
     try:
-        with app.progress("Importing", total=total or None) as bar:
+        with app.progress("Importing", total=total or None, unit="bytes") as bar:
             app.wait(
                 import_histories(
                     app.config,
