@@ -16,7 +16,6 @@ import msgspec
 from clew.core.redaction import HIDDEN
 from clew.core.settings import (
     FAMILIES,
-    FAMILY_KEYS,
     KEYS,
     SECTIONS,
     SHORTEST_SECRET,
@@ -25,6 +24,7 @@ from clew.core.settings import (
     get_meta,
     get_type,
     is_name,
+    keys_beside,
     nearest_key,
     split_key,
 )
@@ -311,6 +311,5 @@ def _is_short(secret: Secret | None) -> bool:
 def unknown_key(key: str, source: str) -> InvalidConfig:
     """The error for a key that clew does not know, with the most similar one."""
     near = nearest_key(key)
-    known = ", ".join((*KEYS, *FAMILY_KEYS))
-    advice = f'Did you mean "{near}"?' if near else f"Known are {known}."
+    advice = f'Did you mean "{near}"?' if near else f"Known are {', '.join(keys_beside(key))}."
     return InvalidConfig(f'Unknown key "{key}" ({source}). {advice}')

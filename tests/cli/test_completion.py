@@ -15,6 +15,8 @@ def test_a_script_is_printed_for_each_shell(home: Home, shell: str) -> None:
     result = home.clew("completion", shell)
     assert result.exit_code == 0
     assert f"_CLEW_COMPLETE={shell}_complete" in result.stdout
+    if shell == "fish":  # a description may have commas
+        assert 'string split -m 1 "," $completion' in result.stdout
 
 
 def complete(home: Home, *words: str) -> list[str]:

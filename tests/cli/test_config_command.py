@@ -145,6 +145,21 @@ def test_edit_saves_nothing_that_is_not_valid(home: Home, tmp_path: Path) -> Non
     assert (home.path / "config.toml").read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("key", "advice"),
+    [
+        ("terminal.theem", 'Did you mean "terminal.theme"?'),
+        ("model.name", 'Did you mean "model"?'),
+        ("api_key", 'Did you mean "providers.NAME.api_key"?'),
+        ("store.path", "Known are store.url"),
+        ("foo", "Known are model, personality"),
+        ("usage", "Known are model, personality"),
+    ],
+)
+def test_a_hint_names_a_key_only_if_it_is_similar(home: Home, key: str, advice: str) -> None:
+    assert advice in home.clew("config", "set", key, "1").stderr
+
+
 def test_edit_without_a_change_says_so(home: Home, tmp_path: Path) -> None:
     result = home.clew("config", "edit", env=editor("", tmp_path))
     assert result.stdout == "Nothing was changed.\n"

@@ -233,6 +233,13 @@ def test_the_id_and_the_hint_are_on_stderr(home: Home, api: Path) -> None:
     ]
 
 
+def test_a_chat_greets_an_untitled_session_by_its_first_prompt(home: Home, api: Path) -> None:
+    one = session_in(home.chat("hello there", cwd=api))
+    assert home.clew("rename", one, "--clear").exit_code == 0
+    result = home.chat("/status", cwd=api)
+    assert '"hello there", 2 messages, ' in result.stderr
+
+
 def test_no_hint_where_no_message_was_sent(home: Home, api: Path) -> None:
     one = session_in(home.chat("hello", cwd=api))
     result = home.chat("/status", cwd=api)

@@ -17,7 +17,9 @@ from tests.cli.conftest import DAY, Home
 def test_an_empty_list_says_how_to_get_something_to_look_at(home: Home) -> None:
     result = home.clew("list")
     assert result.exit_code == 0
-    assert result.stdout == "No sessions yet. `clew demo` makes some to look at.\n"
+    assert (
+        result.stdout == "No sessions yet. `clew` begins one; `clew demo` makes some to look at.\n"
+    )
 
 
 def test_a_list_shows_id_time_count_and_title(home: Home) -> None:

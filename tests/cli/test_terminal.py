@@ -124,6 +124,22 @@ with app.Progress("Counting", 10, shown=True) as bar:
     assert "4/10" in terminal.output
 
 
+def test_progress_of_a_file_has_a_unit(home: Home) -> None:
+    script = """
+import time
+from clew.cli import app
+app.BAR_AFTER_S = 0
+deadline = time.monotonic() + 240
+with app.Progress("Backing up", None, shown=True, unit="bytes") as bar:
+    bar.reach(1_000_000, 4_000_000)
+    while not bar.visible and time.monotonic() < deadline:
+        pass
+"""
+    terminal = Terminal(home, program=script, width=100)
+    assert terminal.finish() == 0
+    assert "1.0/4.0 MB" in terminal.output
+
+
 def test_progress_says_what_is_done_now(home: Home) -> None:
     script = """
 import time

@@ -165,7 +165,7 @@ def test_what_is_advised_for_a_damaged_line_works(
     result = other.clew("import", "bad.jsonl")
     assert result.exit_code == 1
     assert "imported, 5 messages" in result.stdout
-    assert "were left out: 4." in result.stderr
+    assert "was left out: line 4." in result.stderr
     assert f"`clew delete --now {session.id}`" in result.stderr
     refused = other.clew("import", "talk.jsonl")
     assert refused.exit_code == 1
@@ -190,7 +190,7 @@ def test_a_damaged_line_that_is_no_message_costs_no_message(other: Home, lines: 
     Path("bad.jsonl").write_text("".join(lines), encoding="utf-8")
     result = other.clew("import", "bad.jsonl")
     assert result.exit_code == 1
-    assert result.stderr == "Lines that could not be read and were left out: 2.\n"
+    assert result.stderr == "Could not be read and was left out: line 2.\n"
 
 
 def test_a_session_that_differs_or_is_in_the_trash_is_left_alone(

@@ -178,12 +178,21 @@ def test_a_directory_s_name_can_t_drive_the_terminal() -> None:
 
 @pytest.mark.parametrize(
     ("typed", "answer"),
-    [("f", "fork"), (" Fork ", "fork"), ("O", "open"), ("n", "no"), ("", "no"), ("m", "no")],
+    [
+        ("f", "fork"),
+        (" Fork ", "fork"),
+        ("O", "open"),
+        ("y", "fork"),
+        ("Yes ", "fork"),
+        ("n", "no"),
+        ("", "no"),
+        ("m", "no"),
+    ],
 )
-def test_what_is_not_offered_is_a_no(typed: str, answer: str) -> None:
+def test_yes_is_the_first_offer_and_what_is_not_offered_is_a_no(typed: str, answer: str) -> None:
     assert read_answer("other_project", typed) == answer
 
 
 def test_a_session_without_its_directory_can_be_moved_or_forked_but_not_opened_there() -> None:
-    answers = [read_answer("directory_gone", each) for each in ("m", "f", "o")]
-    assert answers == ["move", "fork", "no"]
+    answers = [read_answer("directory_gone", each) for each in ("y", "m", "f", "o")]
+    assert answers == ["move", "move", "fork", "no"]

@@ -86,6 +86,7 @@ async def test_a_history_is_imported(store: Store, home: Path, sample: Sample) -
     assert (session.cwd, session.project, session.model) == (None, None, None)
     if sample.titled:
         assert session.title == WHOLE.title
+    assert brought.name == session.name != ""
     if sample.times:
         assert BEGIN <= session.created_at <= session.updated_at < LATER
     if sample.usage:

@@ -95,7 +95,7 @@ async def test_a_bad_line_in_the_middle_is_skipped_counted_and_reported(
         "two",
         "three",
     ]
-    assert opening.notes == (f"1 line of {path} could not be read and was left out (number 3).",)
+    assert opening.notes == (f"1 line of {path} could not be read and was left out (line 3).",)
     again = await open_transcript(other, path)
     assert (again.session, again.notes) == (opening.session, opening.notes)
 

@@ -278,4 +278,8 @@ def completion_command(app: App, ctx: click.Context, shell: str) -> None:
         raise click.UsageError(f"No completion for {shell}.")
     script = kind(ctx.find_root().command, {}, "clew", "_CLEW_COMPLETE")
     # Not `source()`, which would start a bash to read its version.
-    app.say(script.source_template % script.source_vars())
+    template = script.source_template
+    if shell == "fish":
+        # Click's own cuts a description at its first comma.
+        template = template.replace('string split ","', 'string split -m 1 ","')
+    app.say(template % script.source_vars())

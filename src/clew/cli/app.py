@@ -16,7 +16,7 @@ from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, TypeVar
 
 import click
 import msgspec
@@ -26,7 +26,7 @@ from clew.clock import host_clock
 from clew.config import Config, Places
 from clew.core.names import time_ago
 from clew.core.settings import Secret
-from clew.core.text import to_wire
+from clew.core.text import is_yes, to_wire
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -206,9 +206,9 @@ class App:
         except OSError:
             return DEFAULT_WIDTH
 
-    def progress(self, label: str, total: int | None = None) -> Progress:
+    def progress(self, label: str, total: int | None = None, *, unit: Unit = "") -> Progress:
         """A progress bar on stderr, shown if the work takes more than about a second."""
-        return Progress(label, total, shown=sys.stderr.isatty())
+        return Progress(label, total, shown=sys.stderr.isatty(), unit=unit)
 
     @cached_property
     def report_update(self) -> UpdateReport:
@@ -223,7 +223,7 @@ class App:
         answer = sys.stdin.readline()
         if not answer.endswith("\n"):
             click.echo(err=True)  # Ctrl+D has left the cursor behind the question
-        return answer.strip().lower() in ("y", "yes")
+        return is_yes(answer)
 
     # --- time ---------------------------------------------------------------------------------
 
@@ -357,13 +357,18 @@ def encode(value: object, *, indent: bool = False) -> str:
 # --- progress -------------------------------------------------------------------------------------
 
 
+Unit = Literal["", "bytes"]
+"""What a bar counts; bytes are shown as 1.2/3.4 MB."""
+
+
 class Progress:
     """A progress bar for long work. Nothing is shown in the first second."""
 
-    def __init__(self, label: str, total: int | None, *, shown: bool) -> None:
+    def __init__(self, label: str, total: int | None, *, shown: bool, unit: Unit = "") -> None:
         self.label = label
         self.total = total
         self.done = 0
+        self._unit = unit
         self._shown = shown
         self._bar: Bar | None = None
         self._ended = False
@@ -404,6 +409,7 @@ class Progress:
         from rich.console import Console
         from rich.progress import (
             BarColumn,
+            DownloadColumn,
             MofNCompleteColumn,
             Progress,
             TextColumn,
@@ -411,10 +417,11 @@ class Progress:
             TimeRemainingColumn,
         )
 
+        amount = DownloadColumn() if self._unit == "bytes" else MofNCompleteColumn()
         bar = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
-            *([] if self.total is None else [MofNCompleteColumn(), TimeRemainingColumn()]),
+            *([] if self.total is None and not self._unit else [amount, TimeRemainingColumn()]),
             TimeElapsedColumn(),
             console=Console(stderr=True),
             transient=True,

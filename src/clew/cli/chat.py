@@ -220,7 +220,7 @@ async def _greet(parts: Parts, note: Note) -> None:
         note(line, None)
     session = seat.session
     if session is not None:
-        name = session.title or "this directory's session"
+        name = session.name if session.message_count else "this directory's session"
         count = counted(session.message_count, "message")
         note(f'"{name}", {count}, {info.name}. /help shows commands.', "dim")
     else:
@@ -298,9 +298,8 @@ async def _tell_id(app: App, parts: Parts, aside: TextOutput, *, hint: bool) -> 
         return
     minutes = max(0, host_clock() - app.now) // 60_000
     lasted = counted(minutes, "minute") if minutes else "under a minute"
-    title = f'"{session.title}", ' if session.title else ""
     counts = f"{counted(seat.messages_sent, 'message')} sent, {session.message_count} in all"
-    aside.line(f"{title}{lasted}, {counts}.")
+    aside.line(f'"{session.name}", {lasted}, {counts}.')
     url = parts.connection.shown_url
     there = "" if url is None else f"--url {url} "
     aside.line(f"Resume this session with: clew {there}-r {session.short_id}")

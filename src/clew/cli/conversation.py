@@ -25,7 +25,7 @@ import msgspec
 from clew.cli.app import App
 from clew.cli.options import ALONE
 from clew.core.names import counted
-from clew.core.text import strip_controls
+from clew.core.text import is_yes, strip_controls
 
 if TYPE_CHECKING:
     from clew.api.seats import Located, Wanted
@@ -166,7 +166,7 @@ async def settle_directory(parts: Parts, asker: Asker, choice: Choice) -> None:
         where = strip_controls(parts.seat.place.cwd, keep_newlines=False)
         asked = f"{where} is {doubt}. May the agent read all files in it, and change them if you "
         typed = await asker.ask(f"{asked}approve? [y/N] ")
-        allowed = typed.lower() in ("y", "yes")
+        allowed = is_yes(typed)
     if asks or allowed:
         try:
             await parts.seat.allow_directory(allowed)

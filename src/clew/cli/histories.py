@@ -161,7 +161,7 @@ def _import(app: App, file: str | None, wanted: Wanted) -> None:
     stopped = False
     total = sum(each.size for _, sources in chosen for each in sources)
     try:
-        with app.progress("Importing", total=total or None) as bar:
+        with app.progress("Importing", total=total or None, unit="bytes") as bar:
             app.wait(
                 import_histories(
                     app.config,
@@ -240,7 +240,7 @@ def _watch(app: App, wanted: Wanted) -> None:
 
     def tell(brought: Brought) -> None:
         new = counted(brought.messages, "new message")
-        name = strip_controls(brought.title or brought.native_id, keep_newlines=False)
+        name = strip_controls(brought.name or brought.native_id, keep_newlines=False)
         app.answer(msgspec.to_builtins(brought), f"{brought.agent}  {name}  {new}")
         sys.stdout.flush()
 

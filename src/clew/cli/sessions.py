@@ -23,7 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 PAGE: Final = 200
 """Sessions in one request."""
-NO_SESSIONS: Final = "No sessions yet. `clew demo` makes some to look at."
+NO_SESSIONS: Final = "No sessions yet. `clew` begins one; `clew demo` makes some to look at."
 NOTHING: Final = "No sessions like that."
 
 

@@ -84,7 +84,7 @@ def backup_command(app: App, file: Path, force: bool) -> None:
     """
     from clew.wiring import back_up_store
 
-    with app.progress("Backing up") as bar:
+    with app.progress("Backing up", unit="bytes") as bar:
         manifest = back_up_store(app.config, file, now=app.now, force=force, progress=bar.reach)
     what = _contents(manifest.sessions, manifest.messages)
     _warn_of_damage(app, manifest.damaged, "the store, and so of its backup")
@@ -108,7 +108,7 @@ def restore_command(app: App, file: Path, replace: bool) -> None:
     """
     from clew.wiring import restore_store
 
-    with app.progress("Restoring") as bar:
+    with app.progress("Restoring", unit="bytes") as bar:
         restored = restore_store(app.config, file, now=app.now, replace=replace, progress=bar.reach)
     if not restored.hashed:
         app.note(f"{file} has no manifest: only the database itself was checked.")

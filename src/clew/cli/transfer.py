@@ -276,7 +276,7 @@ def _import_here(app: App, lines: Iterable[bytes], size: int | None, **options: 
     """Import line by line, so that the file may have any length."""
     from clew.wiring import import_file
 
-    with app.progress("Importing", total=size) as bar:
+    with app.progress("Importing", total=size, unit="bytes") as bar:
         work = import_file(
             app.config, lines, advance=bar.advance, report=app.report_update, **options
         )
@@ -328,7 +328,9 @@ def _complaints(imported: Imported, *, as_new: bool, dry_run: bool) -> list[str]
     if imported.skipped:
         some = ", ".join(map(str, imported.skipped[:10]))
         more = " …" if len(imported.skipped) > 10 else ""
-        complaints.append(f"Lines that could not be read and were left out: {some}{more}.")
+        one = len(imported.skipped) == 1
+        which = f"line {some}" if one else f"lines {some}{more}"
+        complaints.append(f"Could not be read and {'was' if one else 'were'} left out: {which}.")
     if not imported.whole:
         what = "The file is incomplete: messages are missing at its end, or in between."
         complaints.append(what if dry_run else f"{what} {_remedy(imported, as_new=as_new)}")

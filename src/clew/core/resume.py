@@ -181,10 +181,15 @@ def settle(
 Question = Literal["other_project", "directory_gone"]
 Answer = Literal["fork", "open", "move", "no"]
 
+# A yes means what the question offers first.
 _ANSWERS: Final[dict[Question, dict[str, Answer]]] = {
-    "other_project": {"f": "fork", "fork": "fork", "o": "open", "open": "open"},
-    "directory_gone": {"m": "move", "move": "move", "f": "fork", "fork": "fork"},
-}
+    "other_project": {
+        "y": "fork", "yes": "fork", "f": "fork", "fork": "fork", "o": "open", "open": "open",
+    },
+    "directory_gone": {
+        "y": "move", "yes": "move", "m": "move", "move": "move", "f": "fork", "fork": "fork",
+    },
+}  # fmt: skip
 
 
 def needs_question(session: Session, place: Place, *, exists: bool) -> Question | None:

@@ -489,19 +489,37 @@ def get_meta(kind: Any) -> Meta:
     return meta
 
 
+SHORTEST_NAME: Final = 4
+"""Letters from which on a name alone is similar to another."""
+
+
 def nearest_key(key: str) -> str | None:
     """The key that was probably meant."""
     import difflib  # noqa: PLC0415  # only for a suggestion
 
     known = [*FAMILY_KEYS, *KEYS]
+    section, _, name = key.rpartition(".")
+    if section in KEYS:
+        return section
     parts = key.split(".")
     if parts[0] in FAMILIES and len(parts) > 2 and is_name(parts[1]):
-        known += [f"{parts[0]}.{parts[1]}.{name}" for name in FAMILIES[parts[0]].__struct_fields__]
-    names = {name.rpartition(".")[2]: name for name in known} | {name: name for name in known}
-    near = difflib.get_close_matches(key, names, 1) or difflib.get_close_matches(
-        parts[-1], names, 1
-    )
-    return names[near[0]] if near else None
+        known += [f"{parts[0]}.{parts[1]}.{each}" for each in FAMILIES[parts[0]].__struct_fields__]
+    near = difflib.get_close_matches(key, known, 1, 0.8)
+    if near:
+        return near[0]
+    if len(name) < SHORTEST_NAME:
+        return None
+    by_name = {each.rpartition(".")[2]: each for each in known}
+    by_name |= {each.rpartition(".")[2]: each for each in known if each.startswith(f"{section}.")}
+    near = difflib.get_close_matches(name, by_name, 1, 0.75)
+    return by_name[near[0]] if near else None
+
+
+def keys_beside(key: str) -> tuple[str, ...]:
+    """The keys of the section that a key names; all if there is no such section."""
+    section = key.rpartition(".")[0]
+    beside = tuple(each for each in KEYS if section and each.startswith(f"{section}."))
+    return beside or (*KEYS, *FAMILY_KEYS)
 
 
 def decode_secret(kind: type, value: object) -> object:

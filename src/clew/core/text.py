@@ -177,6 +177,11 @@ def columns(text: str) -> int:
     return width
 
 
+def is_yes(typed: str) -> bool:
+    """Whether a line that a person typed says yes to a question; anything else is a no."""
+    return typed.strip().lower() in ("y", "yes")
+
+
 def cut(text: str, width: int) -> str:
     """Return `text` in at most `width` columns, with `…` where something was left out."""
     if text.isascii() and len(text) <= width:

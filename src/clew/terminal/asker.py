@@ -13,8 +13,8 @@ import msgspec
 
 from clew.api.sessions import SessionView
 from clew.core.keys import here_filter, home_of
-from clew.core.names import counted, recent_name, time_ago
-from clew.core.text import strip_controls
+from clew.core.names import counted, time_ago
+from clew.core.text import is_yes, strip_controls
 from clew.core.turn import MAX_REASON, Approval, ApprovalScope, Decision
 from clew.terminal.lines import Lines
 from clew.terminal.picker import Picked, PickerSetup, run_picker
@@ -64,11 +64,10 @@ class LineAsker:
             return None
         seat = self._seat
         for number, session in enumerate(shown, 1):
-            name = recent_name(session.title, session.short_summary, session.preview, session.id)
             ago = time_ago(session.updated_at, seat.now(), seat.zone(session.updated_at))
             where = home_of(session, seat.place.scope) or session.platform
             count = counted(session.message_count, "message")
-            self._aside.line(f"{number:>3}  {name}  ({ago}, {count}, {where})")
+            self._aside.line(f"{number:>3}  {session.name}  ({ago}, {count}, {where})")
         typed = await self.ask(f"Which one? [1-{len(shown)}, Enter for none] ")
         with contextlib.suppress(ValueError):
             if 1 <= int(typed) <= len(shown):
@@ -117,7 +116,6 @@ def set_up_picker(seat: Seat, sessions: tuple[SessionView, ...]) -> PickerSetup:
     )
 
 
-YES: Final = ("y", "yes")
 NO: Final = ("n", "no")
 
 
@@ -168,13 +166,13 @@ class LineQuestion:
             return Answer("no", reason=line.strip()[:MAX_REASON] or None)
         if self._step == "rule":
             self._step = "question"
-            if word in YES:
+            if is_yes(word):
                 return Answer("yes", "always")
             return "asked" if word in ("", *NO) else "message"
         return self._read_answer(word)
 
     def _read_answer(self, word: str) -> Reading:
-        if word in YES:
+        if is_yes(word):
             return Answer("yes")
         if word in NO:
             self._step = "reason"

@@ -80,7 +80,7 @@ async def _fork(chat: Conversation, rest: str) -> Reply:
     source = _get_session(chat)
     seated = await chat.seat.switch(source, "fork", forks=True, title=rest or None)
     branch = _get_session(chat)
-    return Reply(text=f'Now in the branch "{branch.title or branch.id}".', seated=seated)
+    return Reply(text=f'Now in the branch "{branch.name}".', seated=seated)
 
 
 async def _export(chat: Conversation, rest: str) -> Reply:

@@ -28,6 +28,7 @@ from clew.core.live_events import (
 )
 from clew.core.names import counted
 from clew.core.session import Session
+from clew.core.text import is_yes
 from clew.core.turn import Approval, ApprovalScope, Decision, Turn
 from clew.errors import ClewError, Forbidden, Unauthorized
 from clew.terminal.commands import Reply, run_command
@@ -296,7 +297,7 @@ class Conversation:
                 continue
             question = f'Not answered yet: "{one_line(text, 60)}". Answer it now? [y/N] '
             answer = await self._display.ask(question)
-            if answer.lower() in ("y", "yes"):
+            if is_yes(answer):
                 self._display.sent(text)
                 await self._follow(await self.seat.run_waiting(inbound))
             else:

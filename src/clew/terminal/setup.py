@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Protocol
 from clew.client.client import Client
 from clew.core.models import EMBEDDED, LocalServer, ModelInfo
 from clew.core.names import counted
-from clew.core.text import strip_controls
+from clew.core.text import is_yes, strip_controls
 
 PROVIDERS: Final = {"anthropic": "Anthropic", "openai": "OpenAI", "google": "Google"}
 SHOWN: Final = 9
@@ -125,7 +125,7 @@ async def _try(client: Client, asker: Asker, choice: Choice, written: list[str])
         asker.note(f"It answered after {tested.ms / 1000:.1f} s.", None)
         return model
     asker.note(strip_controls(tested.words), "error")
-    if (await asker.ask("Keep it all the same? [y/N] ")).lower() not in ("y", "yes"):
+    if not is_yes(await asker.ask("Keep it all the same? [y/N] ")):
         raise _Stopped
     return model
 

@@ -73,7 +73,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 class Brought(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one source. `lost` counts records that have no place, by kind.
 
-    `broken` lines could not be read. `branches` that were left are not imported.
+    `broken` lines could not be read. `branches` that were left are not imported. `name` is what
+    lists call the session; a dry run has none.
     """
 
     agent: str
@@ -85,6 +86,7 @@ class Brought(msgspec.Struct, frozen=True, kw_only=True):
     lost: dict[str, int] = {}
     branches: int = 0
     title: str | None = None
+    name: str | None = None
     error: str | None = None
 
 
@@ -346,7 +348,8 @@ class _Bringing:
             if outcome in ("extended", "unchanged") and title and not self._dry_run:
                 await self._rename(target, title)
             done = self._result(outcome, target, reading, imported.messages)
-            return msgspec.structs.replace(done, title=title)
+            name = None if self._dry_run else (await self._store.get_session(target)).name
+            return msgspec.structs.replace(done, title=title, name=name)
 
     async def _is_own(self, native_id: str) -> bool:
         """Whether a source is a session of clew's, exported for its agent."""

@@ -141,7 +141,7 @@ def _notes(path: Path, imported: Imported) -> tuple[str, ...]:
         lines = counted(len(imported.skipped), "line")
         notes.append(
             f"{lines} of {_shown(path)} could not be read and {_were(imported)} left out "
-            f"(number {some}{more})."
+            f"({'line' if len(imported.skipped) == 1 else 'lines'} {some}{more})."
         )
     if not imported.whole:
         notes.append(f"{_shown(path)} is incomplete: messages are missing.")

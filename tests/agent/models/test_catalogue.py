@@ -85,6 +85,7 @@ def test_a_model_is_found_by_what_people_type(
         ("qwen", "ollama/qwen3"),
         ("xyzzy", "the providers are anthropic, openai, google, ollama"),
         ("", "the providers are"),
+        ("lokal", "`local` is the embedded model"),
         ("anthropic/", "provider/model"),
     ],
 )

@@ -171,6 +171,14 @@ async def test_fork_branches_off_here(store: Store, talked: Seat, run: Run) -> N
     assert len(await read(store, parent)) == 2
 
 
+async def test_messages_name_a_session_without_a_title_by_its_first_prompt(
+    store: Store, talked: Seat, run: Run
+) -> None:
+    await store.edit_session(sitting(talked).id, SessionEdit(title=None))
+    assert (await run("/title")).text == 'There is no title yet. It is listed as "hello there".'
+    assert (await run("/fork")).text == 'Now in the branch "hello there".'
+
+
 async def test_fork_without_a_session_is_refused(run: Run) -> None:
     reply = await run("/fork")
     assert (reply.is_error, reply.text) == (

@@ -168,6 +168,14 @@ def test_an_id_finds_its_session() -> None:
     assert look_for(rows, rows[1].id) == ["two"]
 
 
+def test_two_characters_of_an_id_find_it_among_very_many() -> None:
+    """They stand somewhere in the ids of thousands of newer sessions."""
+    rows = [make_row(name("other", 9_000 - at, id=str(uuid.UUID(int=0x3F)))) for at in range(5_000)]
+    rows.append(make_row(name("Alpha", 1, id=f"3f{uuid.UUID(int=7)}"[:36])))
+    assert look_for(rows, "3f")[0] == "Alpha"
+    assert look_for(rows, "3F")[0] == "Alpha"
+
+
 def test_an_unwanted_word_leaves_out() -> None:
     assert look_for(rows_of("api tests", "api docs"), "api -tests") == ["api docs"]
 

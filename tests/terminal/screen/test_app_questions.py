@@ -13,7 +13,7 @@ from clew.core.session import NewSession
 from clew.core.turn import Approval
 from clew.terminal.plain_output import question_lines
 from clew.terminal.screen.approvals import detail_lines
-from clew.terminal.screen.dialogs import list_keys
+from clew.terminal.screen.dialogs import AskScreen, list_keys
 from tests.terminal.screen.chats import Chat, Stage, call, open_chat
 
 
@@ -335,6 +335,28 @@ def test_a_command_of_several_lines_is_shown_as_such() -> None:
 )
 def test_the_keys_of_a_question_are_those_it_names(question: str, keys: tuple[str, ...]) -> None:
     assert list_keys(question) == keys
+
+
+@pytest.mark.parametrize(
+    ("question", "key", "answer"),
+    [
+        ("[f]ork it here, [o]pen it there, [n]o", "Y", "y"),
+        ("[f]ork it here, [o]pen it there, [n]o", "o", "o"),
+        ("[1] or [2]", "y", None),
+    ],
+)
+async def test_y_answers_a_question_that_offers_a_no(
+    stage: Stage, question: str, key: str, answer: str | None
+) -> None:
+    async with open_chat(stage) as chat:
+        given: list[str | None] = []
+        await chat.app.push_screen(AskScreen(question), given.append)
+        await chat.sees(question)
+        await chat.press(key)
+        if answer is None:
+            await chat.press("escape")
+        await chat.until(lambda: bool(given), "an answer")
+        assert given == [answer or ""]
 
 
 @pytest.mark.parametrize(("key", "left"), [("y", 1), ("n", 0), ("escape", 0), ("enter", 0)])

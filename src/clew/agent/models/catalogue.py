@@ -184,7 +184,8 @@ class Catalogue:
         advice = (
             f"Did you mean {' or '.join(near)}?"
             if near
-            else f"Say provider/model; the providers are {', '.join(self._providers)}."
+            else f"Say provider/model; the providers are {', '.join(self._providers)}, "
+            "and `local` is the embedded model."
         )
         what = f'There is no model "{alias_of or name}"'
         if alias_of is not None:

@@ -149,10 +149,10 @@ async def _get_session(job: Job, typed: str) -> Session:
 
 
 def _describe(job: Job, session: Session) -> str:
-    name = recent_name(session.title, session.short_summary, session.preview, session.id)
     this = ", this session" if session.id == job.turn.session.id else ""
     size = counted(session.message_count, "message")
-    return f"{session.id} {_when(session.updated_at)} {session.platform}: {name} ({size}{this})"
+    where = f"{_when(session.updated_at)} {session.platform}"
+    return f"{session.id} {where}: {session.name} ({size}{this})"
 
 
 def _show(message: Message) -> str:

@@ -43,15 +43,19 @@ async def fork(desk: Desk, rest: str) -> Reply:
     """`/fork [TITLE]`."""
     switched = await desk.branch_off(rest or None)
     branch = desk.session
-    return Reply(text=f'Now in the branch "{branch.title or branch.id}".', switched=switched)
+    return Reply(text=f'Now in the branch "{branch.name}".', switched=switched)
 
 
 async def title(desk: Desk, rest: str) -> Reply:
     """`/title [TITLE]`."""
     if not rest:
-        await desk.refresh()
+        session = await desk.refresh()
         now = desk.setting("title")
-        return Reply(text=f"The title is: {now}" if now else "There is no title yet.")
+        if now:
+            return Reply(text=f"The title is: {now}")
+        if session is None or not session.message_count:
+            return Reply(text="There is no title yet.")
+        return Reply(text=f'There is no title yet. It is listed as "{session.name}".')
     await desk.edit(SessionEdit(title=rest))
     return Reply(text=f"The title is now: {desk.setting('title')}")
 

@@ -14,7 +14,6 @@ import msgspec
 
 from clew.core.commands import Issuer, find_command
 from clew.core.keys import Place
-from clew.core.names import recent_name
 from clew.core.rules import HeldRule
 from clew.core.session import OWNER, Session, may_see, word_reader
 from clew.errors import SessionNotFound
@@ -104,7 +103,7 @@ class ChannelCommands(msgspec.Struct, frozen=True, kw_only=True):
                 return "There is no earlier conversation here. /resume TITLE finds others."
             return await self._go_to(given, before)
         ids = await self.store.shorten_ids([each.id for each in found])
-        lines = [f"{ids[each.id]}  {_name(each)}" for each in found[:10]]
+        lines = [f"{ids[each.id]}  {each.name}" for each in found[:10]]
         return "\n".join(["Several fit. /resume ID goes on with one:", *lines])
 
     async def _find_previous(self, given: GivenCommand) -> Session | None:
@@ -122,10 +121,6 @@ class ChannelCommands(msgspec.Struct, frozen=True, kw_only=True):
         is_linked = await self.store.find_route(given.own_key)
         key = given.own_key if is_linked is not None else given.key
         await link(self.store, key, session, self.runtime.clock())
-        told = f'This goes on with "{_name(session)}".'
+        told = f'This goes on with "{session.name}".'
         reader = word_reader(session, given.person)
         return told if reader is None else f"{told}\n{reader}"
-
-
-def _name(session: Session) -> str:
-    return recent_name(session.title, session.short_summary, session.preview, session.id)

@@ -26,7 +26,6 @@ from clew.core.keys import (
     is_id,
     recorded_identity,
 )
-from clew.core.names import recent_name
 from clew.core.resume import (
     PURPOSES,
     Breadcrumb,
@@ -301,9 +300,8 @@ async def find_continue(
     session = await _find_newest(store, {}, viewer)
     if session is None:
         return Continued(None, "none", "There is no session to continue: a new one begins.")
-    name = recent_name(session.title, session.short_summary, session.preview, session.id)
     home = strip_controls(home_of(session, place.scope) or "no directory", keep_newlines=False)
-    note = f'There is no session in this directory: continuing "{name}" from {home}.'
+    note = f'There is no session in this directory: continuing "{session.name}" from {home}.'
     return Continued(session, "anywhere", note)
 
 

@@ -45,7 +45,7 @@ from clew.store.work.checksums import count_damaged
 from clew.version import __version__
 
 Progress = Callable[[int, int], None]
-"""Pages done, and pages in all."""
+"""Bytes done, and bytes in all."""
 
 
 _READING = (apsw.SQLITE_IOERR_READ, apsw.SQLITE_IOERR_SHORT_READ, apsw.SQLITE_IOERR_CORRUPTFS)
@@ -54,6 +54,17 @@ _READING = (apsw.SQLITE_IOERR_READ, apsw.SQLITE_IOERR_SHORT_READ, apsw.SQLITE_IO
 
 def _quiet(_done: int, _total: int) -> None:
     """Show no progress."""
+
+
+def _copy_to(target: Path, source: apsw.Connection, path: Path, progress: Progress) -> None:
+    """Copy a database and check the copy; it gets the permissions of the store's lock."""
+    page: int = source.pragma("page_size")
+    schema.verified_copy(
+        source,
+        target,
+        lock=lock_path(path),
+        progress=lambda done, total: progress(done * page, total * page),
+    )
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,7 +150,7 @@ def _copy(path: Path, new: Path, target: Path, *, now: int, progress: Progress) 
         connection.execute("BEGIN")
         counts = _counts(connection)
         with _writing(target):
-            schema.verified_copy(connection, new, lock=lock_path(path), progress=progress)
+            _copy_to(new, connection, path, progress)
         connection.execute("COMMIT")
     with closing(_open_still(new)) as copy:
         if _counts(copy) != counts:
@@ -257,7 +268,7 @@ def _stage(
             # SQLite takes the missing end of a page for zeros, and may find nothing wrong.
             raise StoreDamaged(f"{source} is incomplete: its end is missing. Nothing was changed.")
         with _writing(path):
-            schema.verified_copy(backup, staged, lock=lock_path(path), progress=progress)
+            _copy_to(staged, backup, path, progress)
     with closing(connect(staged, mode="rw")) as copy:
         if manifest is None and (faults := find_faults(copy, full=True)):
             raise StoreDamaged(f"{source} is damaged ({faults}). Nothing was changed.")

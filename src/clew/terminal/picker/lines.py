@@ -222,4 +222,4 @@ def describe_empty(scope: Scope, query: str, *, limited: bool, searching: bool) 
         return f"No{platform} sessions in this directory. Press Tab to see all."
     if platform:
         return f"No{platform} sessions. Ctrl+P shows other platforms."
-    return "No sessions yet."
+    return "No sessions yet. `clew` begins one."

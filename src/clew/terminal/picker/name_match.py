@@ -121,15 +121,18 @@ def rank(narrowed: Narrowed) -> Steps[list[Row]]:
 
 
 def _list_candidates(narrowed: Narrowed) -> Steps[list[Row]]:
-    """The rows to score: those whose name matches, then others up to `SCORED`."""
+    """The rows to score: those whose name or id matches, then others up to `SCORED`."""
     if len(narrowed.rows) <= SCORED:
         return narrowed.rows
     named: list[Row] = []
+    text = narrowed.typed.text
     for start in range(0, len(narrowed.rows), _LOOKED):
         left = narrowed.rows[start : start + _LOOKED]
+        # Two characters are somewhere in every fourth id, so those that begin with them are named.
+        begun = [row for row in left if text and row.id.startswith(text)]
         for word in narrowed.typed.words:
             left = [row for row in left if word in row.name_key]
-        named += left
+        named += {row.id: row for row in (*begun, *left)}.values()
         yield
         if len(named) >= SCORED:
             return named[:SCORED]

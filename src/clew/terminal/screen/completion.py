@@ -19,7 +19,7 @@ from textual.widget import Widget
 from clew.core.commands import ALIASES, COMMANDS, find_command, list_commands
 from clew.core.keys import here_filter
 from clew.core.models import MODES, THINKING
-from clew.core.names import recent_name, time_ago
+from clew.core.names import time_ago
 from clew.core.text import cut, fold, pad, strip_controls
 from clew.terminal.commands import ISSUER
 from clew.terminal.seat import Seat
@@ -183,7 +183,7 @@ async def _complete_session(seat: Seat, typed: str) -> tuple[Choice, ...]:
     return tuple(
         Choice(
             each.short_id,
-            recent_name(each.title, each.short_summary, each.preview, each.id),
+            each.name,
             time_ago(each.updated_at, seat.now(), seat.zone(each.updated_at)),
         )
         for each in found[:SHOWN]

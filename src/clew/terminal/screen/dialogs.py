@@ -63,9 +63,11 @@ class AskScreen(ModalScreen[str]):
 
     def on_key(self, event: events.Key) -> None:
         """One of the keys answers at once."""
-        if event.character is not None and event.character.lower() in self._keys:
+        key = (event.character or "").lower()
+        # A question that offers a no takes a yes too: its asker knows what that means.
+        if key in self._keys or (key == "y" and "n" in self._keys):
             event.stop()
-            self.dismiss(event.character.lower())
+            self.dismiss(key)
 
     def action_answer(self, answer: str) -> None:
         """Nothing was chosen."""

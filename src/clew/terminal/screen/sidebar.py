@@ -14,7 +14,6 @@ from textual.widgets import Static
 
 from clew.api.sessions import StateView
 from clew.core.models import clamp_thinking
-from clew.core.names import recent_name
 from clew.core.notes import Todo
 from clew.core.session import Session
 from clew.core.turn import QueueMode
@@ -128,10 +127,9 @@ def make_facts(seat: Seat, seen: Snapshot, *, working: int | None, waiting: int)
     )
     if mine is None or session is None or session.id != mine.id:
         return facts
-    name = recent_name(session.title, session.short_summary, session.preview, session.id)
     return msgspec.structs.replace(
         facts,
-        title=session.title or name,
+        title=session.title or session.name,
         context_tokens=session.context_tokens,
         context_window=seat.model.context_window,
         cost=session.usage.cost,
