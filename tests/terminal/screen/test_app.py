@@ -219,6 +219,63 @@ async def test_ctrl_c_twice_leaves_where_nothing_runs(stage: Stage) -> None:
         assert await has_ended(chat) == 0
 
 
+async def test_ctrl_c_a_while_after_the_first_does_not_leave(stage: Stage) -> None:
+    async with open_chat(stage) as chat:
+        await chat.press("ctrl+c")
+        await chat.sees("Ctrl+C again")
+        chat.app.conversation.now = lambda: 2.1
+        await chat.press("ctrl+c")
+        await chat.until(lambda: chat.text.count("Ctrl+C again") == 2, "the note once more")
+        assert not chat.app._exit
+        await chat.press("ctrl+c")
+        assert await has_ended(chat) == 0
+
+
+async def test_esc_closes_a_list_a_question_and_the_search_and_then_stops_the_turn(
+    stage: Stage,
+) -> None:
+    stage.script(call("write_file", path="new.txt", content="one"))
+    async with open_chat(stage) as chat:
+        await chat.say("go")
+        await chat.sees("Yes, once")
+        await chat.type("draft /")
+        await chat.press(
+            "ctrl+f", "shift+tab", "tab"
+        )  # the search is open, the editor has the keys
+        await chat.press("ctrl+u")
+        await chat.type("/he")
+        await chat.sees("Find:", "Yes, once", "/help")
+        await chat.press("escape")
+        await chat.misses("/help")
+        assert "Yes, once" in chat.text
+        await chat.press("escape")
+        await chat.misses("Yes, once")
+        assert "Find:" in chat.text
+        await chat.press("escape")
+        await chat.misses("Find:")
+        assert chat.app.conversation.is_running
+        await chat.press("escape")
+        await chat.sees("Stopped.")
+        await chat.is_idle()
+        assert chat.draft == "/he"
+        await chat.press("escape")
+        assert not chat.app._exit
+
+
+async def test_alt_enter_that_a_slow_line_takes_apart_is_a_new_line(stage: Stage) -> None:
+    stage.script(stage.hold("One two three"))
+    async with open_chat(stage) as chat:
+        await chat.say("go")
+        await chat.sees("One two")
+        await chat.type("a")
+        for key in ("escape", "enter"):
+            chat.app.post_message(events.Key(key, "\r" if key == "enter" else None))
+        await chat.until(lambda: chat.draft == "a\n", "a new line")
+        await chat.press("escape")
+        await chat.sees("Stopped.")  # by the second Esc
+        await chat.is_idle()
+
+
 async def test_a_message_between_two_ctrl_c_keeps_the_chat(stage: Stage) -> None:
     async with open_chat(stage) as chat:
         await chat.press("ctrl+c")
