@@ -29,7 +29,7 @@ from clew.errors import ClewError
 from clew.terminal.conversation import Conversation, read_command
 from clew.terminal.picker import Picked
 from clew.terminal.plain_output import one_line
-from clew.terminal.screen import driver, styles
+from clew.terminal.screen import driver, handover, styles
 from clew.terminal.screen.approvals import SETTLES, ApprovalBar
 from clew.terminal.screen.completion import Choice, Wanted, complete
 from clew.terminal.screen.dialogs import AskScreen, TextScreen, open_picker, show_over
@@ -135,6 +135,8 @@ class ChatApp(App[int], inherit_bindings=False):
         self._held: list[events.Key] | None = None
         """Keys for a picker that is about to open."""
         self._at_work = False
+        self._is_away = False
+        """Whether the person's editor has the terminal."""
         self._stopping: Timer | None = None
         """Stops the turn soon after Esc, unless that was the beginning of Alt+Enter."""
         self._last_key = time.monotonic()
@@ -173,6 +175,8 @@ class ChatApp(App[int], inherit_bindings=False):
 
     def interrupt(self) -> None:
         """Ctrl+C: stops what runs; a second one soon after leaves."""
+        if self._is_away:
+            return  # it was for the editor
         self._background.run(self._try(self._interrupt))
 
     def stop(self) -> None:
@@ -377,6 +381,30 @@ class ChatApp(App[int], inherit_bindings=False):
         if read_command(text) == ("help", ""):
             self.tell(KEYS)
 
+    def on_editor_edited(self) -> None:
+        """Ctrl+X Ctrl+E."""
+        self._background.run(self._try(self._edit))
+
+    async def _suspend(self) -> None:
+        handover.suspend()
+
+    async def _edit(self) -> None:
+        """Let the person write the message in their editor."""
+        if self._is_away:
+            return
+        self._is_away = True
+        editor = self.chat.editor
+        try:
+            edited = await handover.edit(self, editor.message)
+        finally:
+            self._is_away = False
+        editor.empty()
+        editor.fetch(edited)
+
+    def on_driver_signal_resume(self) -> None:
+        """Back from the shell: what was on the screen is gone, so draw all of it."""
+        self.screen.refresh()
+
     def on_editor_alt_entered(self) -> None:
         """A new line was meant, not Esc."""
         if self._stopping is not None:
@@ -413,6 +441,10 @@ class ChatApp(App[int], inherit_bindings=False):
                 self.interrupt()
             case "stop":
                 self._stopping = self.set_timer(SLOW_ALT, self.stop)
+            case "suspend":
+                self._background.run(self._try(self._suspend))
+            case "edit":
+                self._background.run(self._try(self._edit))
             case "pick":
                 self._do(self.conversation.pick)
             case "help":

@@ -55,6 +55,9 @@ class Editor(TextArea):
     class AltEntered(Message):
         """The Esc before was the beginning of Alt+Enter."""
 
+    class Edited(Message):
+        """Ctrl+X Ctrl+E."""
+
     @dataclass
     class Wanting(Message):
         """The word before the cursor has changed; None for one that can't be completed."""
@@ -77,6 +80,8 @@ class Editor(TextArea):
         self.wanted: Wanted | None = None
         """What could be completed now."""
         self._declined: Wanted | None = None
+        self._has_prefix = False
+        """Whether Ctrl+X was pressed, which may begin Ctrl+X Ctrl+E."""
         self._escaped_at: float | None = None
         """When Esc was pressed, if that was the last key and closed no list."""
 
@@ -155,6 +160,7 @@ class Editor(TextArea):
 
     def _take_key(self, key: str) -> bool:
         """Handle the keys that a plain text area does not know. Returns whether it was one."""
+        has_prefix, self._has_prefix = self._has_prefix, False
         if self._popup.is_open and self._take_popup_key(key):
             return True
         if key == "enter":
@@ -166,6 +172,12 @@ class Editor(TextArea):
             self.fetch(self._past.older(self.text))
         elif key == "down" and self.navigator.is_last_wrapped_line(self.cursor_location):
             self.fetch(self._past.newer())
+        elif key == "ctrl+x" and self.selection.is_empty:  # else it cuts
+            self._has_prefix = True
+        elif key == "ctrl+e" and has_prefix:
+            self.post_message(self.Edited())
+        elif key == "ctrl+underscore":
+            self.action_undo()
         elif key == "ctrl+d" and not self.text:
             self.post_message(self.Left())
         else:

@@ -33,7 +33,8 @@ Tab         take a completion      Ctrl+F  find in the conversation
             or go to a question    Ctrl+O  unfold, fold the tools
 PgUp, PgDn  scroll                 Ctrl+T  show, hide the todos
 Shift+Tab   read: Up and Down go,  F2      light or dark
-            Enter folds, c copies"""
+            Enter folds, c copies  Ctrl+G  write in $EDITOR
+Ctrl+_      undo an edit           Ctrl+Z  to the shell; fg comes back"""
 
 
 READING: Final = frozenset(
@@ -68,6 +69,8 @@ class ChatScreen(Screen[None]):
         Binding("ctrl+f", "find", "Find", priority=True),  # the next key is for the find bar
         Binding("ctrl+o", "request('unfold')", "Tools", priority=True),
         Binding("ctrl+t", "request('todos')", "Todos", priority=True),
+        Binding("ctrl+g", "request('edit')", "Editor", priority=True),
+        Binding("ctrl+z", "request('suspend')", "Suspend", priority=True),
         Binding("f1", "request('help')", "Help"),
         Binding("f2", "request('theme')", "Light or dark"),
         Binding("pageup", "scroll_by(-1)", "Up", priority=True),
