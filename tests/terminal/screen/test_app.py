@@ -219,6 +219,28 @@ async def test_ctrl_c_twice_leaves_where_nothing_runs(stage: Stage) -> None:
         assert await has_ended(chat) == 0
 
 
+async def test_a_question_mark_shows_the_keys_only_where_nothing_is_typed(stage: Stage) -> None:
+    async with open_chat(stage) as chat:
+        await chat.press("question_mark")
+        await chat.sees("Ctrl+G  write in $EDITOR", "Ctrl+Z  to the shell")
+        assert chat.draft == ""
+        await chat.type("why")
+        await chat.press("question_mark")
+        assert chat.draft == "why?"
+
+
+async def test_a_long_paste_comes_back_from_the_history_whole(stage: Stage) -> None:
+    text = "\n".join(f"line {number} of a paste" for number in range(2_000))
+    async with open_chat(stage) as chat:
+        chat.app.chat.editor.post_message(events.Paste(text))
+        await chat.sees("[pasted 2,000 lines]")
+        await chat.press("enter")
+        await chat.until(lambda: not chat.draft, "an empty line")
+        await chat.is_idle()
+        await chat.press("up")
+        await chat.until(lambda: chat.draft == text, "the paste")
+
+
 async def test_ctrl_c_a_while_after_the_first_does_not_leave(stage: Stage) -> None:
     async with open_chat(stage) as chat:
         await chat.press("ctrl+c")

@@ -381,6 +381,10 @@ class ChatApp(App[int], inherit_bindings=False):
         if read_command(text) == ("help", ""):
             self.tell(KEYS)
 
+    def on_editor_asked(self) -> None:
+        """`?`: all keys."""
+        self.tell(KEYS)
+
     def on_editor_edited(self) -> None:
         """Ctrl+X Ctrl+E."""
         self._background.run(self._try(self._edit))

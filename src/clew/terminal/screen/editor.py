@@ -55,6 +55,9 @@ class Editor(TextArea):
     class AltEntered(Message):
         """The Esc before was the beginning of Alt+Enter."""
 
+    class Asked(Message):
+        """`?` where nothing is typed."""
+
     class Edited(Message):
         """Ctrl+X Ctrl+E."""
 
@@ -176,6 +179,8 @@ class Editor(TextArea):
             self._has_prefix = True
         elif key == "ctrl+e" and has_prefix:
             self.post_message(self.Edited())
+        elif key == "question_mark" and not self.text:
+            self.post_message(self.Asked())
         elif key == "ctrl+underscore":
             self.action_undo()
         elif key == "ctrl+d" and not self.text:

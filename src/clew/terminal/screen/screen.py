@@ -25,6 +25,7 @@ from clew.terminal.screen.statusline import StatusLine
 from clew.terminal.screen.transcript import Transcript
 
 KEYS: Final = """\
+/  commands    @  files    ?  these keys, on an empty line
 Enter       send                   Esc     close what is open; stop the turn
 Alt+Enter   new line (or Ctrl+J)   Ctrl+C  stop the turn; twice: leave
                                    Ctrl+D  leave, at an empty line
