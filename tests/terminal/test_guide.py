@@ -25,7 +25,7 @@ NAMES = {
     "f1": "F1",
     "f2": "F2",
 }
-TYPING = {"Enter", "Up", "Down", "Ctrl+D"}
+TYPING = {"Enter", "Up", "Down", "Ctrl+D", "Ctrl+X Ctrl+E", "Ctrl+_", "?"}
 """Keys of the editor, which are no bindings."""
 
 

@@ -251,9 +251,7 @@ def test_ctrl_c_stops_whatever_runs_and_twice_leaves(tmux: Tmux, tmp_path: Path)
     stop(tmux, 4)
     tmux.until(lambda _: not Path(f"/proc/{lasting.read_text().strip()}").exists())
 
-    tmux.press("C-c")
-    tmux.sees("Ctrl+C again")
-    tmux.press("C-c")
+    tmux.press("C-c", "C-c")  # together: they must come within two seconds
     assert tmux.ended() == 0
     assert "Resume this session with" in tmux.shown
 
@@ -378,3 +376,39 @@ def test_a_turn_of_another_process_appears(tmux: Tmux, work: Path) -> None:
     tmux.sees("You said: a draft of mine")
     tmux.leave()
     assert len(messages(tmux.home, session.id)) == 6
+
+
+def test_the_shell_and_an_editor_get_the_terminal_and_give_it_back(
+    tmux: Tmux, tmp_path: Path
+) -> None:
+    editor = tmp_path / "an editor"
+    editor.write_text('#!/bin/sh\ncat "$1"; read line; echo and "$line" >> "$1"\n', "utf-8")
+    editor.chmod(0o700)
+    shell = "env PS1='shell$ ' bash --norc --noprofile -i"
+    known = [f"-eVISUAL='{editor}'", f"-eCLEW_HOME={tmux.home.path}"]
+    tmux.run("new-session", "-d", "-x80", "-y24", *known, f"-c{tmux._work}", shell)
+    tmux.sees("shell$")
+    tmux.type(f"{shlex.join([sys.executable, '-c', CLEW])}; echo code $?")
+    tmux.press("Enter")
+    tmux.sees(READY)
+    tmux.say("hello")
+    tmux.sees("You said: hello")
+    tmux.type("one")
+    tmux.sees("one")
+    before = tmux.misses("working")
+    tmux.press("C-z")
+    tmux.sees("Stopped", "shell$")
+    tmux.misses("You said: hello")
+    tmux.type("fg")
+    tmux.press("Enter")
+    tmux.until(lambda shown: shown == before, before)
+    tmux.press("C-g")
+    tmux.until(lambda shown: shown.startswith("one") or "\none" in shown, "the message")
+    tmux.misses("You said: hello")
+    tmux.type("two")
+    tmux.press("Enter")
+    tmux.sees("You said: hello", "and two")
+    tmux.press("Enter")
+    tmux.sees("▌ one\n▌ and two")
+    tmux.press("C-d")
+    tmux.sees("Resume this session with")

@@ -11,8 +11,9 @@ import asyncio
 import contextlib
 import contextvars
 import os
+import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from clew.api.seats import Seated
@@ -43,6 +44,9 @@ ON_ITS_WAY: Final = 1.0
 
 AT_ITS_END: Final = 0.2
 """Seconds that Ctrl+C waits to see whether the turn had already ended by itself."""
+
+LEAVES: Final = 2.0
+"""Seconds within which a second Ctrl+C leaves."""
 
 
 def read_command(text: str) -> tuple[str, str] | None:
@@ -97,14 +101,22 @@ class Display(Asker, Protocol):
 class Conversation:
     """One conversation: from a line that was typed to what the display shows."""
 
-    def __init__(self, seat: Seat, display: Display, startup: Startup) -> None:
+    def __init__(
+        self,
+        seat: Seat,
+        display: Display,
+        startup: Startup,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.seat = seat
         self.startup = startup
+        self.now = now
         self.questions: deque[Approval] = deque()
         self.is_leaving = False
         self._display = display
         self._context = contextvars.copy_context()
-        self._warned = False
+        self._warned_at: float | None = None
+        """When Ctrl+C said that another one leaves."""
         self._saying = asyncio.Lock()
         """Held while a message is being sent."""
         self._last: asyncio.Future[Turn] | None = None
@@ -124,20 +136,27 @@ class Conversation:
         return self.seat.live.is_running
 
     async def interrupt(self, *, afresh: bool = False) -> bool:
-        """Ctrl+C: stop the running turn. If none runs, the second one in a row leaves (True).
+        """Ctrl+C: stop the running turn. If none runs, a second one within `LEAVES` leaves (True).
 
         Waiting messages are taken back, since the next one would begin at once. `afresh`:
         something was typed since the last Ctrl+C, so this counts as a first one.
         """
-        last = self._last if self._last is not None and not self._last.done() else None
-        if await self._stop() and not await _is_done(last):
-            self._warned = False
+        pressed_at = self.now()
+        if await self.stop():
             return False
-        if self._warned and not afresh:
+        if not afresh and self._warned_at is not None and pressed_at - self._warned_at <= LEAVES:
             return True
-        self._warned = True
+        self._warned_at = self.now()
         self._display.note("Nothing is running. Ctrl+C again, or Ctrl+D, leaves.")
         self._display.ready()
+        return False
+
+    async def stop(self) -> bool:
+        """Stop the running turn and take back waiting messages. Whether there was a turn."""
+        last = self._last if self._last is not None and not self._last.done() else None
+        if await self._stop() and not await _is_done(last):
+            self._warned_at = None
+            return True
         return False
 
     async def _stop(self) -> bool:
@@ -162,7 +181,7 @@ class Conversation:
 
     async def take(self, text: str) -> None:
         """Handle what the person typed: a message, or a command."""
-        self._warned = False
+        self._warned_at = None
         command = read_command(text)
         if command is None:
             await self.say(text)

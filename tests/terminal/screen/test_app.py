@@ -219,6 +219,85 @@ async def test_ctrl_c_twice_leaves_where_nothing_runs(stage: Stage) -> None:
         assert await has_ended(chat) == 0
 
 
+async def test_a_question_mark_shows_the_keys_only_where_nothing_is_typed(stage: Stage) -> None:
+    async with open_chat(stage) as chat:
+        await chat.press("question_mark")
+        await chat.sees("Ctrl+G  write in $EDITOR", "Ctrl+Z  to the shell")
+        assert chat.draft == ""
+        await chat.type("why")
+        await chat.press("question_mark")
+        assert chat.draft == "why?"
+
+
+async def test_a_long_paste_comes_back_from_the_history_whole(stage: Stage) -> None:
+    text = "\n".join(f"line {number} of a paste" for number in range(2_000))
+    async with open_chat(stage) as chat:
+        chat.app.chat.editor.post_message(events.Paste(text))
+        await chat.sees("[pasted 2,000 lines]")
+        await chat.press("enter")
+        await chat.until(lambda: not chat.draft, "an empty line")
+        await chat.is_idle()
+        await chat.press("up")
+        await chat.until(lambda: chat.draft == text, "the paste")
+
+
+async def test_ctrl_c_a_while_after_the_first_does_not_leave(stage: Stage) -> None:
+    async with open_chat(stage) as chat:
+        await chat.press("ctrl+c")
+        await chat.sees("Ctrl+C again")
+        chat.app.conversation.now = lambda: 2.1
+        await chat.press("ctrl+c")
+        await chat.until(lambda: chat.text.count("Ctrl+C again") == 2, "the note once more")
+        assert not chat.app._exit
+        await chat.press("ctrl+c")
+        assert await has_ended(chat) == 0
+
+
+async def test_esc_closes_a_list_a_question_and_the_search_and_then_stops_the_turn(
+    stage: Stage,
+) -> None:
+    stage.script(call("write_file", path="new.txt", content="one"))
+    async with open_chat(stage) as chat:
+        await chat.say("go")
+        await chat.sees("Yes, once")
+        await chat.type("draft /")
+        await chat.press(
+            "ctrl+f", "shift+tab", "tab"
+        )  # the search is open, the editor has the keys
+        await chat.press("ctrl+u")
+        await chat.type("/he")
+        await chat.sees("Find:", "Yes, once", "/help")
+        await chat.press("escape")
+        await chat.misses("/help")
+        assert "Yes, once" in chat.text
+        await chat.press("escape")
+        await chat.misses("Yes, once")
+        assert "Find:" in chat.text
+        await chat.press("escape")
+        await chat.misses("Find:")
+        assert chat.app.conversation.is_running
+        await chat.press("escape")
+        await chat.sees("Stopped.")
+        await chat.is_idle()
+        assert chat.draft == "/he"
+        await chat.press("escape")
+        assert not chat.app._exit
+
+
+async def test_alt_enter_that_a_slow_line_takes_apart_is_a_new_line(stage: Stage) -> None:
+    stage.script(stage.hold("One two three"))
+    async with open_chat(stage) as chat:
+        await chat.say("go")
+        await chat.sees("One two")
+        await chat.type("a")
+        for key in ("escape", "enter"):
+            chat.app.post_message(events.Key(key, "\r" if key == "enter" else None))
+        await chat.until(lambda: chat.draft == "a\n", "a new line")
+        await chat.press("escape")
+        await chat.sees("Stopped.")  # by the second Esc
+        await chat.is_idle()
+
+
 async def test_a_message_between_two_ctrl_c_keeps_the_chat(stage: Stage) -> None:
     async with open_chat(stage) as chat:
         await chat.press("ctrl+c")

@@ -16,9 +16,11 @@ from textual._xterm_parser import XTermParser
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
+from clew.errors import InvalidInput
 from clew.terminal.screen import driver
 from clew.terminal.screen.completion import Choice, Popup, complete_command
 from clew.terminal.screen.editor import Editor
+from clew.terminal.screen.handover import find_editor
 from clew.terminal.screen.history import KEPT, LONGEST, History, history_file
 from tests.terminal.screen.chats import type_letters
 
@@ -32,6 +34,7 @@ class Desk(App[None]):
         self.editor = Editor(self.popup, history)
         self.sent: list[str] = []
         self.left = 0
+        self.edited = 0
 
     def compose(self) -> ComposeResult:
         yield self.popup
@@ -45,6 +48,9 @@ class Desk(App[None]):
 
     def on_editor_left(self) -> None:
         self.left += 1
+
+    def on_editor_edited(self) -> None:
+        self.edited += 1
 
     def on_editor_wanting(self, event: Editor.Wanting) -> None:
         wanted = event.wanted
@@ -358,3 +364,25 @@ async def test_a_file_is_put_in_where_it_was_named_and_a_directory_goes_on() -> 
         await pilot.pause()
         assert app.editor.text == "look at @src/ here"
         assert app.popup.is_open
+
+
+async def test_ctrl_x_ctrl_e_asks_for_the_editor_and_ctrl_underscore_undoes() -> None:
+    async with open_editor() as (app, pilot):
+        await type_letters(pilot, "ab")
+        await pilot.press("ctrl+x", "ctrl+e")
+        assert app.edited == 1
+        await pilot.press("ctrl+e", "ctrl+x", "c", "ctrl+e")
+        assert app.edited == 1
+        assert app.editor.text == "abc"
+        await pilot.press("ctrl+w")
+        assert app.editor.text == ""
+        await pilot.press("ctrl+underscore")
+        assert app.editor.text == "abc"
+
+
+def test_visual_names_the_editor_then_editor_then_vi() -> None:
+    assert find_editor({"VISUAL": "code --wait", "EDITOR": "nano"}) == ["code", "--wait"]
+    assert find_editor({"VISUAL": " ", "EDITOR": "nano"}) == ["nano"]
+    assert find_editor({}) == ["vi"]
+    with pytest.raises(InvalidInput, match="VISUAL or EDITOR can't be read"):
+        find_editor({"EDITOR": "'open"})

@@ -19,6 +19,7 @@ from textual import events
 from textual.app import App
 from textual.binding import BindingType
 from textual.screen import Screen
+from textual.timer import Timer
 
 from clew.api.seats import Seated
 from clew.api.sessions import MessagePage, SessionView
@@ -28,12 +29,12 @@ from clew.errors import ClewError
 from clew.terminal.conversation import Conversation, read_command
 from clew.terminal.picker import Picked
 from clew.terminal.plain_output import one_line
-from clew.terminal.screen import driver, styles
+from clew.terminal.screen import driver, handover, styles
 from clew.terminal.screen.approvals import SETTLES, ApprovalBar
 from clew.terminal.screen.completion import Choice, Wanted, complete
 from clew.terminal.screen.dialogs import AskScreen, TextScreen, open_picker, show_over
 from clew.terminal.screen.driver import NEW_LINE
-from clew.terminal.screen.editor import Editor
+from clew.terminal.screen.editor import SLOW_ALT, Editor
 from clew.terminal.screen.history import History
 from clew.terminal.screen.screen import KEYS, ChatScreen
 from clew.terminal.screen.sidebar import Sidebar
@@ -134,6 +135,10 @@ class ChatApp(App[int], inherit_bindings=False):
         self._held: list[events.Key] | None = None
         """Keys for a picker that is about to open."""
         self._at_work = False
+        self._is_away = False
+        """Whether the person's editor has the terminal."""
+        self._stopping: Timer | None = None
+        """Stops the turn soon after Esc, unless that was the beginning of Alt+Enter."""
         self._last_key = time.monotonic()
 
     def get_default_screen(self) -> ChatScreen:
@@ -169,8 +174,14 @@ class ChatApp(App[int], inherit_bindings=False):
             await asyncio.sleep(left)
 
     def interrupt(self) -> None:
-        """Ctrl+C: stops what runs; the second one in a row leaves."""
+        """Ctrl+C: stops what runs; a second one soon after leaves."""
+        if self._is_away:
+            return  # it was for the editor
         self._background.run(self._try(self._interrupt))
+
+    def stop(self) -> None:
+        """Esc: stops what runs."""
+        self._background.run(self._try(self._stop))
 
     def leave(self, code: int = 0) -> None:
         """Leave the chat. Everything that was said is stored."""
@@ -370,6 +381,39 @@ class ChatApp(App[int], inherit_bindings=False):
         if read_command(text) == ("help", ""):
             self.tell(KEYS)
 
+    def on_editor_asked(self) -> None:
+        """`?`: all keys."""
+        self.tell(KEYS)
+
+    def on_editor_edited(self) -> None:
+        """Ctrl+X Ctrl+E."""
+        self._background.run(self._try(self._edit))
+
+    async def _suspend(self) -> None:
+        handover.suspend()
+
+    async def _edit(self) -> None:
+        """Let the person write the message in their editor."""
+        if self._is_away:
+            return
+        self._is_away = True
+        editor = self.chat.editor
+        try:
+            edited = await handover.edit(self, editor.message)
+        finally:
+            self._is_away = False
+        editor.empty()
+        editor.fetch(edited)
+
+    def on_driver_signal_resume(self) -> None:
+        """Back from the shell: what was on the screen is gone, so draw all of it."""
+        self.screen.refresh()
+
+    def on_editor_alt_entered(self) -> None:
+        """A new line was meant, not Esc."""
+        if self._stopping is not None:
+            self._stopping.stop()
+
     def on_editor_left(self) -> None:
         """Ctrl+D."""
         self.leave()
@@ -399,6 +443,12 @@ class ChatApp(App[int], inherit_bindings=False):
         match event.what:
             case "interrupt":
                 self.interrupt()
+            case "stop":
+                self._stopping = self.set_timer(SLOW_ALT, self.stop)
+            case "suspend":
+                self._background.run(self._try(self._suspend))
+            case "edit":
+                self._background.run(self._try(self._edit))
             case "pick":
                 self._do(self.conversation.pick)
             case "help":
@@ -412,11 +462,19 @@ class ChatApp(App[int], inherit_bindings=False):
                 dark = not self.current_theme.dark
                 self.theme = styles.theme_name(dark=dark)
 
-    async def _interrupt(self) -> None:
-        draft = "" if self.conversation.is_running else self.chat.editor.message.strip()
+    async def _stop(self) -> None:
+        if self.conversation.is_running:
+            self._take_back_pending()
+            await self.conversation.stop()
+
+    def _take_back_pending(self) -> None:
         if self.conversation.is_running and self._pending:
             pending, self._pending[:] = tuple(self._pending), ()
             self.taken_back(pending)
+
+    async def _interrupt(self) -> None:
+        draft = "" if self.conversation.is_running else self.chat.editor.message.strip()
+        self._take_back_pending()
         if draft:
             self._history.keep(self.chat.editor.message)
             self.chat.editor.empty()

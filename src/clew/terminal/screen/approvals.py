@@ -225,6 +225,11 @@ class ApprovalBar(VerticalScroll, can_focus=True):
         if self.chosen is not None:
             self._choose(None)
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether a question is shown that Esc would let wait."""
+        return bool(self._waiting) and not self.has_class("-aside")
+
     def put_aside(self) -> None:
         """Let the question wait, in as few lines as possible."""
         self.add_class("-aside")

@@ -46,8 +46,34 @@ class TerminalDriver(LinuxDriver):
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
+        self._is_away = False
+        """Whether the terminal is another program's; nobody would take what is written then."""
         if sys.__stdout__ is not None:
             self._file: Any = TerminalFile(sys.__stdout__.fileno())
+
+    def write(self, data: str) -> None:
+        """Write, unless another program has the terminal."""
+        if not self._is_away:
+            super().write(data)
+
+    def suspend_application_mode(self) -> None:
+        """Leave the terminal to another program."""
+        super().suspend_application_mode()
+        self._is_away = True
+
+    def resume_application_mode(self) -> None:
+        """Take the terminal back."""
+        self._is_away = False
+        super().resume_application_mode()
+        self._is_away = self._must_signal_resume  # still in the background
+
+    def _sigcont_application(self, *_: Any) -> None:
+        """Go on after `fg`, also where the process was stopped without notice."""
+        if self._auto_restart:
+            if not self._is_away:
+                super().suspend_application_mode()
+                self._must_signal_resume = True
+            self.resume_application_mode()
 
     def _get_terminal_size(self) -> tuple[int, int]:
         """Ask the terminal: an exported `COLUMNS` would not follow a change of its size."""

@@ -24,6 +24,9 @@ from clew.terminal.screen.history import History
 FOLDS: Final = 30
 """Lines from which on a paste is folded to a few words."""
 
+SLOW_ALT: Final = 0.25
+"""Seconds between Esc and Enter within which a slow line has taken Alt+Enter apart."""
+
 PLACEHOLDER: Final = "Write a message; / for commands, @ for files"
 READ_ONLY: Final = "This session is read-only here; /fork goes on in a branch"
 
@@ -49,6 +52,15 @@ class Editor(TextArea):
     class Left(Message):
         """Ctrl+D where nothing is typed."""
 
+    class AltEntered(Message):
+        """The Esc before was the beginning of Alt+Enter."""
+
+    class Asked(Message):
+        """`?` where nothing is typed."""
+
+    class Edited(Message):
+        """Ctrl+X Ctrl+E."""
+
     @dataclass
     class Wanting(Message):
         """The word before the cursor has changed; None for one that can't be completed."""
@@ -71,6 +83,10 @@ class Editor(TextArea):
         self.wanted: Wanted | None = None
         """What could be completed now."""
         self._declined: Wanted | None = None
+        self._has_prefix = False
+        """Whether Ctrl+X was pressed, which may begin Ctrl+X Ctrl+E."""
+        self._escaped_at: float | None = None
+        """When Esc was pressed, if that was the last key and closed no list."""
 
     # --- text -----------------------------------------------------------------------------------
 
@@ -122,14 +138,24 @@ class Editor(TextArea):
     # --- keys -----------------------------------------------------------------------------------
 
     async def _on_key(self, event: events.Key) -> None:
-        if self._is_for_question(event) or self._take_key(event.key):
+        escaped_at, self._escaped_at = self._escaped_at, None
+        if event.key == "escape" and not self._popup.is_open:
+            self._escaped_at = event.time
+        if event.key == "enter" and escaped_at is not None and event.time - escaped_at < SLOW_ALT:
+            self.post_message(self.AltEntered())
+            taken = self._take_key("alt+enter")
+        else:
+            taken = self._is_for_question(event) or self._take_key(event.key)
+        if taken:
             event.stop()
             event.prevent_default()
         elif event.key.startswith("alt+") and event.is_printable:
             event.prevent_default()  # a shortcut of a window manager, not a letter
 
     def _is_for_question(self, event: events.Key) -> bool:
-        """Tab, unless it completes a word; other keys only while nothing is typed."""
+        """Esc, and Tab, unless they are for a list; other keys only while nothing is typed."""
+        if event.key == "escape":
+            return not self._popup.is_open and self.take_first(event)
         if event.key == "tab":
             completes = self._popup.is_open or self._find_wanted() is not None
             return not completes and self.take_first(event)
@@ -137,6 +163,7 @@ class Editor(TextArea):
 
     def _take_key(self, key: str) -> bool:
         """Handle the keys that a plain text area does not know. Returns whether it was one."""
+        has_prefix, self._has_prefix = self._has_prefix, False
         if self._popup.is_open and self._take_popup_key(key):
             return True
         if key == "enter":
@@ -148,6 +175,14 @@ class Editor(TextArea):
             self.fetch(self._past.older(self.text))
         elif key == "down" and self.navigator.is_last_wrapped_line(self.cursor_location):
             self.fetch(self._past.newer())
+        elif key == "ctrl+x" and self.selection.is_empty:  # else it cuts
+            self._has_prefix = True
+        elif key == "ctrl+e" and has_prefix:
+            self.post_message(self.Edited())
+        elif key == "question_mark" and not self.text:
+            self.post_message(self.Asked())
+        elif key == "ctrl+underscore":
+            self.action_undo()
         elif key == "ctrl+d" and not self.text:
             self.post_message(self.Left())
         else:

@@ -67,6 +67,11 @@ class FindBar(Horizontal):
         yield Input(compact=True, select_on_focus=True, id="sought")
         yield Static("", classes="found", markup=False)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether words are being looked for."""
+        return self.has_class("-open")
+
     def open(self) -> None:
         """Open the bar."""
         self._sought = ""

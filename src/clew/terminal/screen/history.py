@@ -17,10 +17,10 @@ import msgspec
 KEPT: Final = 500
 """Entries that are kept."""
 
-LONGEST: Final = 20_000
-"""Characters of an entry; longer ones were pasted, and are not kept."""
+LONGEST: Final = 200_000
+"""Characters of an entry; longer ones are not kept."""
 
-LARGEST: Final = 2_000_000
+LARGEST: Final = 4_000_000
 """Bytes of the file that are read at most; a larger file is shortened."""
 
 

@@ -25,14 +25,17 @@ from clew.terminal.screen.statusline import StatusLine
 from clew.terminal.screen.transcript import Transcript
 
 KEYS: Final = """\
-Enter       send                   Ctrl+C  stop the turn; twice: leave
-Alt+Enter   new line (or Ctrl+J)   Ctrl+D  leave, at an empty line
+/  commands    @  files    ?  these keys, on an empty line
+Enter       send                   Esc     close what is open; stop the turn
+Alt+Enter   new line (or Ctrl+J)   Ctrl+C  stop the turn; twice: leave
+                                   Ctrl+D  leave, at an empty line
 Up, Down    what you sent before   Ctrl+R  another session
 Tab         take a completion      Ctrl+F  find in the conversation
             or go to a question    Ctrl+O  unfold, fold the tools
 PgUp, PgDn  scroll                 Ctrl+T  show, hide the todos
 Shift+Tab   read: Up and Down go,  F2      light or dark
-            Enter folds, c copies"""
+            Enter folds, c copies  Ctrl+G  write in $EDITOR
+Ctrl+_      undo an edit           Ctrl+Z  to the shell; fg comes back"""
 
 
 READING: Final = frozenset(
@@ -67,13 +70,15 @@ class ChatScreen(Screen[None]):
         Binding("ctrl+f", "find", "Find", priority=True),  # the next key is for the find bar
         Binding("ctrl+o", "request('unfold')", "Tools", priority=True),
         Binding("ctrl+t", "request('todos')", "Todos", priority=True),
+        Binding("ctrl+g", "request('edit')", "Editor", priority=True),
+        Binding("ctrl+z", "request('suspend')", "Suspend", priority=True),
         Binding("f1", "request('help')", "Help"),
         Binding("f2", "request('theme')", "Light or dark"),
         Binding("pageup", "scroll_by(-1)", "Up", priority=True),
         Binding("pagedown", "scroll_by(1)", "Down", priority=True),
         Binding("tab", "home", "Back to the message", show=False),
         Binding("shift+tab", "back", "Conversation", show=False),
-        Binding("escape", "home", "Back to the message", show=False),
+        Binding("escape", "escape", "Close, or stop the turn", show=False),
         Binding("ctrl+d", "leave", "Leave", show=False),
     ]
 
@@ -133,7 +138,7 @@ class ChatScreen(Screen[None]):
 
         Else the keys behind it, which were typed for the editor, could take an answer.
         """
-        if key is not self.newest_key:
+        if key is not self.newest_key and key.key != "escape":
             return bool(self.approvals.waiting) and key.key == "tab"
         return self.approvals.take_editor_key(key.key)
 
@@ -144,6 +149,19 @@ class ChatScreen(Screen[None]):
     def action_home(self) -> None:
         """To the editor; at once, because the next key is for it."""
         self.set_focus(self.editor)
+
+    def action_escape(self) -> None:
+        """Close what is open, one after the other; then stop the turn."""
+        if self.popup.is_open:
+            self.popup.close()
+        elif self.approvals.is_asking:
+            self.approvals.action_step_back()
+        elif self.find_bar.is_open:
+            self.find_bar.action_close()
+        elif self.focused is not self.editor:
+            self.action_home()
+        else:
+            self.action_request("stop")
 
     def action_leave(self) -> None:
         """Leave from anywhere, as at an empty line; a draft stays."""
