@@ -115,7 +115,7 @@ def test_a_path_is_a_question_and_no_command(home: Home, work: Path) -> None:
 def test_it_asks_in_the_session_that_is_meant(home: Home, work: Path, tmp_path: Path) -> None:
     home.script(ECHO)
     home.ask("hello", cwd=work)
-    home.ask("again", cwd=work)
+    home.ask("-c", "again", cwd=work)
     home.ask("more", "-c", cwd=work)
     home.ask("more", "-r", only_session(home).id[:8], cwd=work)
     home.ask("more", "-r", "hello", cwd=work)
@@ -126,6 +126,34 @@ def test_it_asks_in_the_session_that_is_meant(home: Home, work: Path, tmp_path: 
     keyed = events(home.ask("more", "--key", "k", "--json", cwd=work).stdout)[-1]["session_id"]
     assert len({branch, keyed}) == 2
     assert home.json("show", keyed)["session"]["key"] == "k"
+    assert home.ask("--fork", "more", cwd=work).exit_code == 2
+
+
+def test_it_begins_afresh_and_leaves_the_sessions_of_chats_alone(home: Home, work: Path) -> None:
+    """Its session has a key of its own, to which nothing leads, and no chat goes on with it."""
+    home.script(ECHO)
+    home.chat("said in the chat", cwd=work)
+    chat = only_session(home)
+    for each in ("one", "two"):
+        assert home.ask(each, cwd=work).stdout == f"You said: {each}\n"
+    listed = home.json("list")["sessions"]
+    assert [each["message_count"] for each in listed] == [2, 2, 2]
+    two, one = (each for each in listed if each["id"] != chat.id)
+    assert {each["key"].rpartition(":")[0] for each in (one, two)} == {"cli:work:ask"}
+    # A question goes on with the last one, a chat with the chat; an id that is named leads nowhere.
+    home.ask("-c", "three", cwd=work)
+    home.ask("-r", one["id"], "four", cwd=work)
+    home.chat("five", args=["-c"], cwd=work)
+    home.chat("six", cwd=work)
+    counts = {each["id"]: each["message_count"] for each in home.json("list")["sessions"]}
+    assert counts == {chat.id: 6, one["id"]: 4, two["id"]: 4}
+    # The chat is the newest now; a fork of a question is a chat like any other.
+    home.ask("-c", "seven", cwd=work)
+    assert home.json("show", chat.id)["session"]["message_count"] == 8
+    home.chat("eight", args=["-r", one["id"], "--fork"], cwd=work)
+    home.chat("nine", args=["-c"], cwd=work)
+    assert home.json("list")["sessions"][0]["message_count"] == 8
+    assert len(home.json("list")["sessions"]) == 4
 
 
 def test_where_nobody_is_asked_the_answer_is_no_and_the_model_hears_it(
@@ -159,7 +187,7 @@ def test_it_works_while_the_session_is_open_in_a_terminal(home: Home, work: Path
     chat = Terminal(home, "--plain", cwd=work)
     chat.wait_for_prompt()
     chat.say("hello")
-    result = home.ask("from outside", cwd=work)
+    result = home.ask("-c", "from outside", cwd=work)
     assert (result.exit_code, result.stdout) == (0, "You said: from outside\n")
     chat.wait_for("> from outside\nYou said: from outside\n")
     chat.wait_for_prompt()
@@ -188,7 +216,8 @@ def test_an_interrupt_is_code_130_and_leaves_a_session_that_goes_on(
         told = events(process.stdout.read().decode())
         assert process.wait(PATIENCE) == 130
     assert (told[-1]["type"], told[-1]["status"]) == ("result", "aborted")
-    assert "go on" in home.ask("go on", cwd=work).stdout
+    assert "go on" in home.ask("-c", "go on", cwd=work).stdout
+    assert only_session(home).message_count > 2
 
 
 def test_nothing_in_an_answer_drives_a_terminal(home: Home, work: Path) -> None:
@@ -211,7 +240,7 @@ def test_its_own_answer_is_printed_and_not_that_of_the_turn_before(
     chat.wait_for("This is")
     said, options = f"{how} from outside", ["--json"] if how == "json" else []
     asking = subprocess.Popen(
-        [sys.executable, "-c", CLEW, "ask", *options, said],
+        [sys.executable, "-c", CLEW, "ask", "-c", *options, said],
         env={**os.environ, "CLEW_HOME": str(home.path)},
         cwd=work,
         stdin=subprocess.DEVNULL,
@@ -262,7 +291,7 @@ def test_an_interrupt_while_it_waits_takes_it_back_and_leaves_the_other_turn_alo
     chat.type("slow\n")
     chat.wait_for("This is")
     asking = subprocess.Popen(
-        [sys.executable, "-c", CLEW, "ask", "from outside"],
+        [sys.executable, "-c", CLEW, "ask", "-c", "from outside"],
         env={**os.environ, "CLEW_HOME": str(home.path)},
         cwd=work,
         stdin=subprocess.DEVNULL,

@@ -35,24 +35,29 @@ INTERRUPTED = 130
 
 @click.command("ask")
 @click.argument("words", metavar="[QUESTION]...", nargs=-1)
-@session_options(read_only=False)
+@session_options(asks=True)
 @json_option
 @pass_app
 def ask_command(app: App, /, words: tuple[str, ...], **choice: Any) -> None:
     """Ask one question. What is piped in comes after it, or is the question itself.
 
-    It is a turn of the session that a chat here would open, also while that is open in a terminal.
-    A tool that needs your approval is refused if you can't be asked; allow it with tools.allow.
-    With --json every event is one line; the last one has the type "result".
+    It begins afresh, in a session of its own. -c, -r and --key go on with one, also while that is
+    open in a terminal. A tool that needs your approval is refused if you can't be asked; allow it
+    with tools.allow. With --json every event is one line; the last one has the type "result".
 
     \b
     Examples:
       clew ask "what does this error mean?" < build.log
       git diff | clew ask "write a commit message"
-      clew ask -c --json "and in French?"
+      clew ask -c "and in French?"
+      clew ask -r "login bug" --json "what is left to do?"
     """
     text = read_words(words, "What is the question? Give it as words, or pipe it in.")
-    run_talk(app, _ask(app, text, Choice(**choice), typed=" ".join(words)))
+    chosen = Choice(**choice)
+    begins = chosen.continues is None and chosen.resume is None
+    if chosen.fork and begins and chosen.key is None:
+        raise click.UsageError("--fork needs a session to branch off: add -c, -r ID or --key NAME.")
+    run_talk(app, _ask(app, text, chosen, typed=" ".join(words)))
 
 
 async def _ask(app: App, text: str, choice: Choice, *, typed: str) -> int:
@@ -67,12 +72,19 @@ async def _ask(app: App, text: str, choice: Choice, *, typed: str) -> int:
         raise click.UsageError("Slash commands are for the chat: `clew chat`.")
     lines, aside = Lines(), TextOutput(app.colour_aside, sys.stderr)
     lines.is_terminal = lines.is_terminal and not app.json and sys.stderr.isatty()
-    how = {"holds": False, "attended": lines.is_terminal, "follows": False}
+    is_keyed = (choice.key or app.config.session_key) is not None
+    how = {
+        "holds": False,
+        "attended": lines.is_terminal,
+        "follows": False,
+        "asks": not is_keyed,
+    }
     async with conversation(app, choice, **how) as parts:
         seat = parts.seat
         startup = parts.start_up(LineAsker(seat, lines, aside))
         await settle_directory(parts, startup.asker, choice)
-        seated, _ = await startup.open(choice.flags(), parts.located.session, parts.breadcrumb)
+        current = parts.located.session if is_keyed else None
+        seated, _ = await startup.open(choice.flags(), current, parts.breadcrumb)
         for notice in seated.notices:
             aside.line(notice, "dim")
         if seat.model.embedded:

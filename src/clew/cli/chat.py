@@ -43,7 +43,7 @@ INTERRUPTED = 130
 
 
 @click.command("chat")
-@session_options(read_only=True)
+@session_options()
 @click.option("--plain", is_flag=True, help="Line by line, also for screen readers and pipes.")
 @click.option("--no-resume-hint", is_flag=True, help="Don't say at the end how to come back.")
 @pass_app

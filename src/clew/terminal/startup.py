@@ -168,9 +168,7 @@ class Startup:
         if not (await self._seat.client.sessions.names(limit=1)).names:
             raise NothingChosen("No sessions found")
         if not self.asker.is_attended:
-            raise InvalidInput(
-                "There is no terminal to choose in. Name a session, as in `clew -r ID`."
-            )
+            raise InvalidInput("There is no terminal to choose in. Name a session: -r ID.")
         return await self._insist(())
 
     async def _insist(self, sessions: tuple[SessionView, ...]) -> Opening:
