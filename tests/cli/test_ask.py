@@ -86,6 +86,22 @@ def test_events_are_lines_of_json_and_the_last_is_the_result(home: Home, work: P
     assert "".join(each["text"] for each in told if each["type"] == "text") == last["answer"]
 
 
+def test_what_is_said_before_a_tool_is_called_is_no_answer(home: Home, work: Path) -> None:
+    looks = {"text": "Let me look.", "tool_calls": [{"name": "list_files", "arguments": {}}]}
+    home.script(looks, "Fixes the login.")
+    plain = home.ask("write a commit message", cwd=work)
+    assert plain.stdout == "Fixes the login.\n"
+    assert "Let me look." in plain.stderr
+    home.script(looks, {"error": {"status": 401}})
+    failed = home.ask("another one", cwd=work)
+    assert (failed.exit_code, failed.stdout) == (1, "")
+    assert "Let me look." in failed.stderr
+    # The way on is one that a script has.
+    opens = next(each["id"] for each in home.json("list")["sessions"])
+    assert f"`clew -r {opens}` opens its session" in failed.stderr
+    assert events(home.ask("more", "--json", cwd=work).stdout)[-1]["answer"] is None
+
+
 def test_a_failed_turn_is_code_1_and_says_why(home: Home, work: Path) -> None:
     home.script({"error": {"status": 401}})
     plain = home.ask("hello", cwd=work)

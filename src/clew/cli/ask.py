@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from clew.api.chat import Accepted
     from clew.client.chat import Sending
     from clew.core.live_events import Event
+    from clew.core.message import Message
     from clew.core.turn import Approval, Turn
 
 FAILED = 1
@@ -151,14 +152,17 @@ class Question:
         try:
             async for frame in self._sending.follow():
                 event = frame.event
+                if isinstance(event, TurnEnded):
+                    turn = event.turn
                 if self._app.json:
                     click.echo(encode(event))
+                elif isinstance(event, TurnEnded):
+                    writer.make_room()
+                    answer.end(event.turn)
                 elif not answer.take(event):
                     writer.write(event)
                 if isinstance(event, ApprovalAsked) and self._lines.is_terminal:
                     await self._decide(event.approval)
-                if isinstance(event, TurnEnded):
-                    turn = event.turn
         except Conflict:
             if self._sending.accepted is None:
                 raise
@@ -200,16 +204,33 @@ class Question:
     async def _finish(self, turn: Turn) -> int:
         if self._app.json:
             click.echo(encode(await self._describe(turn)))
+        else:
+            self._tell_end(turn)
         if turn.status == "done":
             return 0
         return INTERRUPTED if turn.status == "aborted" else FAILED
+
+    def _tell_end(self, turn: Turn) -> None:
+        """Say why there is no answer, and what can be done in a script: it has no commands."""
+        from clew.terminal.plain_output import describe_end
+
+        error = next(describe_end(turn), None)
+        if error is None:
+            return
+        there = f"`clew -r {turn.session_id}`"
+        if turn.status == "failed":
+            self._aside.line(*error)
+            kept = f"The question is kept: {there} opens its session, where /retry asks again."
+        else:
+            kept = f"Stopped. {there} opens the session, where /retry goes on."
+        self._aside.line(kept, "dim")
 
     async def _describe(self, turn: Turn) -> dict[str, Any]:
         page = await self._client.sessions.messages(turn.session_id, limit=50)
         said = [
             each.content
             for each in page.messages
-            if each.turn_id == turn.id and each.role == "assistant" and each.content
+            if each.turn_id == turn.id and _is_answer(each) and each.content
         ]
         return {
             "type": "result",
@@ -222,11 +243,17 @@ class Question:
         }
 
 
+def _is_answer(message: Message) -> bool:
+    """Whether the model said it as its answer, and not before it calls a tool."""
+    return message.role == "assistant" and not message.tool_calls
+
+
 class Answer:
     """Writes what the model says, and nothing else, to stdout.
 
-    A terminal shows it as it streams. A file or a pipe gets whole answers only: what an attempt
-    said that broke off could not be taken back.
+    A terminal shows it as it streams. A file or a pipe gets the last answer of a turn that was
+    done, as a whole: what the model says before it calls a tool goes to stderr, and what an attempt
+    said that broke off, nowhere.
     """
 
     def __init__(self, out: Any, aside: Any) -> None:
@@ -236,6 +263,14 @@ class Answer:
         self._aside = aside
         self._filter = ControlFilter()
         self._streamed = False
+        self._last: Message | None = None
+
+    def end(self, turn: Turn) -> None:
+        """The turn is over: a file or a pipe gets its answer now."""
+        if self._last is not None and turn.status == "done":
+            self._say(self._last)
+            self._last = None
+        self._put_aside()
 
     def take(self, event: Event) -> bool:
         """Write an event that is part of the answer. Returns False for other events."""
@@ -252,16 +287,39 @@ class Answer:
                 self._out.write(self._filter.feed(text))
                 return True
             case Committed(message) if message.role == "assistant":
-                if not self._streamed:
-                    self._out.write(self._filter.feed(message.content))
-                self._out.write(self._filter.end())
-                self._out.fresh()
-                self._streamed = False
+                self._take_message(message)
                 return True
             case Committed(message):
                 return message.role == "user"
             case _:
                 return False
+
+    def _take_message(self, message: Message) -> None:
+        """A whole message: for a terminal at once, else it may be the last one."""
+        if self._out.is_terminal:
+            self._say(message)
+            return
+        self._put_aside()
+        self._last = message
+        if not _is_answer(message):
+            self._put_aside()
+
+    def _say(self, message: Message) -> None:
+        """Write a whole message, or end the one that streamed."""
+        if not self._streamed:
+            self._out.write(self._filter.feed(message.content))
+        self._out.write(self._filter.end())
+        self._out.fresh()
+        self._streamed = False
+
+    def _put_aside(self) -> None:
+        """The last message was no answer."""
+        from clew.core.text import strip_controls
+
+        said = "" if self._last is None else strip_controls(self._last.content).strip("\n")
+        self._last = None
+        for line in said.splitlines():
+            self._aside.line(line, "dim")
 
     def _break_off(self) -> None:
         """Say that what was shown is not part of the answer."""
