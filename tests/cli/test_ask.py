@@ -102,6 +102,37 @@ def test_what_is_said_before_a_tool_is_called_is_no_answer(home: Home, work: Pat
     assert events(home.ask("more", "--json", cwd=work).stdout)[-1]["answer"] is None
 
 
+def test_a_question_brings_its_model_instructions_and_time(
+    home: Home, work: Path, tmp_path: Path
+) -> None:
+    never = {"text": "Too late.", "hold": str(tmp_path / "never")}
+    home.script({"text": "", "echo": "instructions"}, rules=[{"when": "slow$", "answers": [never]}])
+    told = home.ask("--system", "Answer in French.", "hello", "--model", "script/y", cwd=work)
+    assert "Answer in French." in told.stdout
+    assert only_session(home).model == "script/y"
+    # Instructions hold for one answer, the model for the session.
+    again = home.ask("-c", "hello", cwd=work)
+    assert "Answer in French." not in again.stdout
+    assert only_session(home).model == "script/y"
+    wrong = home.ask("hello", "--model", "nowhere/x", cwd=work)
+    assert (wrong.exit_code, wrong.stdout) == (2, "")
+    assert "nowhere" in wrong.stderr
+    assert home.ask("hello", "--personality", "nobody", cwd=work).exit_code == 2
+    assert only_session(home).message_count == 4
+    late = home.ask("--timeout", "0.2", "slow", cwd=work)
+    assert (late.exit_code, late.stdout) == (124, "")
+    assert "No answer after 0.2 s (--timeout)." in late.stderr
+    assert home.ask("--timeout", "0", "slow", cwd=work).exit_code == 2
+
+
+def test_a_chat_begins_with_a_model(home: Home, work: Path) -> None:
+    home.script(ECHO)
+    for model in ("script/y", "script/x"):
+        assert home.chat("hello", args=["--model", model], cwd=work).exit_code == 0
+        assert only_session(home).model == model
+    assert home.chat("hello", args=["--model", "nowhere/x"], cwd=work).exit_code == 2
+
+
 def test_a_failed_turn_is_code_1_and_says_why(home: Home, work: Path) -> None:
     home.script({"error": {"status": 401}})
     plain = home.ask("hello", cwd=work)

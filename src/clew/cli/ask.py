@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -32,14 +33,35 @@ if TYPE_CHECKING:
 
 FAILED = 1
 INTERRUPTED = 130
+TIMED_OUT = 124
+
+GOODBYE = 5.0
+"""Seconds that a gateway has to stop an answer."""
 
 
 @click.command("ask")
 @click.argument("words", metavar="[QUESTION]...", nargs=-1)
 @session_options(asks=True)
+@click.option(
+    "--personality", metavar="ID", help="The session's personality, as /personality sets it."
+)
+@click.option("--system", metavar="TEXT", help="Instructions for this answer only.")
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(0, 10**6, min_open=True),
+    help="Stop the answer after this time, with exit code 124.",
+)
 @json_option
 @pass_app
-def ask_command(app: App, /, words: tuple[str, ...], **choice: Any) -> None:
+def ask_command(
+    app: App,
+    /,
+    words: tuple[str, ...],
+    system: str | None,
+    timeout: float | None,
+    **choice: Any,
+) -> None:
     """Ask one question. What is piped in comes after it, or is the question itself.
 
     It begins afresh, in a session of its own. -c, -r and --key go on with one, also while that is
@@ -51,6 +73,7 @@ def ask_command(app: App, /, words: tuple[str, ...], **choice: Any) -> None:
       clew ask "what does this error mean?" < build.log
       git diff | clew ask "write a commit message"
       clew ask -c "and in French?"
+      clew ask --system "Answer with one word." --timeout 30 "is it red?" < build.log
       clew ask -r "login bug" --json "what is left to do?"
     """
     text = read_words(words, "What is the question? Give it as words, or pipe it in.")
@@ -58,10 +81,13 @@ def ask_command(app: App, /, words: tuple[str, ...], **choice: Any) -> None:
     begins = chosen.continues is None and chosen.resume is None
     if chosen.fork and begins and chosen.key is None:
         raise click.UsageError("--fork needs a session to branch off: add -c, -r ID or --key NAME.")
-    run_talk(app, _ask(app, text, chosen, typed=" ".join(words)))
+    asking = _ask(app, text, chosen, typed=" ".join(words), system=system, seconds=timeout)
+    run_talk(app, asking)
 
 
-async def _ask(app: App, text: str, choice: Choice, *, typed: str) -> int:
+async def _ask(
+    app: App, text: str, choice: Choice, *, typed: str, system: str | None, seconds: float | None
+) -> int:
     """`typed` is the question without the piped text: only there `@name` means a picture."""
     from clew.terminal.asker import LineAsker
     from clew.terminal.conversation import read_command
@@ -86,6 +112,7 @@ async def _ask(app: App, text: str, choice: Choice, *, typed: str) -> int:
         await settle_directory(parts, startup.asker, choice)
         current = parts.located.session if is_keyed else None
         seated, _ = await startup.open(choice.flags(), current, parts.breadcrumb)
+        await seat.choose(model=choice.model, personality=choice.personality)
         for notice in seated.notices:
             aside.line(notice, "dim")
         if seat.model.embedded:
@@ -98,8 +125,8 @@ async def _ask(app: App, text: str, choice: Choice, *, typed: str) -> int:
             aside.line(f"Session {ready.session.id}", "dim")
         if ready.beside is not None:
             aside.line(ready.beside, "warning")
-        question = Question(app, parts, seat.prepare(text, files=pictures), lines, aside)
-        return await question.ask()
+        sending = seat.prepare(text, files=pictures, instructions=system)
+        return await Question(app, parts, sending, lines, aside).ask(seconds)
 
 
 class Question:
@@ -114,8 +141,8 @@ class Question:
         self._aside = aside
         self._stops: set[asyncio.Future[None]] = set()
 
-    async def ask(self) -> int:
-        """Ask, and show the answer. Returns the exit code."""
+    async def ask(self, seconds: float | None = None) -> int:
+        """Ask, and show the answer; stop after these seconds. Returns the exit code."""
         showing = asyncio.create_task(self._show())
 
         def stop(_number: int) -> None:
@@ -125,10 +152,23 @@ class Question:
                 self._stops.add(asyncio.ensure_future(self._stop(self._sending.accepted)))
 
         with on_signals(stop):
-            await asyncio.wait({showing})
+            done, _ = await asyncio.wait({showing}, timeout=seconds)
+            if not done:
+                stop(signal.SIGALRM)
+                await self._give_up(showing, seconds)
+                return TIMED_OUT
         if showing.cancelled() or (turn := showing.result()) is None:
             return INTERRUPTED
         return await self._finish(turn)
+
+    async def _give_up(self, showing: asyncio.Task[Turn | None], seconds: float | None) -> None:
+        """Say that the time is over, and wait until the turn is stopped."""
+        self._aside.line(f"No answer after {seconds:g} s (--timeout).", "warning")
+        await asyncio.wait({showing}, timeout=GOODBYE)
+        showing.cancel()
+        await asyncio.wait({showing})
+        if not showing.cancelled() and (turn := showing.result()) is not None:
+            await self._finish(turn)
 
     async def _stop(self, accepted: Accepted) -> None:
         """Take the question back, or abort the turn that answers it."""

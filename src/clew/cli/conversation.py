@@ -48,6 +48,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
     allow_directory: bool = False
     no_gateway: bool = False
+    model: str | None = None
+    personality: str | None = None
 
     def flags(self) -> Flags:
         """The same as `Startup` takes it."""

@@ -60,6 +60,10 @@ def session_options(*, asks: bool = False) -> Callable[[F], F]:
             "--allow-directory", is_flag=True,
             help="Let the agent work on the files here, even if this is your home directory or /.",
         ),
+        click.option(
+            "--model", metavar="NAME",
+            help="The model of the session from now on, as /model sets it.",
+        ),
         gateway_options,
         click.option("--no-gateway", is_flag=True, help="Use no gateway, even if one runs here."),
     ]  # fmt: skip

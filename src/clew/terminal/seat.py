@@ -241,7 +241,9 @@ class Seat:
         await self._find_model()
         await self.live.follow(session, is_new=True)
 
-    def prepare(self, text: str, *, files: tuple[Attached, ...] = ()) -> Sending:
+    def prepare(
+        self, text: str, *, files: tuple[Attached, ...] = (), instructions: str | None = None
+    ) -> Sending:
         """A message to the session, not sent yet. `make_ready` comes before."""
         self.check_may_change()
         if self.session is None:
@@ -253,6 +255,7 @@ class Seat:
             idempotency_key=secrets.token_hex(16),
             attended=self._attended,
             model=self._replacement,
+            instructions=instructions,
             platform="cli",
         )
 
@@ -306,6 +309,15 @@ class Seat:
         await self.take(reply.session)
         await self._find_model()
         return reply, sent
+
+    async def choose(self, *, model: str | None = None, personality: str | None = None) -> None:
+        """Let the session, or the next one, have these from now on, as the commands do."""
+        for name, wanted in (("model", model), ("personality", personality)):
+            if wanted is not None and self.setting(name) != wanted:
+                self.check_may_change()
+                reply, _ = await self.run_command(f"/{name} {wanted}")
+                if reply.is_error:
+                    raise InvalidInput(reply.text)
 
     async def answer(
         self,
