@@ -19,6 +19,7 @@ from clew.core.live_events import Notice, Retrying, TextDelta, ThinkingDelta, To
 from clew.core.message import Draft, ToolCall
 from clew.core.models import ModelInfo, Personality
 from clew.core.names import Title
+from clew.core.session import Session
 from clew.core.usage import Usage
 from clew.errors import (
     ContextTooLong,

@@ -86,6 +86,53 @@ def test_events_are_lines_of_json_and_the_last_is_the_result(home: Home, work: P
     assert "".join(each["text"] for each in told if each["type"] == "text") == last["answer"]
 
 
+def test_what_is_said_before_a_tool_is_called_is_no_answer(home: Home, work: Path) -> None:
+    looks = {"text": "Let me look.", "tool_calls": [{"name": "list_files", "arguments": {}}]}
+    home.script(looks, "Fixes the login.")
+    plain = home.ask("write a commit message", cwd=work)
+    assert plain.stdout == "Fixes the login.\n"
+    assert "Let me look." in plain.stderr
+    home.script(looks, {"error": {"status": 401}})
+    failed = home.ask("another one", cwd=work)
+    assert (failed.exit_code, failed.stdout) == (1, "")
+    assert "Let me look." in failed.stderr
+    # The way on is one that a script has.
+    opens = next(each["id"] for each in home.json("list")["sessions"])
+    assert f"`clew -r {opens}` opens its session" in failed.stderr
+    assert events(home.ask("more", "--json", cwd=work).stdout)[-1]["answer"] is None
+
+
+def test_a_question_brings_its_model_instructions_and_time(
+    home: Home, work: Path, tmp_path: Path
+) -> None:
+    never = {"text": "Too late.", "hold": str(tmp_path / "never")}
+    home.script({"text": "", "echo": "instructions"}, rules=[{"when": "slow$", "answers": [never]}])
+    told = home.ask("--system", "Answer in French.", "hello", "--model", "script/y", cwd=work)
+    assert "Answer in French." in told.stdout
+    assert only_session(home).model == "script/y"
+    # Instructions hold for one answer, the model for the session.
+    again = home.ask("-c", "hello", cwd=work)
+    assert "Answer in French." not in again.stdout
+    assert only_session(home).model == "script/y"
+    wrong = home.ask("hello", "--model", "nowhere/x", cwd=work)
+    assert (wrong.exit_code, wrong.stdout) == (2, "")
+    assert "nowhere" in wrong.stderr
+    assert home.ask("hello", "--personality", "nobody", cwd=work).exit_code == 2
+    assert only_session(home).message_count == 4
+    late = home.ask("--timeout", "0.2", "slow", cwd=work)
+    assert (late.exit_code, late.stdout) == (124, "")
+    assert "No answer after 0.2 s (--timeout)." in late.stderr
+    assert home.ask("--timeout", "0", "slow", cwd=work).exit_code == 2
+
+
+def test_a_chat_begins_with_a_model(home: Home, work: Path) -> None:
+    home.script(ECHO)
+    for model in ("script/y", "script/x"):
+        assert home.chat("hello", args=["--model", model], cwd=work).exit_code == 0
+        assert only_session(home).model == model
+    assert home.chat("hello", args=["--model", "nowhere/x"], cwd=work).exit_code == 2
+
+
 def test_a_failed_turn_is_code_1_and_says_why(home: Home, work: Path) -> None:
     home.script({"error": {"status": 401}})
     plain = home.ask("hello", cwd=work)
@@ -115,7 +162,7 @@ def test_a_path_is_a_question_and_no_command(home: Home, work: Path) -> None:
 def test_it_asks_in_the_session_that_is_meant(home: Home, work: Path, tmp_path: Path) -> None:
     home.script(ECHO)
     home.ask("hello", cwd=work)
-    home.ask("again", cwd=work)
+    home.ask("-c", "again", cwd=work)
     home.ask("more", "-c", cwd=work)
     home.ask("more", "-r", only_session(home).id[:8], cwd=work)
     home.ask("more", "-r", "hello", cwd=work)
@@ -126,6 +173,34 @@ def test_it_asks_in_the_session_that_is_meant(home: Home, work: Path, tmp_path: 
     keyed = events(home.ask("more", "--key", "k", "--json", cwd=work).stdout)[-1]["session_id"]
     assert len({branch, keyed}) == 2
     assert home.json("show", keyed)["session"]["key"] == "k"
+    assert home.ask("--fork", "more", cwd=work).exit_code == 2
+
+
+def test_it_begins_afresh_and_leaves_the_sessions_of_chats_alone(home: Home, work: Path) -> None:
+    """Its session has a key of its own, to which nothing leads, and no chat goes on with it."""
+    home.script(ECHO)
+    home.chat("said in the chat", cwd=work)
+    chat = only_session(home)
+    for each in ("one", "two"):
+        assert home.ask(each, cwd=work).stdout == f"You said: {each}\n"
+    listed = home.json("list")["sessions"]
+    assert [each["message_count"] for each in listed] == [2, 2, 2]
+    two, one = (each for each in listed if each["id"] != chat.id)
+    assert {each["key"].rpartition(":")[0] for each in (one, two)} == {"cli:work:ask"}
+    # A question goes on with the last one, a chat with the chat; an id that is named leads nowhere.
+    home.ask("-c", "three", cwd=work)
+    home.ask("-r", one["id"], "four", cwd=work)
+    home.chat("five", args=["-c"], cwd=work)
+    home.chat("six", cwd=work)
+    counts = {each["id"]: each["message_count"] for each in home.json("list")["sessions"]}
+    assert counts == {chat.id: 6, one["id"]: 4, two["id"]: 4}
+    # The chat is the newest now; a fork of a question is a chat like any other.
+    home.ask("-c", "seven", cwd=work)
+    assert home.json("show", chat.id)["session"]["message_count"] == 8
+    home.chat("eight", args=["-r", one["id"], "--fork"], cwd=work)
+    home.chat("nine", args=["-c"], cwd=work)
+    assert home.json("list")["sessions"][0]["message_count"] == 8
+    assert len(home.json("list")["sessions"]) == 4
 
 
 def test_where_nobody_is_asked_the_answer_is_no_and_the_model_hears_it(
@@ -159,7 +234,7 @@ def test_it_works_while_the_session_is_open_in_a_terminal(home: Home, work: Path
     chat = Terminal(home, "--plain", cwd=work)
     chat.wait_for_prompt()
     chat.say("hello")
-    result = home.ask("from outside", cwd=work)
+    result = home.ask("-c", "from outside", cwd=work)
     assert (result.exit_code, result.stdout) == (0, "You said: from outside\n")
     chat.wait_for("> from outside\nYou said: from outside\n")
     chat.wait_for_prompt()
@@ -188,7 +263,8 @@ def test_an_interrupt_is_code_130_and_leaves_a_session_that_goes_on(
         told = events(process.stdout.read().decode())
         assert process.wait(PATIENCE) == 130
     assert (told[-1]["type"], told[-1]["status"]) == ("result", "aborted")
-    assert "go on" in home.ask("go on", cwd=work).stdout
+    assert "go on" in home.ask("-c", "go on", cwd=work).stdout
+    assert only_session(home).message_count > 2
 
 
 def test_nothing_in_an_answer_drives_a_terminal(home: Home, work: Path) -> None:
@@ -211,7 +287,7 @@ def test_its_own_answer_is_printed_and_not_that_of_the_turn_before(
     chat.wait_for("This is")
     said, options = f"{how} from outside", ["--json"] if how == "json" else []
     asking = subprocess.Popen(
-        [sys.executable, "-c", CLEW, "ask", *options, said],
+        [sys.executable, "-c", CLEW, "ask", "-c", *options, said],
         env={**os.environ, "CLEW_HOME": str(home.path)},
         cwd=work,
         stdin=subprocess.DEVNULL,
@@ -262,7 +338,7 @@ def test_an_interrupt_while_it_waits_takes_it_back_and_leaves_the_other_turn_alo
     chat.type("slow\n")
     chat.wait_for("This is")
     asking = subprocess.Popen(
-        [sys.executable, "-c", CLEW, "ask", "from outside"],
+        [sys.executable, "-c", CLEW, "ask", "-c", "from outside"],
         env={**os.environ, "CLEW_HOME": str(home.path)},
         cwd=work,
         stdin=subprocess.DEVNULL,

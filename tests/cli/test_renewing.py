@@ -83,12 +83,12 @@ def test_a_session_that_is_named_goes_on(
     assert (session["id"], session["message_count"]) == (old.id, 3)
 
 
-def test_a_question_begins_afresh_too(chatting: Home, tmp_path: Path) -> None:
+def test_a_question_under_a_key_begins_afresh_too(chatting: Home, tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     old = add_stale(chatting, work)
 
-    result = chatting.ask("hello", cwd=work)
+    result = chatting.ask("--key", old.key, "hello", cwd=work)
 
     assert result.exit_code == 0, result.output
     assert TOLD in result.stderr

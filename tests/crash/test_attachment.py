@@ -182,7 +182,7 @@ def test_a_holder_on_another_host_lives_by_its_heartbeat(home: Home) -> None:
 def test_a_question_to_an_open_session_is_answered_and_seen_in_its_terminal(home: Home) -> None:
     home.add("Roses")
     terminal = open_chat(home)
-    code, output = home.run("ask", "Tulips?")
+    code, output = home.run("ask", "-c", "Tulips?")
     assert (code, output.strip()) == (0, "Fine.")
     terminal.wait_for("Tulips?")
     terminal.wait_for("Fine.")
@@ -197,10 +197,10 @@ def test_a_question_behind_another_ones_prints_its_own_answer_only(home: Home) -
     session = home.add("Roses")
     gate = home.work / "gate"
     home.answer(rules=[{"when": "Slowly$", "answers": [{"text": "Not yours.", "hold": str(gate)}]}])
-    first = home.start("ask", "--json", "Slowly")
+    first = home.start("ask", "-c", "--json", "Slowly")
     first.end_input()
     first.wait_for("Not")
-    second = home.start("ask", "Who is there?")
+    second = home.start("ask", "-c", "Who is there?")
     second.end_input()
     second.wait_for("Another process is busy with this session")
     gate.touch()
@@ -229,7 +229,7 @@ def test_a_paused_holder_that_wakes_up_after_a_takeover_can_not_write(
     paused.pause(home.file)
     if writes:
         gate.touch()
-    code, output = home.run("ask", "Who is there?")
+    code, output = home.run("ask", "-c", "Who is there?")
     assert (code, output.strip().splitlines()[-1]) == (0, "Fine."), output
     before = home.thread(session)
     paused.signal(signal.SIGCONT)

@@ -72,7 +72,7 @@ def test_a_picture_comes_with_the_message_here_and_over_a_gateway(
         chat = home.chat("look at @a.png", cwd=work)
         assert chat.exit_code == 0, chat.output
         assert "Sent along: 1 picture." in chat.stderr
-        asked = home.ask("and", "@a.png", cwd=work)
+        asked = home.ask("-c", "and", "@a.png", cwd=work)
         assert asked.exit_code == 0, asked.output
 
     if at_gateway:

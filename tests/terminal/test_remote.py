@@ -500,7 +500,7 @@ def test_one_question_is_answered_by_the_gateway(home: Home, gateway: GatewayPro
     plain = home.ask("hello", "there", cwd=work(home))
     assert (plain.exit_code, plain.stdout) == (0, "You said: hello there\n")
     named = ("--url", gateway.url, "--token", gateway.token)
-    told = home.ask("--json", *named, "again", cwd=work(home))
+    told = home.ask("--json", *named, "-c", "again", cwd=work(home))
     lines = [msgspec.json.decode(line) for line in told.stdout.splitlines()]
     said = [each["message"]["content"] for each in lines if each["type"] == "message"]
     assert said == ["again", "You said: again"]
@@ -509,6 +509,9 @@ def test_one_question_is_answered_by_the_gateway(home: Home, gateway: GatewayPro
     session = list_sessions(gateway)[0]
     assert lines[-1]["session_id"] == session["id"]
     assert session["message_count"] == 4
+    assert session["key"].startswith("cli:work:ask:")
+    home.ask("another thing", cwd=work(home))
+    assert len(list_sessions(gateway)) == 2
 
 
 def test_a_question_from_a_script_waits_for_nobodys_word(

@@ -74,7 +74,8 @@ class LocateSeat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A terminal's place, and its own key if it has one. `continues`: resolve `--continue` too.
 
     `allows`: the person says whether the agent may work in this directory (`Located.doubt`). That
-    is remembered.
+    is remembered. `asks`: `--continue` is that of a single question (`BeginSession.asks`), which
+    goes on with the last one of this directory if that is newer than what a chat goes on with.
     """
 
     where: TerminalPlace
@@ -82,6 +83,7 @@ class LocateSeat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     continues: bool = False
     crumb: TerminalBreadcrumb | None = None
     allows: bool | None = None
+    asks: bool = False
 
 
 class Located(msgspec.Struct, frozen=True):
@@ -108,12 +110,14 @@ class BeginSession(Params, frozen=True, kw_only=True, forbid_unknown_fields=True
     `resets`: begin it only if the reset rule ends `previous`, with the settings of that one;
     otherwise `previous` continues. `transcript_path`: the transcript file of the session, on the
     machine of the store. `yields`: the key led to no session when the terminal located it; if it
-    leads to one by now, it stays there.
+    leads to one by now, it stays there. `asks`: it is for a single question: its key is one of its
+    own (`cli:api:ask:1773484320000`), no key leads to it, and a chat's `--continue` passes it over.
     """
 
     where: TerminalPlace
     key: Key
     yields: bool = False
+    asks: bool = False
     title: Title | None = None
     pinned: bool = False
     personality: Word | None = None
@@ -134,11 +138,13 @@ class SwitchSeat(Params, frozen=True, kw_only=True, forbid_unknown_fields=True):
     `stops`: the running turn in `previous` is the caller's, and is aborted; `waiting` are the
     caller's queued messages, which then stay in the inbox. `returns`: the person named the session,
     so it is not reset, however old it is. `model` is the terminal's model so far: it stays if the
-    session's own is no longer configured.
+    session's own is no longer configured. `asks`: only for a single question, so keys lead where
+    they did.
     """
 
     where: TerminalPlace
     key: Key
+    asks: bool = False
     session: SessionId | None = None
     previous: SessionId | None = None
     reason: Reason = "resume"

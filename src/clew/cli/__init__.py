@@ -182,7 +182,7 @@ class Clew(click.Group):
 @click.option("--config", "file", metavar="FILE", help="Use this config file.")
 @json_option
 @click.option("-v", "--verbose", is_flag=True, help="Show the traceback of a bug.")
-@session_options(read_only=True)
+@session_options()
 @click.option("--plain", is_flag=True, help="Line by line, also for screen readers and pipes.")
 @click.option("--no-resume-hint", is_flag=True, help="Don't say at the end how to come back.")
 @click.version_option(__version__, message="clew %(version)s")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -27,35 +28,66 @@ if TYPE_CHECKING:
     from clew.api.chat import Accepted
     from clew.client.chat import Sending
     from clew.core.live_events import Event
+    from clew.core.message import Message
     from clew.core.turn import Approval, Turn
 
 FAILED = 1
 INTERRUPTED = 130
+TIMED_OUT = 124
+
+GOODBYE = 5.0
+"""Seconds that a gateway has to stop an answer."""
 
 
 @click.command("ask")
 @click.argument("words", metavar="[QUESTION]...", nargs=-1)
-@session_options(read_only=False)
+@session_options(asks=True)
+@click.option(
+    "--personality", metavar="ID", help="The session's personality, as /personality sets it."
+)
+@click.option("--system", metavar="TEXT", help="Instructions for this answer only.")
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(0, 10**6, min_open=True),
+    help="Stop the answer after this time, with exit code 124.",
+)
 @json_option
 @pass_app
-def ask_command(app: App, /, words: tuple[str, ...], **choice: Any) -> None:
+def ask_command(
+    app: App,
+    /,
+    words: tuple[str, ...],
+    system: str | None,
+    timeout: float | None,
+    **choice: Any,
+) -> None:
     """Ask one question. What is piped in comes after it, or is the question itself.
 
-    It is a turn of the session that a chat here would open, also while that is open in a terminal.
-    A tool that needs your approval is refused if you can't be asked; allow it with tools.allow.
-    With --json every event is one line; the last one has the type "result".
+    It begins afresh, in a session of its own. -c, -r and --key go on with one, also while that is
+    open in a terminal. A tool that needs your approval is refused if you can't be asked; allow it
+    with tools.allow. With --json every event is one line; the last one has the type "result".
 
     \b
     Examples:
       clew ask "what does this error mean?" < build.log
       git diff | clew ask "write a commit message"
-      clew ask -c --json "and in French?"
+      clew ask -c "and in French?"
+      clew ask --system "Answer with one word." --timeout 30 "is it red?" < build.log
+      clew ask -r "login bug" --json "what is left to do?"
     """
     text = read_words(words, "What is the question? Give it as words, or pipe it in.")
-    run_talk(app, _ask(app, text, Choice(**choice), typed=" ".join(words)))
+    chosen = Choice(**choice)
+    begins = chosen.continues is None and chosen.resume is None
+    if chosen.fork and begins and chosen.key is None:
+        raise click.UsageError("--fork needs a session to branch off: add -c, -r ID or --key NAME.")
+    asking = _ask(app, text, chosen, typed=" ".join(words), system=system, seconds=timeout)
+    run_talk(app, asking)
 
 
-async def _ask(app: App, text: str, choice: Choice, *, typed: str) -> int:
+async def _ask(
+    app: App, text: str, choice: Choice, *, typed: str, system: str | None, seconds: float | None
+) -> int:
     """`typed` is the question without the piped text: only there `@name` means a picture."""
     from clew.terminal.asker import LineAsker
     from clew.terminal.conversation import read_command
@@ -67,12 +99,20 @@ async def _ask(app: App, text: str, choice: Choice, *, typed: str) -> int:
         raise click.UsageError("Slash commands are for the chat: `clew chat`.")
     lines, aside = Lines(), TextOutput(app.colour_aside, sys.stderr)
     lines.is_terminal = lines.is_terminal and not app.json and sys.stderr.isatty()
-    how = {"holds": False, "attended": lines.is_terminal, "follows": False}
+    is_keyed = (choice.key or app.config.session_key) is not None
+    how = {
+        "holds": False,
+        "attended": lines.is_terminal,
+        "follows": False,
+        "asks": not is_keyed,
+    }
     async with conversation(app, choice, **how) as parts:
         seat = parts.seat
         startup = parts.start_up(LineAsker(seat, lines, aside))
         await settle_directory(parts, startup.asker, choice)
-        seated, _ = await startup.open(choice.flags(), parts.located.session, parts.breadcrumb)
+        current = parts.located.session if is_keyed else None
+        seated, _ = await startup.open(choice.flags(), current, parts.breadcrumb)
+        await seat.choose(model=choice.model, personality=choice.personality)
         for notice in seated.notices:
             aside.line(notice, "dim")
         if seat.model.embedded:
@@ -85,8 +125,8 @@ async def _ask(app: App, text: str, choice: Choice, *, typed: str) -> int:
             aside.line(f"Session {ready.session.id}", "dim")
         if ready.beside is not None:
             aside.line(ready.beside, "warning")
-        question = Question(app, parts, seat.prepare(text, files=pictures), lines, aside)
-        return await question.ask()
+        sending = seat.prepare(text, files=pictures, instructions=system)
+        return await Question(app, parts, sending, lines, aside).ask(seconds)
 
 
 class Question:
@@ -101,8 +141,8 @@ class Question:
         self._aside = aside
         self._stops: set[asyncio.Future[None]] = set()
 
-    async def ask(self) -> int:
-        """Ask, and show the answer. Returns the exit code."""
+    async def ask(self, seconds: float | None = None) -> int:
+        """Ask, and show the answer; stop after these seconds. Returns the exit code."""
         showing = asyncio.create_task(self._show())
 
         def stop(_number: int) -> None:
@@ -112,10 +152,23 @@ class Question:
                 self._stops.add(asyncio.ensure_future(self._stop(self._sending.accepted)))
 
         with on_signals(stop):
-            await asyncio.wait({showing})
+            done, _ = await asyncio.wait({showing}, timeout=seconds)
+            if not done:
+                stop(signal.SIGALRM)
+                await self._give_up(showing, seconds)
+                return TIMED_OUT
         if showing.cancelled() or (turn := showing.result()) is None:
             return INTERRUPTED
         return await self._finish(turn)
+
+    async def _give_up(self, showing: asyncio.Task[Turn | None], seconds: float | None) -> None:
+        """Say that the time is over, and wait until the turn is stopped."""
+        self._aside.line(f"No answer after {seconds:g} s (--timeout).", "warning")
+        await asyncio.wait({showing}, timeout=GOODBYE)
+        showing.cancel()
+        await asyncio.wait({showing})
+        if not showing.cancelled() and (turn := showing.result()) is not None:
+            await self._finish(turn)
 
     async def _stop(self, accepted: Accepted) -> None:
         """Take the question back, or abort the turn that answers it."""
@@ -139,14 +192,17 @@ class Question:
         try:
             async for frame in self._sending.follow():
                 event = frame.event
+                if isinstance(event, TurnEnded):
+                    turn = event.turn
                 if self._app.json:
                     click.echo(encode(event))
+                elif isinstance(event, TurnEnded):
+                    writer.make_room()
+                    answer.end(event.turn)
                 elif not answer.take(event):
                     writer.write(event)
                 if isinstance(event, ApprovalAsked) and self._lines.is_terminal:
                     await self._decide(event.approval)
-                if isinstance(event, TurnEnded):
-                    turn = event.turn
         except Conflict:
             if self._sending.accepted is None:
                 raise
@@ -188,16 +244,33 @@ class Question:
     async def _finish(self, turn: Turn) -> int:
         if self._app.json:
             click.echo(encode(await self._describe(turn)))
+        else:
+            self._tell_end(turn)
         if turn.status == "done":
             return 0
         return INTERRUPTED if turn.status == "aborted" else FAILED
+
+    def _tell_end(self, turn: Turn) -> None:
+        """Say why there is no answer, and what can be done in a script: it has no commands."""
+        from clew.terminal.plain_output import describe_end
+
+        error = next(describe_end(turn), None)
+        if error is None:
+            return
+        there = f"`clew -r {turn.session_id}`"
+        if turn.status == "failed":
+            self._aside.line(*error)
+            kept = f"The question is kept: {there} opens its session, where /retry asks again."
+        else:
+            kept = f"Stopped. {there} opens the session, where /retry goes on."
+        self._aside.line(kept, "dim")
 
     async def _describe(self, turn: Turn) -> dict[str, Any]:
         page = await self._client.sessions.messages(turn.session_id, limit=50)
         said = [
             each.content
             for each in page.messages
-            if each.turn_id == turn.id and each.role == "assistant" and each.content
+            if each.turn_id == turn.id and _is_answer(each) and each.content
         ]
         return {
             "type": "result",
@@ -210,11 +283,17 @@ class Question:
         }
 
 
+def _is_answer(message: Message) -> bool:
+    """Whether the model said it as its answer, and not before it calls a tool."""
+    return message.role == "assistant" and not message.tool_calls
+
+
 class Answer:
     """Writes what the model says, and nothing else, to stdout.
 
-    A terminal shows it as it streams. A file or a pipe gets whole answers only: what an attempt
-    said that broke off could not be taken back.
+    A terminal shows it as it streams. A file or a pipe gets the last answer of a turn that was
+    done, as a whole: what the model says before it calls a tool goes to stderr, and what an attempt
+    said that broke off, nowhere.
     """
 
     def __init__(self, out: Any, aside: Any) -> None:
@@ -224,6 +303,14 @@ class Answer:
         self._aside = aside
         self._filter = ControlFilter()
         self._streamed = False
+        self._last: Message | None = None
+
+    def end(self, turn: Turn) -> None:
+        """The turn is over: a file or a pipe gets its answer now."""
+        if self._last is not None and turn.status == "done":
+            self._say(self._last)
+            self._last = None
+        self._put_aside()
 
     def take(self, event: Event) -> bool:
         """Write an event that is part of the answer. Returns False for other events."""
@@ -240,16 +327,39 @@ class Answer:
                 self._out.write(self._filter.feed(text))
                 return True
             case Committed(message) if message.role == "assistant":
-                if not self._streamed:
-                    self._out.write(self._filter.feed(message.content))
-                self._out.write(self._filter.end())
-                self._out.fresh()
-                self._streamed = False
+                self._take_message(message)
                 return True
             case Committed(message):
                 return message.role == "user"
             case _:
                 return False
+
+    def _take_message(self, message: Message) -> None:
+        """A whole message: for a terminal at once, else it may be the last one."""
+        if self._out.is_terminal:
+            self._say(message)
+            return
+        self._put_aside()
+        self._last = message
+        if not _is_answer(message):
+            self._put_aside()
+
+    def _say(self, message: Message) -> None:
+        """Write a whole message, or end the one that streamed."""
+        if not self._streamed:
+            self._out.write(self._filter.feed(message.content))
+        self._out.write(self._filter.end())
+        self._out.fresh()
+        self._streamed = False
+
+    def _put_aside(self) -> None:
+        """The last message was no answer."""
+        from clew.core.text import strip_controls
+
+        said = "" if self._last is None else strip_controls(self._last.content).strip("\n")
+        self._last = None
+        for line in said.splitlines():
+            self._aside.line(line, "dim")
 
     def _break_off(self) -> None:
         """Say that what was shown is not part of the answer."""

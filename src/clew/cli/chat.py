@@ -43,7 +43,7 @@ INTERRUPTED = 130
 
 
 @click.command("chat")
-@session_options(read_only=True)
+@session_options()
 @click.option("--plain", is_flag=True, help="Line by line, also for screen readers and pipes.")
 @click.option("--no-resume-hint", is_flag=True, help="Don't say at the end how to come back.")
 @pass_app
@@ -59,6 +59,7 @@ def chat_command(app: App, /, plain: bool, no_resume_hint: bool, **choice: Any) 
       clew -c                    this terminal's last one
       clew -r "login bug"        one by its title, id or key
       clew -r 550e --fork        a branch of it
+      clew chat --model openai/gpt-5
       clew chat --plain < questions.txt
       clew chat --url https://clew.example.org --token file:~/clew.token
     """
@@ -96,7 +97,7 @@ async def _chat(app: App, choice: Choice, *, hint: bool) -> int:
         seat = parts.seat
         startup = parts.start_up(LineAsker(seat, lines, aside))
         await settle_directory(parts, startup.asker, choice)
-        opening, chosen = await _begin(parts, startup, flags)
+        opening, chosen = await _begin(parts, startup, flags, choice)
         writer = EventWriter(out, aside, verbose=lambda: seat.is_verbose)
         chat = PlainChat(seat, lines, writer, startup)
         warming = asyncio.create_task(_warm(parts, lambda: asyncio.sleep(0.05)))
@@ -126,7 +127,7 @@ async def _full_chat(app: App, choice: Choice, *, hint: bool) -> int:
         asker = StartAsker(seat, SingleLines(), aside, dark=app.is_dark)
         startup = parts.start_up(asker)
         await settle_directory(parts, startup.asker, choice)
-        opening, chosen = await _begin(parts, startup, flags)
+        opening, chosen = await _begin(parts, startup, flags, choice)
         chat = ChatApp(
             seat,
             startup,
@@ -153,12 +154,15 @@ def _handle_signal(chat: ChatApp, number: int) -> None:
         chat.leave(INTERRUPTED)
 
 
-async def _begin(parts: Parts, startup: Startup, flags: Flags) -> tuple[Seated, Opening]:
+async def _begin(
+    parts: Parts, startup: Startup, flags: Flags, choice: Choice
+) -> tuple[Seated, Opening]:
     """Open the session that the flags choose, and show the notes of the start."""
     note, seat = startup.asker.note, parts.seat
     for line in await parts.connection.tidy():
         note(line, None)
     opening, chosen = await startup.open(flags, parts.located.session, parts.breadcrumb)
+    await seat.choose(model=choice.model)
     moved_from = parts.located.moved_from
     if moved_from is not None:
         note(f"This directory was {moved_from}: its sessions moved with it.", None)

@@ -48,6 +48,8 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
     allow_directory: bool = False
     no_gateway: bool = False
+    model: str | None = None
+    personality: str | None = None
 
     def flags(self) -> Flags:
         """The same as `Startup` takes it."""
@@ -82,15 +84,22 @@ class Parts(NamedTuple):
 
 @asynccontextmanager
 async def conversation(
-    app: App, choice: Choice, *, holds: bool, attended: bool, follows: bool = True
+    app: App,
+    choice: Choice,
+    *,
+    holds: bool,
+    attended: bool,
+    follows: bool = True,
+    asks: bool = False,
 ) -> AsyncIterator[Parts]:
     """Open a seat without a session: at a gateway if one is named or runs here, else in process.
 
     `holds`: no other terminal may have the seat's session. `follows`: its live events are read.
+    `asks`: for a single question, so no key leads to its session.
     """
     from clew.errors import ClewError
 
-    how = {"holds": holds, "attended": attended, "follows": follows}
+    how = {"holds": holds, "attended": attended, "follows": follows, "asks": asks}
     address = _find_gateway(app, no_gateway=choice.no_gateway)
     async with AsyncExitStack() as open_things:
         parts = None
@@ -118,6 +127,7 @@ async def _open_seat(
     holds: bool,
     attended: bool,
     follows: bool,
+    asks: bool,
 ) -> Parts:
     from clew import config as configuration
     from clew.client.seats import locate
@@ -140,6 +150,7 @@ async def _open_seat(
         place=place,
         wanted=connection.wanted,
         attended=attended,
+        asks=asks,
         zone=app.zone,
     )
     if holds:

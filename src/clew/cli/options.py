@@ -34,25 +34,35 @@ COMPLETION_S: Final = 3.0
 """Seconds that a completion may take."""
 
 
-def session_options(*, read_only: bool) -> Callable[[F], F]:
-    """The options that choose a session."""
+def session_options(*, asks: bool = False) -> Callable[[F], F]:
+    """The options that choose a session. `asks`: for a single question, which is no ID of `-c`."""
+    last = click.option(
+        "-c", "--continue", "continues", is_flag=False, flag_value=ALONE, metavar="[ID]",
+        shell_complete=complete_session,
+        help="Go on with this terminal's last session, or with ID.",
+    )  # fmt: skip
+    if asks:
+        last = click.option(
+            "-c", "--continue", "continues", is_flag=True, flag_value=ALONE,
+            help="Go on with the last question here, or with your chat if that is newer.",
+        )  # fmt: skip
     options = [
-        click.option(
-            "-c", "--continue", "continues", is_flag=False, flag_value=ALONE, metavar="[ID]",
-            shell_complete=complete_session,
-            help="Go on with this terminal's last session, or with ID.",
-        ),
+        last,
         click.option(
             "-r", "--resume", is_flag=False, flag_value=ALONE, metavar="[ID]",
             shell_complete=complete_session,
             help="Go on with the session ID: an id, title, key or transcript. Alone: choose one.",
         ),
         click.option("--fork", is_flag=True, help="Talk in a branch of the session."),
-        *([click.option("--read-only", is_flag=True, help="Only look.")] if read_only else []),
+        *([] if asks else [click.option("--read-only", is_flag=True, help="Only look.")]),
         click.option("--key", metavar="NAME", help="The session's key (CLEW_SESSION_KEY)."),
         click.option(
             "--allow-directory", is_flag=True,
             help="Let the agent work on the files here, even if this is your home directory or /.",
+        ),
+        click.option(
+            "--model", metavar="NAME",
+            help="The model of the session from now on, as /model sets it.",
         ),
         gateway_options,
         click.option("--no-gateway", is_flag=True, help="Use no gateway, even if one runs here."),

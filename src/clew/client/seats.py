@@ -114,12 +114,15 @@ class Seats(Noun):
         continues: bool = False,
         crumb: TerminalBreadcrumb | None = None,
         allows: bool | None = None,
+        asks: bool = False,
     ) -> Located:
         """The key of a place, and the session that it leads to.
 
         `allows`: what the person says about a directory that is in doubt (`Located.doubt`).
         """
-        params = LocateSeat(where=where, key=key, continues=continues, crumb=crumb, allows=allows)
+        params = LocateSeat(
+            where=where, key=key, continues=continues, crumb=crumb, allows=allows, asks=asks
+        )
         return await self._do(seats.LOCATE, params)
 
     async def begin(
@@ -138,6 +141,7 @@ class Seats(Noun):
         previous: str | None = None,
         resets: bool = False,
         yields: bool = False,
+        asks: bool = False,
         transcript_path: str | None = None,
     ) -> SessionView:
         """Begin a session; with `resets`, only if the reset rules end `previous`."""
@@ -155,6 +159,7 @@ class Seats(Noun):
             previous=previous,
             resets=resets,
             yields=yields,
+            asks=asks,
             transcript_path=transcript_path,
         )
         return await self._do(seats.BEGIN, params)
@@ -175,6 +180,7 @@ class Seats(Noun):
         waiting: tuple[str, ...] = (),
         title: str | None = None,
         model: str | None = None,
+        asks: bool = False,
     ) -> Seated:
         """Go from `previous` to a session, or to a new one; see `SwitchSeat` for the rest."""
         params = SwitchSeat(
@@ -191,6 +197,7 @@ class Seats(Noun):
             waiting=waiting,
             title=title,
             model=model,
+            asks=asks,
         )
         return await self._do(seats.SWITCH, params)
 

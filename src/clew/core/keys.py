@@ -33,6 +33,8 @@ _KEY: Final = re.compile(
     rf"{PREFIX}(?P<name>/|[^:~/]+)(?:~(?P<digits>[0-9a-f]{{6,64}}))?(?::(?P<ms>[0-9]{{1,16}}))?"
 )
 
+_ASK_KEY: Final = re.compile(rf"{PREFIX}(?:/|[^:~/]+):ask:[0-9]{{1,16}}")
+
 Scope = Literal["cwd", "git"]
 
 PeerKind = Literal["dm", "group", "channel"]
@@ -95,6 +97,16 @@ def qualified_key(basename: str, path: str, digits: int = DIGITS[0]) -> str:
 def new_key(base: str, ms: int) -> str:
     """The key of a session that `/new` begins: `cli:api:1773484320000`."""
     return f"{base}:{ms}"
+
+
+def ask_key(basename: str, ms: int) -> str:
+    """The key of a session that `clew ask` begins: `cli:api:ask:1773484320000`."""
+    return f"{cli_key(basename)}:ask:{ms}"
+
+
+def is_ask_key(key: str) -> bool:
+    """Whether `clew ask` began the session of this key. A fork has a key of its own."""
+    return _ASK_KEY.fullmatch(key) is not None
 
 
 def parse_cli_key(key: str) -> CliKey | None:

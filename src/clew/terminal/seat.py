@@ -74,6 +74,7 @@ class Seat:
         key: str = "",
         wanted: Wanted | None = None,
         attended: bool = True,
+        asks: bool = False,
         now: Callable[[], int] = host_clock,
         zone: Callable[[int], tzinfo] = lambda _at: UTC,
         write_crumb: WriteCrumb = lambda _session, _fresh: None,
@@ -101,6 +102,8 @@ class Seat:
         self._begun_at: tuple[str, str | None] | None = None
         self._remembers_transcript = True
         self._attended = attended
+        self._asks = asks
+        """Whether it asks a single question, so that no key leads to its session."""
         self._resets = False
         self._is_free = False
         """Whether the key led to no session when it was located."""
@@ -189,7 +192,12 @@ class Seat:
             return await self._renew(self.session)
 
     async def _begin(self) -> Ready:
-        yields = self._is_free and self._previous_id is None and self._transcript is None
+        yields = (
+            self._is_free
+            and not self._asks
+            and self._previous_id is None
+            and self._transcript is None
+        )
         session = await self.client.seats.begin(
             tell_place(self.place),
             self.key,
@@ -197,6 +205,7 @@ class Seat:
             previous=self._previous_id,
             transcript_path=self._transcript if self._remembers_transcript else None,
             yields=yields,
+            asks=self._asks,
         )
         self._begun_at = (session.id, self._transcript)
         await self._sit_at(session)
@@ -232,7 +241,9 @@ class Seat:
         await self._find_model()
         await self.live.follow(session, is_new=True)
 
-    def prepare(self, text: str, *, files: tuple[Attached, ...] = ()) -> Sending:
+    def prepare(
+        self, text: str, *, files: tuple[Attached, ...] = (), instructions: str | None = None
+    ) -> Sending:
         """A message to the session, not sent yet. `make_ready` comes before."""
         self.check_may_change()
         if self.session is None:
@@ -244,6 +255,7 @@ class Seat:
             idempotency_key=secrets.token_hex(16),
             attended=self._attended,
             model=self._replacement,
+            instructions=instructions,
             platform="cli",
         )
 
@@ -297,6 +309,15 @@ class Seat:
         await self.take(reply.session)
         await self._find_model()
         return reply, sent
+
+    async def choose(self, *, model: str | None = None, personality: str | None = None) -> None:
+        """Let the session, or the next one, have these from now on, as the commands do."""
+        for name, wanted in (("model", model), ("personality", personality)):
+            if wanted is not None and self.setting(name) != wanted:
+                self.check_may_change()
+                reply, _ = await self.run_command(f"/{name} {wanted}")
+                if reply.is_error:
+                    raise InvalidInput(reply.text)
 
     async def answer(
         self,
@@ -363,7 +384,9 @@ class Seat:
                 at=max(0, breadcrumb.at),
             )
         where = tell_place(self.place)
-        return await self.client.seats.locate(where, key=self.key, continues=True, crumb=crumb)
+        return await self.client.seats.locate(
+            where, key=self.key, continues=True, crumb=crumb, asks=self._asks
+        )
 
     async def switch(
         self,
@@ -394,6 +417,7 @@ class Seat:
             moves=moves,
             forks=forks,
             title=title,
+            asks=self._asks,
             model=self.model.name or None,
             **self._unfinished(),
         )

@@ -49,7 +49,9 @@ from clew.runtime.place.switch import (
 )
 
 
-def make_surface(parts: Parts, place: Place, key: str, caller: Caller) -> Surface:
+def make_surface(
+    parts: Parts, place: Place, key: str, caller: Caller, *, asks: bool = False
+) -> Surface:
     """The calling terminal, as a `Surface`."""
     return Surface(
         runtime=parts.runtime,
@@ -57,6 +59,7 @@ def make_surface(parts: Parts, place: Place, key: str, caller: Caller) -> Surfac
         place=place,
         key=key,
         person=caller.person,
+        asks=asks,
         attachments=parts.attachments,
         judge=parts.judge,
     )
@@ -77,7 +80,12 @@ async def locate_seat(parts: Parts, params: LocateSeat, caller: Caller) -> Locat
     continued, note = None, None
     if params.continues:
         found, chosen = await locate_continue(
-            parts.store, place, _crumb(params.crumb), params.key, viewer=caller.person
+            parts.store,
+            place,
+            _crumb(params.crumb),
+            params.key,
+            viewer=caller.person,
+            asks=params.asks,
         )
         continued, note = chosen.session, chosen.note
     else:
@@ -114,7 +122,8 @@ def _crumb(told: TerminalBreadcrumb | None) -> Breadcrumb | None:
 async def begin_session(parts: Parts, params: BeginSession, caller: Caller) -> SessionView:
     """Begin a session at a place; its key leads there from now on."""
     check_key_of(params.key, caller)
-    at = make_surface(parts, read_place(parts, params.where, caller), params.key, caller)
+    place = read_place(parts, params.where, caller)
+    at = make_surface(parts, place, params.key, caller, asks=params.asks)
     previous = None
     if params.previous is not None:
         previous = await get_visible(parts, params.previous, caller)
@@ -138,7 +147,8 @@ async def switch_seat(parts: Parts, params: SwitchSeat, caller: Caller) -> Seate
     for is_done, operation in ((params.forks, FORK), (params.moves, UPDATE)):
         if is_done:
             caller.check(operation)
-    at = make_surface(parts, read_place(parts, params.where, caller), params.key, caller)
+    place = read_place(parts, params.where, caller)
+    at = make_surface(parts, place, params.key, caller, asks=params.asks)
     previous = await _find_previous(parts, params.previous, caller)
     target = None
     if params.session is not None:

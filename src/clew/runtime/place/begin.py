@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from clew.core.channels.session_choice import NOTED, Judge, last_interaction
-from clew.core.keys import Place, new_key
+from clew.core.keys import Place, ask_key, new_key
 from clew.core.models import ModelInfo
 from clew.core.session import OWNER, NewSession, Session, SessionEdit
 from clew.errors import Conflict, ModelNotFound
@@ -33,7 +33,7 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
 
     `key` is the surface's own. `attachments` are the sessions that a terminal of this process
     holds; a gateway and channels hold none. `judge` is the reset rule: whether a session continues;
-    without it all do.
+    without it all do. `asks`: it asks a single question, so no key changes where it leads.
     """
 
     runtime: Runtime
@@ -44,6 +44,7 @@ class Surface(msgspec.Struct, frozen=True, kw_only=True):
     platform: str = "cli"
     attachments: Attachments | None = None
     judge: Judge | None = None
+    asks: bool = False
 
     @property
     def store(self) -> Store:
@@ -146,6 +147,14 @@ def _name_successor(session: Session) -> str:
     return str(uuid.UUID(bytes=digest[:16], version=4))
 
 
+async def _name_key(at: Surface) -> str:
+    """The key that a new session has as its own."""
+    if at.asks:
+        return ask_key(at.place.basename, at.runtime.clock())
+    is_known = await at.store.find_keys(at.key, limit=1)
+    return new_key(at.key, at.runtime.clock()) if is_known else at.key
+
+
 async def _create(
     at: Surface,
     *,
@@ -156,9 +165,8 @@ async def _create(
 ) -> Session:
     """Make the session's row and the route to it, and attach it. A given id is made only once."""
     store = at.store
-    is_known = await store.find_keys(at.key, limit=1)
     new = NewSession(
-        key=new_key(at.key, at.runtime.clock()) if is_known else at.key,
+        key=await _name_key(at),
         platform=at.platform,
         person=at.person,
         cwd=at.place.cwd,
@@ -167,7 +175,7 @@ async def _create(
         **facts,
     )
     try:
-        session = await store.create_session(new, route=at.key, yields=yields)
+        session = await store.create_session(new, route=None if at.asks else at.key, yields=yields)
     except Conflict:
         if new.id is None:
             raise

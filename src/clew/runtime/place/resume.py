@@ -23,6 +23,7 @@ from clew.core.keys import (
     here_filter,
     home_of,
     id_prefix,
+    is_ask_key,
     is_id,
     recorded_identity,
 )
@@ -265,15 +266,34 @@ async def locate_continue(
     *,
     viewer: str = OWNER,
     follow: bool = True,
+    asks: bool = False,
 ) -> tuple[KeyChoice, Continued]:
     """The key of a place, and what `--continue` goes on with there.
 
     With `follow` off, the sessions of a directory that was renamed stay where they are: the result
-    says what would be found.
+    says what would be found. `asks`: it is a single question that goes on.
     """
     choice = await find_cli_key(store, place, key, follow=follow)
     old = None if follow else choice.moved_from
-    return choice, await find_continue(store, place, breadcrumb, viewer, moved_from=old)
+    found = await find_continue(store, place, breadcrumb, viewer, moved_from=old)
+    if asks:
+        found = await _prefer_asked(store, place, breadcrumb, viewer, found)
+    return choice, found
+
+
+async def _prefer_asked(
+    store: Store, place: Place, breadcrumb: Breadcrumb | None, viewer: str, found: Continued
+) -> Continued:
+    """What a question goes on with: the last one here, unless what a chat would is newer."""
+    newest = await _find_newest(store, here_filter(place), viewer, asked=True)
+    since = 0
+    if found.why == "fresh" and breadcrumb is not None:
+        since = breadcrumb.at
+    elif found.why != "anywhere" and found.session is not None:
+        since = found.session.updated_at
+    if newest is None or newest.updated_at <= since:
+        return found
+    return Continued(newest, "directory")
 
 
 async def find_continue(
@@ -324,15 +344,25 @@ async def _find_crumb(store: Store, breadcrumb: Breadcrumb, viewer: str) -> Sess
 
 
 async def _find_newest(
-    store: Store, where: dict[str, Any], viewer: str, *, of: Identity | None = None
+    store: Store,
+    where: dict[str, Any],
+    viewer: str,
+    *,
+    of: Identity | None = None,
+    asked: bool = False,
 ) -> Session | None:
-    """The newest CLI session with a message in it; lists have the pinned ones first."""
+    """The newest CLI session with a message in it; lists have the pinned ones first.
+
+    Those of single questions are passed over, unless `asked`.
+    """
     newest: Session | None = None
     where = where | {"platform": "cli", "archived": None}
     async for session in walk_sessions(store, where, viewer=viewer, first=20):
         # A sub-agent's own session is not a person's conversation.
         recorded = recorded_identity(session)
         if of is not None and (recorded is None or not recorded.is_same(of)):
+            continue
+        if not asked and is_ask_key(session.key):
             continue
         if session.message_count and session.kind != "subagent":
             if newest is None or session.updated_at > newest.updated_at:

@@ -212,7 +212,7 @@ async def _make_current(at: Surface, session: Session, back: WayBack) -> Session
     if session.archived_at is not None:
         back.undo(partial(store.edit_session, session.id, SessionEdit(archived=True)))
         session = await store.edit_session(session.id, SessionEdit(archived=False))
-    if session.platform == "cli" and at.place.is_home_of(session):
+    if session.platform == "cli" and not at.asks and at.place.is_home_of(session):
         await _remember_route(at, back)
         await store.set_route(at.key, session.id)
     return session
