@@ -169,7 +169,7 @@ class Startup:
             raise NothingChosen("No sessions found")
         if not self.asker.is_attended:
             raise InvalidInput(
-                "There is no terminal to choose in. Name a session, as in `clew -r ID`; "
+                "There is no terminal to choose at. Name a session, as in `clew -r ID`; "
                 "`clew list` shows them."
             )
         return await self._insist(())
