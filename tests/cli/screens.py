@@ -12,7 +12,7 @@ import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 import pyte
@@ -26,6 +26,9 @@ from tests.patience import PATIENCE
 UNKNOWN = re.compile(
     r"\x1b\[[<>=?][0-9;]*[ucpq]|\x1b\[\?[0-9;]+\$p|\x1b\]22;[^\x07\x1b]*(?:\x07|\x1b\\)"
 )
+
+
+AGAIN: Final = "Ctrl+C again, or Ctrl+D, leaves."
 
 
 class Terminal:
@@ -117,6 +120,18 @@ class Terminal:
         """Ctrl+D, and read to the end."""
         self.type("\x04")
         return self.finish()
+
+    def leave_by_ctrl_c(self) -> int:
+        """Ctrl+C twice within two seconds; again where the machine was too busy for that."""
+        said = self.text.count(AGAIN)
+        limit = time.monotonic() + PATIENCE
+        self.type("\x03")
+        while self._read(limit):
+            if self.text.count(AGAIN) > said:
+                said += 1
+                self.type("\x03")
+        os.close(self._master)
+        return self.process.wait(PATIENCE)
 
     @property
     def screen(self) -> list[str]:

@@ -85,11 +85,8 @@ def test_ctrl_c_stops_a_turn_and_twice_leaves(home: Home, work: Path, tmp_path: 
     chat.wait_for("Stopped. /retry goes on, /undo takes it back.\n")
     chat.wait_for_prompt()
     assert "hello\n" in chat.say("hello")
-    chat.type("\x03")
-    chat.wait_for("Nothing is running. Ctrl+C again, or Ctrl+D, leaves.\n")
-    chat.wait_for_prompt()
-    chat.type("\x03")
-    assert chat.finish() == 0
+    assert chat.leave_by_ctrl_c() == 0
+    assert "Nothing is running. Ctrl+C again, or Ctrl+D, leaves.\n" in chat.text
     assert "Resume this session with: clew -r " in chat.text
 
 

@@ -18,7 +18,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import apsw
 import click
@@ -249,6 +249,9 @@ class Process:
         return bool(data)
 
 
+AGAIN: Final = "Ctrl+C again, or Ctrl+D, leaves."
+
+
 class Terminal(Process):
     """A command line in a pseudo-terminal."""
 
@@ -267,6 +270,18 @@ class Terminal(Process):
         self.wait_until(lambda: self.output.endswith("> "), "a prompt")
         self.type(f"{text}\n")
         self.wait_for(text)
+
+    def leave_by_ctrl_c(self) -> int:
+        """Ctrl+C twice within two seconds; again where the machine was too busy for that."""
+        said = self.output.count(AGAIN)
+        limit = time.monotonic() + PATIENCE
+        self.type("\x03")
+        while self._read(0.2):
+            assert time.monotonic() < limit, f"it does not end: {self.output}"
+            if self.output.count(AGAIN) > said:
+                said += 1
+                self.type("\x03")
+        return self.finish()
 
     def close(self) -> int:
         """Close the window; the exit code."""

@@ -140,10 +140,7 @@ def test_ctrl_c_stops_the_turn_and_the_chat_goes_on(staying: Home) -> None:
     terminal.say("And now?")
     terminal.wait_for("Fine.")
     terminal.wait_until(lambda: terminal.output.endswith("> "), "a prompt")
-    terminal.type("\x03")
-    terminal.wait_for("Ctrl+C again, or Ctrl+D, leaves.")
-    terminal.type("\x03")
-    assert terminal.finish() == 0
+    assert terminal.leave_by_ctrl_c() == 0
     assert "Traceback" not in terminal.output
 
 
