@@ -302,6 +302,11 @@ def terminal_variables(environ: Mapping[str, str] = ENVIRONMENT) -> dict[str, st
     return {name: environ[name] for name in TERMINALS if environ.get(name)}
 
 
+def editor_variables(environ: Mapping[str, str] = ENVIRONMENT) -> dict[str, str]:
+    """The variables that name the person's editor."""
+    return {name: environ[name] for name in ("VISUAL", "EDITOR") if environ.get(name)}
+
+
 def agent_variables(environ: Mapping[str, str] = ENVIRONMENT) -> dict[str, str]:
     """The variables that say where other agents keep their histories."""
     return {name: environ[name] for name in AGENTS if environ.get(name)}

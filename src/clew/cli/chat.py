@@ -113,6 +113,7 @@ async def _chat(app: App, choice: Choice, *, hint: bool) -> int:
 
 async def _full_chat(app: App, choice: Choice, *, hint: bool) -> int:
     """A chat on the full screen. Notes from before it opens are shown at its top."""
+    from clew import config as configuration
     from clew.terminal.asker import StartAsker
     from clew.terminal.lines import SingleLines
     from clew.terminal.plain_output import TextOutput
@@ -131,7 +132,12 @@ async def _full_chat(app: App, choice: Choice, *, hint: bool) -> int:
         chat = ChatApp(
             seat,
             startup,
-            Start(opening=opening, notes=tuple(asker.notes), dark=app.is_dark),
+            Start(
+                opening=opening,
+                notes=tuple(asker.notes),
+                dark=app.is_dark,
+                editor=configuration.editor_variables(),
+            ),
             History(history_file(app.config.state_dir, seat.person)),
             driver_class=TerminalDriver,
         )

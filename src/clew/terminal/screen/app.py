@@ -51,6 +51,9 @@ QUIET: Final = 0.7
 CANCEL_AGAIN: Final = 0.5
 """Seconds after which a task that still runs is cancelled once more."""
 
+ALONE: Final = 0.15
+"""Seconds without another key, after a key that gives the terminal to another program."""
+
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
     """How the chat begins: the session that is opened, and notes about it."""
@@ -59,6 +62,8 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[Note, ...] = ()
     dark: bool = True
     settles: float = SETTLES
+    editor: dict[str, str] = {}
+    """`VISUAL` and `EDITOR`."""
 
 
 async def _load_markdown() -> None:
@@ -192,8 +197,9 @@ class ChatApp(App[int], inherit_bindings=False):
 
     async def on_event(self, event: events.Event) -> None:
         """Keys that are pressed while the screen is being made are kept for it."""
-        if isinstance(event, events.Key):
+        if isinstance(event, events.Key | events.Paste):
             self._last_key = time.monotonic()
+        if isinstance(event, events.Key):
             self.chat.newest_key = event
         if self._early is not None and isinstance(event, events.Key):
             self._early.append(event)
@@ -387,7 +393,20 @@ class ChatApp(App[int], inherit_bindings=False):
 
     def on_editor_edited(self) -> None:
         """Ctrl+X Ctrl+E."""
-        self._background.run(self._try(self._edit))
+        self._hand_over(self._edit)
+
+    def _hand_over(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Give the terminal away, unless more keys follow at once: then they were not typed.
+
+        A paste may contain any key, and what comes behind it would be typed into the editor.
+        """
+        pressed = self._last_key
+
+        def begin() -> None:
+            if self._last_key == pressed:
+                self._background.run(self._try(work))
+
+        self.set_timer(ALONE, begin)
 
     async def _suspend(self) -> None:
         handover.suspend()
@@ -399,7 +418,7 @@ class ChatApp(App[int], inherit_bindings=False):
         self._is_away = True
         editor = self.chat.editor
         try:
-            edited = await handover.edit(self, editor.message)
+            edited = await handover.edit(self, editor.message, self._start.editor)
         finally:
             self._is_away = False
         editor.empty()
@@ -446,9 +465,9 @@ class ChatApp(App[int], inherit_bindings=False):
             case "stop":
                 self._stopping = self.set_timer(SLOW_ALT, self.stop)
             case "suspend":
-                self._background.run(self._try(self._suspend))
+                self._hand_over(self._suspend)
             case "edit":
-                self._background.run(self._try(self._edit))
+                self._hand_over(self._edit)
             case "pick":
                 self._do(self.conversation.pick)
             case "help":

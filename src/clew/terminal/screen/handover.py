@@ -39,9 +39,9 @@ def find_editor(environ: Mapping[str, str]) -> list[str]:
         raise InvalidInput(f"VISUAL or EDITOR can't be read: {error}.") from error
 
 
-async def edit(app: App[Any], text: str) -> str:
-    """Let the person edit a text in their editor. Returns what they saved."""
-    words = find_editor(os.environ)
+async def edit(app: App[Any], text: str, environ: Mapping[str, str]) -> str:
+    """Let the person edit a text in the editor that `environ` names. Returns what they saved."""
+    words = find_editor(environ)
     with tempfile.TemporaryDirectory(prefix="clew-") as directory:  # only its owner can read it
         path = Path(directory, "message.md")
         await asyncio.to_thread(path.write_text, f"{text}\n", "utf-8", "replace")
