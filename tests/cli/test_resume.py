@@ -495,7 +495,9 @@ def test_a_bad_line_is_reported(home: Home, api: Path, tmp_path: Path) -> None:
     other.script("Hello.")
     result = other.chat("on", args=["-r", "talk.jsonl"], cwd=api)
     assert session_in(result)
-    assert re.search(r"1 line of .*talk\.jsonl could not be read .* line 3", result.stderr)
+    assert re.search(
+        r"1 line of .*talk\.jsonl could not be read and was left out.*3", result.stderr
+    )
 
 
 # --- breadcrumbs, titles, switching ------------------------------------------------------------

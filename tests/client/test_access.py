@@ -221,6 +221,8 @@ async def test_an_operation_needs_its_scope(place: Place, scope: Scope) -> None:
         }
         if operation.name == "records.add":
             needed["changes"] = [{"type": "title", "title": "spare"}]
+        if operation.name == "records.put":
+            needed |= {"data": "", "media_type": "text/plain"}
         if "ids" in needed and operation.has_body:
             needed["ids"] = [needed["ids"]]
         try:
